@@ -1,0 +1,226 @@
+"""What a handler and a gate may know of the call they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from toolcrib._effects import Effect
+from toolcrib._environment import Environment
+from toolcrib._types import Answer, Json, ToolCall
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is the face: cli, api, telegram ..."""
+
+    session_id: str
+    run_id: str = ""
+    task_id: str = ""
+    user: str = ""
+    platform: str = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """The agent that asks."""
+
+    name: str = "toolcrib"
+    model: str = ""
+    instructions: str = ""
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StateKey(Generic[T]):
+    """A typed name in the session's state: ``PREFS = StateKey("prefs", dict)``."""
+
+    name: str
+    type: type[T]
+
+
+class ProgressStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityEvent:
+    """What a tool reports while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
+
+    message_id: str
+    activity_type: str
+    content: Json = None
+    patch: Sequence[Json] | None = None
+
+    @property
+    def is_delta(self) -> bool:
+        return self.patch is not None
+
+
+class EventSink(Protocol):
+    def emit(self, event: ActivityEvent) -> None:
+        """Take the event at once; must not raise."""
+        ...
+
+
+class ScopeView(Protocol):
+    """The part of a session that its calls may see."""
+
+    @property
+    def identity(self) -> RunIdentity: ...
+    @property
+    def agent_spec(self) -> AgentSpec: ...
+    @property
+    def state(self) -> Mapping[str, Json]:
+        """Replaced as a whole when it changes, so holding it is a snapshot."""
+        ...
+
+    @property
+    def activity_sink(self) -> EventSink | None: ...
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def granted(self) -> frozenset[str] | None: ...
+    @property
+    def cancelled(self) -> bool: ...
+    @property
+    def spill_dir(self) -> Path: ...
+
+
+class _Done:
+    """What the report methods return: sync handlers ignore it, async ones may await it."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+_MINT = object()
+
+
+class ToolCallContext:
+    """Read-only (002-13). Only the dispatcher mints one, and tools that act refuse to run without it.
+
+    The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
+    """
+
+    __slots__ = ("_scope", "answers", "call", "effects", "resume_input", "snapshot")
+
+    call: ToolCall
+    answers: Mapping[str, tuple[str, Answer]]
+    """Answers given to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
+    resume_input: Json
+    """What an answer handed to the tool (resume mode ``pass_to_tool``), else None."""
+    effects: Sequence[Effect]
+    """What the tool said it would do, resolved once: gates judge this, and the handler acts on this."""
+    snapshot: Mapping[str, Json]
+    """The session's state as it was when the call began."""
+
+    def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
+        if mint is not _MINT:
+            raise TypeError("a ToolCallContext is minted by the dispatcher; use toolcrib.testing.call_tool in tests")
+        self.call = call
+        self._scope = scope
+        self.answers = {}
+        self.resume_input = None
+        self.effects = ()
+        self.snapshot = scope.state
+
+    @property
+    def call_id(self) -> str:
+        return self.call.id
+
+    @property
+    def tool_name(self) -> str:
+        return self.call.name
+
+    @property
+    def run_identity(self) -> RunIdentity:
+        return self._scope.identity
+
+    @property
+    def agent_spec(self) -> AgentSpec:
+        return self._scope.agent_spec
+
+    @property
+    def activity_sink(self) -> EventSink | None:
+        return self._scope.activity_sink
+
+    @property
+    def environment(self) -> Environment:
+        """Where this session runs things; opened at first use. Raises EnvironmentFailed."""
+        return self._scope.environment
+
+    @property
+    def granted(self) -> frozenset[str] | None:
+        """The tools that this session may call, or None for all."""
+        return self._scope.granted
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was interrupted: a long sync handler should look and stop."""
+        return self._scope.cancelled
+
+    @property
+    def spill_dir(self) -> Path:
+        """A private folder on this machine for results too large to return; the model can read files in it."""
+        return self._scope.spill_dir
+
+    def answer_to(self, binds: str) -> Answer | None:
+        """The answer that was given to a ticket of this call which bound exactly this."""
+        for bound, answer in self.answers.values():
+            if bound == binds:
+                return answer
+        return None
+
+    def state(self, key: StateKey[T]) -> T | None:
+        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14)."""
+        value = self.snapshot.get(key.name)
+        return value if isinstance(value, key.type) else None
+
+    def report_activity(self, activity_type: str, content: Json) -> _Done:
+        """Replace what this call shows as ``activity_type`` (002-15)."""
+        sink = self._scope.activity_sink
+        if sink is not None:
+            sink.emit(ActivityEvent(self.call.id, activity_type, content))
+        return _DONE
+
+    def report_activity_delta(self, activity_type: str, patch: Json) -> _Done:
+        """Change it by a JSON Patch; a single operation is wrapped in a list (002-16)."""
+        sink = self._scope.activity_sink
+        if sink is not None:
+            operations = cast("Sequence[Any]", patch if isinstance(patch, list) else [patch])
+            sink.emit(ActivityEvent(self.call.id, activity_type, patch=operations))
+        return _DONE
+
+    def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
+        """Say how far it is, ``progress`` from 0 to 1 (002-17)."""
+        if self._scope.activity_sink is None:
+            return _DONE
+        content: dict[str, Json] = {
+            "schema": "tool-call-progress.v1",
+            "node_id": f"tool_call:{self.call.id}",
+            "status": ProgressStatus(status).value,
+        }
+        if message is not None:
+            content["message"] = message
+        if progress is not None:
+            content["progress"] = progress
+        return self.report_activity("tool-call-progress", content)
+
+
+def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
+    """For the dispatcher."""
+    return ToolCallContext(_MINT, call, scope)

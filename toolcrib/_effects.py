@@ -1,0 +1,40 @@
+"""What a call would do, said by the tool itself before it runs, in terms that gates can judge.
+
+A tool of kind ``edit`` or ``execute`` declares ``effects=`` at registration: a function of (args, ctx), sync or async, that
+returns these. Paths are what ``ctx.environment.resolve`` answered, so that what is judged is what will be opened.
+A tool that acts and declares nothing is opaque, and opaque is asked about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class RunsCommand:
+    """Shell text, run in ``cwd`` (absolute, in the environment)."""
+
+    command: str
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadsFile:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class WritesFile:
+    """Creates or replaces the file at ``path`` (absolute and free of links)."""
+
+    path: str
+    content: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesFile:
+    path: str
+
+
+Effect: TypeAlias = RunsCommand | ReadsFile | WritesFile | DeletesFile

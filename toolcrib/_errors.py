@@ -1,0 +1,99 @@
+"""Every error that toolcrib raises on purpose.
+
+ToolcribError
+├── ToolError                a tool call ends here; the model is told, the run goes on
+│   ├── InvalidArguments     the arguments do not fit the tool's schema: correct and call again
+│   ├── ExecutionFailed      the tool ran and could not do it
+│   ├── Denied               a gate, a person or a missing approval said no
+│   ├── NotFound             no such tool, file or thing
+│   ├── Internal             a fault of toolcrib or of a plugin, not of the call
+│   ├── Timeout              a time limit ran out
+│   └── Cancelled            interrupted before it finished
+├── RegistrationError        a tool that cannot be registered: names module, tool and JSON path
+├── ToolsetError             an unknown toolset, or one that contains itself
+├── ConfigError              a configuration that cannot be trusted: names file, line and key
+├── PluginError              a plugin that cannot be loaded
+├── EnvironmentFailed        the place where commands run broke (not: the command failed)
+└── InvalidTransition        a tool call was asked to move to a status that it may not reach
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ToolcribError(Exception):
+    """Base of all."""
+
+
+class ToolError(ToolcribError):
+    """Ends one tool call. ``text`` is the bare reason; ``str()`` puts the kind before it."""
+
+    prefix: ClassVar[str] = "Tool error"
+    code: ClassVar[str] = "tool_error"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.prefix}: {self.text}"
+
+
+class InvalidArguments(ToolError):
+    prefix = "Invalid arguments"
+    code = "invalid_arguments"
+
+
+class ExecutionFailed(ToolError):
+    prefix = "Execution failed"
+    code = "execution_failed"
+
+
+class Denied(ToolError):
+    prefix = "Denied"
+    code = "denied"
+
+
+class NotFound(ToolError):
+    prefix = "Not found"
+    code = "not_found"
+
+
+class Internal(ToolError):
+    prefix = "Internal error"
+    code = "internal"
+
+
+class Timeout(ToolError):
+    prefix = "Timed out"
+    code = "timeout"
+
+
+class Cancelled(ToolError):
+    prefix = "Cancelled"
+    code = "cancelled"
+
+
+class RegistrationError(ToolcribError):
+    """A tool that cannot be registered."""
+
+
+class ToolsetError(ToolcribError):
+    """An unknown toolset, or a toolset that contains itself."""
+
+
+class ConfigError(ToolcribError):
+    """A configuration that cannot be trusted."""
+
+
+class PluginError(ToolcribError):
+    """A plugin that cannot be loaded."""
+
+
+class EnvironmentFailed(ToolcribError):
+    """The place where commands run broke; says nothing about the command's own success."""
+
+
+class InvalidTransition(ToolcribError):
+    """A tool call was asked to move to a status that it may not reach."""

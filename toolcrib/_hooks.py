@@ -1,0 +1,100 @@
+"""Every hook, in one file. A plugin implements any of them with ``@toolcrib.hookimpl``; sync or async, as it likes.
+
+    from toolcrib import Block, hookimpl
+
+    @hookimpl
+    def tool_gate(call, ctx):
+        if call.name == "terminal" and "prod" in call.args["command"]:
+            return Block("not on prod")
+
+An implementation names only the arguments that it wants. A mistyped hook name is refused when the plugin loads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from toolcrib._context import RunIdentity, ToolCallContext
+    from toolcrib._decision import Decision
+    from toolcrib._entry import ToolEntry
+    from toolcrib._registry import ToolRegistry
+    from toolcrib._types import Answer, SuspendTicket, ToolCall, ToolResult
+
+hookspec = pluggy.HookspecMarker("toolcrib")
+hookimpl = pluggy.HookimplMarker("toolcrib")
+
+
+class ToolHooks:
+    """Around one call. Each is called for every plugin, isolated from the others."""
+
+    @hookspec
+    def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
+        """May this call run now? None means no objection.
+
+        Pure and replayable: it is asked again after an answer, and after a restart. ``ctx.answer_to(binds)`` finds the answer
+        to a ticket that it suspended with. One that raises, or is async and does not answer in time, closes: the call is blocked.
+        """
+
+    @hookspec
+    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None | Awaitable[None]:
+        """Somebody answered a ticket of this call, before the gates are asked again. The gate that suspended records here what
+        the answer grants. What it raises closes: the call is blocked."""
+
+    @hookspec
+    def pre_tool_call(self, call: ToolCall, ctx: ToolCallContext) -> Awaitable[None] | None:
+        """The call is about to run. An observer: what it raises is logged, and the call goes on."""
+
+    @hookspec
+    def transform_tool_result(
+        self, call: ToolCall, result: ToolResult, ctx: ToolCallContext
+    ) -> ToolResult | Awaitable[ToolResult | None] | None:
+        """Replace the result, before secrets are taken out and it is clipped. None leaves it. What it raises is logged; the result stands."""
+
+    @hookspec
+    def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> Awaitable[None] | None:
+        """The result, as it will leave. Also for calls that were blocked or given a result. An observer."""
+
+
+class RunHooks:
+    """Around the loop."""
+
+    @hookspec
+    def on_session_start(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+
+    @hookspec
+    def on_session_end(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+
+    @hookspec
+    def pre_llm_call(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+
+    @hookspec
+    def post_llm_call(self, identity: RunIdentity, text: str, calls: int) -> Awaitable[None] | None: ...
+
+
+class SetupHooks:
+    """Once, when the plugin is loaded."""
+
+    @hookspec
+    def register_tools(self, registry: ToolRegistry) -> None:
+        """Call ``registry.register(...)`` or ``registry.add(...)``. A tool of another's name needs the operator's leave."""
+
+    @hookspec
+    def register_toolsets(self, add: Callable[[str, Mapping[str, Any]], None]) -> None:
+        """``add("weather", {"description": "...", "tools": ["forecast"], "includes": []})``."""
+
+    @hookspec
+    def register_command(self, add: Callable[[str, Any], None]) -> None:
+        """``add("name", module)``: a subcommand of ``toolcrib``. See docs/plugins.md for what the module holds."""
+
+    @hookspec
+    def register_environment(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
+        """``add("name", factory)``: a place to run, as a factory of toolcrib.Environment."""
+
+    @hookspec
+    def register_provider(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
+        """``add("name", factory)``: a model provider, as a factory of toolcrib.ProviderSession."""

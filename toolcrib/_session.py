@@ -1,0 +1,76 @@
+"""How the loop talks to a model: sessions stream turns, and take results back in the provider's own form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A piece of a reply as it comes. ``call_id`` and ``name`` are set on tool call deltas; ``text`` is then raw argument text."""
+
+    kind: Literal["assistant_delta", "thinking_delta", "tool_call_delta"]
+    text: str
+    call_id: str = ""
+    name: str = ""
+
+
+OnEvent: TypeAlias = Callable[[StreamEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTurn:
+    """One reply. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged."""
+
+    assistant_text: str
+    tool_calls: Sequence[ToolCall] = ()
+    assistant_turn: Any = None
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedCall:
+    """A call and its one result. ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run."""
+
+    call: ToolCall
+    result: ToolResult
+    status: ToolCallStatus
+    duration: float = 0.0
+    end_run: bool = False
+
+
+class ProviderSession(Protocol):
+    """One conversation with one model."""
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        """Send what there is and read one reply. Every delta reaches ``on_event`` at once."""
+        ...
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        """Take the results of the turn's calls into the history, one for each, in order."""
+        ...
+
+    async def close(self) -> None:
+        """Free the connection. May be called twice."""
+        ...
+
+
+class TextProtocol(Protocol):
+    """Tool calls in plain text, for models without native ones."""
+
+    @property
+    def name(self) -> str: ...
+
+    def render_tools(self, definitions: Sequence[Mapping[str, Json]]) -> str:
+        """What the system prompt says about the tools."""
+        ...
+
+    def parse(self, text: str) -> tuple[str, Sequence[ToolCall]]:
+        """(text for people, calls) of a whole reply. An unreadable call comes back with its fault."""
+        ...
+
+    def render_results(self, executed: Sequence[ExecutedCall]) -> str: ...

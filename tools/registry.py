@@ -1,0 +1,3 @@
+from toolcrib import registry
+
+__all__ = ["registry"]
