@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is the face: cli, api, telegram ..."""
+    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is the face: cli, api ..."""
 
     session_id: str
     run_id: str = ""

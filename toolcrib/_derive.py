@@ -73,8 +73,12 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
             raise RegistrationError(f"{label}: parameter {parameter.name!r} must be a plain named one")
         if parameter.name not in hints:
             raise RegistrationError(f"{label}: parameter {parameter.name!r} needs a type annotation")
+        # Fields go by number and the names are aliases: a parameter may be called json, copy or _x, which a model has or refuses.
+        options: dict[str, Any] = {"alias": parameter.name}
+        if described.get(parameter.name):
+            options["description"] = described[parameter.name]
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], Field(default, description=described.get(parameter.name)))
+        fields[f"p{len(fields)}"] = (hints[parameter.name], Field(default, **options))
     try:
         model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
         parameters = model.model_json_schema()
@@ -87,6 +91,8 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
 def _handler(function: Callable[..., Any], model: Any, ctx_name: str | None) -> Callable[..., Any]:
     from pydantic import ValidationError
 
+    fields = model.model_fields
+
     @functools.wraps(function)
     def handle(args: dict[str, Json], ctx: ToolCallContext) -> Any:
         try:
@@ -95,7 +101,7 @@ def _handler(function: Callable[..., Any], model: Any, ctx_name: str | None) -> 
             first = error.errors()[0]
             path = ".".join(str(part) for part in first["loc"])
             raise InvalidArguments(f"{path}: {first['msg']}") from error
-        named = {key: getattr(checked, key) for key in type(checked).model_fields}
+        named = {str(info.alias): getattr(checked, key) for key, info in fields.items()}
         if ctx_name is not None:
             named[ctx_name] = ctx
         return function(**named)
@@ -106,7 +112,7 @@ def _handler(function: Callable[..., Any], model: Any, ctx_name: str | None) -> 
 
 
 def _without_titles(schema: Json) -> Json:
-    """Pydantic titles every field; a model reads them as noise. A property that is itself called title stays."""
+    """Pydantic titles every field; a model reads them as noise. A property that is itself called title stays, as values do."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -114,6 +120,8 @@ def _without_titles(schema: Json) -> Json:
     return {
         key: {name: _without_titles(sub) for name, sub in value.items()}
         if key in ("properties", "$defs")
+        else value
+        if key in ("default", "const", "enum", "examples")
         else _without_titles(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))

@@ -23,7 +23,10 @@ DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """One tool in the registry. ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task)."""
+    """One tool in the registry.
+
+    ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task).
+    """
 
     name: str
     toolset: str
@@ -75,8 +78,11 @@ def bind_handler(handler: Handler) -> Invoke:
     """Bring a handler to one form, once, at registration.
 
     It may take ``(args)``, ``(args, ctx)`` and any of ``**kwargs`` or named keywords that the caller of dispatch passes
-    (task_id, user_task). Raises RegistrationError where it takes no positional argument.
+    (task_id, user_task). A parameter named ctx gets the context wherever it stands; without one, a required second
+    parameter does. Raises RegistrationError where it takes no positional argument, or cannot be called.
     """
+    if not callable(handler):
+        raise RegistrationError(f"handler {handler!r} is not a function: def handle(args, ctx): ...")
     try:
         parameters = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature: the plain form
@@ -88,7 +94,8 @@ def bind_handler(handler: Handler) -> Invoke:
         raise RegistrationError(
             f"handler {handler!r} must take the arguments as its first parameter: def {_name(handler)}(args, ctx): ..."
         )
-    takes_ctx = (len(positional) > 1 and positional[1].default is kinds.empty) or any(p.name == "ctx" for p in positional[1:])
+    by_name = any(p.name == "ctx" for p in parameters[1:])
+    takes_ctx = len(positional) > 1 and (positional[1].name == "ctx" or (not by_name and positional[1].default is kinds.empty))
     keywords = [p.name for p in parameters if p.kind is kinds.KEYWORD_ONLY] + [
         p.name for p in positional[2 if takes_ctx else 1 :]
     ]

@@ -88,7 +88,7 @@ class Environment(Protocol):
         ...
 
     async def resolve(self, path: str) -> str:
-        """The absolute path that ``path`` (``~`` and relative to cwd allowed) leads to, every link followed. It need not exist."""
+        """The absolute path that ``path`` (may be ``~`` or relative to cwd) leads to, every link followed. It need not exist."""
         ...
 
     async def stat(self, path: str) -> FileInfo | None:
@@ -100,7 +100,10 @@ class Environment(Protocol):
         ...
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Replace or create a file at once (never half), with its parents. ``path`` is resolved: a link met now is refused (OSError)."""
+        """Replace or create a file at once (never half), with its parents.
+
+        ``path`` is resolved: a link met now is refused (OSError).
+        """
         ...
 
     async def delete_file(self, path: str) -> None: ...

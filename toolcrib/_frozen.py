@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 
@@ -43,4 +44,6 @@ def freeze(value: Any) -> Any:
         return FrozenDict({str(key): freeze(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
         return FrozenList(freeze(item) for item in value)
+    if isinstance(value, Mapping):
+        return freeze(dict(value))
     return value

@@ -41,7 +41,7 @@ class ToolHooks:
         """
 
     @hookspec
-    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None | Awaitable[None]:
+    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> Awaitable[None] | None:
         """Somebody answered a ticket of this call, before the gates are asked again. The gate that suspended records here what
         the answer grants. What it raises closes: the call is blocked."""
 
@@ -53,7 +53,10 @@ class ToolHooks:
     def transform_tool_result(
         self, call: ToolCall, result: ToolResult, ctx: ToolCallContext
     ) -> ToolResult | Awaitable[ToolResult | None] | None:
-        """Replace the result, before secrets are taken out and it is clipped. None leaves it. What it raises is logged; the result stands."""
+        """Replace the result, before secrets are taken out and it is clipped. None leaves it.
+
+        What it raises is logged; the result stands.
+        """
 
     @hookspec
     def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> Awaitable[None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import json
 import logging
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
@@ -97,12 +98,14 @@ class ToolRegistry:
         except RegistrationError as error:
             raise RegistrationError(f"{where}: {error}") from None
         entry = ToolEntry(
-            name=name, toolset=_text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke, id=id or name,
-            check_fn=check_fn, requires_env=tuple(requires_env), is_async=is_async or (handler is not None and is_async_callable(handler)),
+            name=name, toolset=_text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
+            id=id or name, check_fn=check_fn, requires_env=tuple(requires_env),
+            is_async=is_async or (handler is not None and is_async_callable(handler)),
             description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
             effects=effects, dynamic_schema=dynamic_schema, validate=validate, module=module,
         )  # fmt: skip
+        _refuse_bad_options(entry, where)
         self._put(entry)
         return entry
 
@@ -119,13 +122,20 @@ class ToolRegistry:
             **options,
         )
 
+    def put(self, entry: ToolEntry) -> ToolEntry:
+        """Add an entry that another registry made. As ``register``."""
+        self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
+        self._put(entry)
+        return entry
+
     def _put(self, entry: ToolEntry) -> None:
         with self._lock:
             old = self._tools.get(entry.name)
             if self._guard is not None:
                 self._guard(old, entry)
             if old is not None and old.toolset != entry.toolset:
-                reason = f"registered by {old.module} (toolset {old.toolset!r}) and again by {entry.module} (toolset {entry.toolset!r}); the later wins"
+                first, second = f"{old.module} (toolset {old.toolset!r})", f"{entry.module} (toolset {entry.toolset!r})"
+                reason = f"registered by {first} and again by {second}; the later wins"
                 _log.warning("tool %r: %s", entry.name, reason)
                 self.problems.append(Problem(f"tool {entry.name}", reason))
             self._tools[entry.name] = entry
@@ -139,6 +149,17 @@ class ToolRegistry:
     def guard(self, check: Callable[[ToolEntry | None, ToolEntry], None] | None) -> None:
         """``check(old, new)`` before each registration; it raises RegistrationError to refuse. For the plugin loader."""
         self._guard = check
+
+    def checkpoint(self) -> Callable[[], None]:
+        """What brings the tools back as they are now. For the plugin loader, when a plugin fails half-way."""
+        tools, problems = dict(self._tools), list(self.problems)
+
+        def take_back() -> None:
+            with self._lock:
+                self._tools, self.problems = dict(tools), list(problems)
+                self.generation += 1
+
+        return take_back
 
     def attach(self, dispatch: Dispatch, check_schema: SchemaCheck) -> None:
         """Give the registry its dispatcher and its schema checker; tools registered before are checked now.
@@ -228,7 +249,9 @@ class ToolRegistry:
         return list(shown)
 
     def _define(self, name: str, available: frozenset[str]) -> Mapping[str, Json] | None:
-        entry = self._tools[name]
+        entry = self._tools.get(name)
+        if entry is None:  # taken out by another thread since
+            return None
         if entry.dynamic_schema is None:
             return freeze(entry.definition)  # type: ignore[no-any-return]  # freeze keeps the type it is given
         try:
@@ -244,7 +267,7 @@ class ToolRegistry:
     def dispatch(self, name: str, args: Any, **kwargs: Any) -> str:
         """Run a tool through hooks and gates, and answer JSON text always; never raises for the call's sake (003-19, 003-21)."""
         if self._dispatch is None:
-            return '{"error": "Error executing %s: no dispatcher is attached; import model_tools first"}' % name.replace('"', "'")  # noqa: UP031 - braces
+            return json.dumps({"error": f"Error executing {name}: no dispatcher is attached; import model_tools first"})
         return self._dispatch(name, args, **kwargs)
 
 
@@ -263,6 +286,20 @@ def _why_not(entry: ToolEntry) -> str | None:
     return f"set {', '.join(missing)}" if missing else "its check says that it cannot work here"
 
 
+def _refuse_bad_options(entry: ToolEntry, where: str) -> None:
+    # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
+    if entry.kind not in get_args(Kind):
+        raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
+    if entry.timeout is not None and not entry.timeout > 0:
+        raise RegistrationError(f"{where}: timeout is in seconds and more than 0, or None; got {entry.timeout!r}")
+    for option in ("check_fn", "effects", "dynamic_schema", "validate"):
+        function = getattr(entry, option)
+        if function is not None and not callable(function):
+            raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
+    if entry.check_fn is not None and entry.check_fn.__hash__ is None:
+        raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
+
+
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise RegistrationError(f"{where}: expected a name, got {value!r}")
@@ -277,6 +314,10 @@ def _function_schema(name: str, schema: Mapping[str, Json], description: str, wh
             f"{where}: schema must be a mapping with 'description' and 'parameters', got {type(schema).__name__}"
         )
     body = schema.get("function", schema) if schema.get("type") == "function" else schema
+    if not isinstance(body, Mapping):
+        raise RegistrationError(f"{where}: bad schema at $.function: expected a mapping, got {type(body).__name__}")
+    if not isinstance(body.get("description") or "", str):
+        raise RegistrationError(f"{where}: bad schema at $.description: expected text, got {body['description']!r}")
     parameters = body.get("parameters", EMPTY_PARAMETERS)
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
         raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
@@ -290,9 +331,9 @@ def _function_schema(name: str, schema: Mapping[str, Json], description: str, wh
 
 
 def _caller() -> str:
-    """The module that registers: the first frame outside this file."""
+    """The module that registers: the first frame outside the contract."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("toolcrib."):
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", "?"))
 

@@ -11,7 +11,7 @@ from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """A piece of a reply as it comes. ``call_id`` and ``name`` are set on tool call deltas; ``text`` is then raw argument text."""
+    """A piece of a reply as it comes. Tool call deltas have ``call_id`` and ``name``; their ``text`` is raw argument text."""
 
     kind: Literal["assistant_delta", "thinking_delta", "tool_call_delta"]
     text: str
@@ -34,13 +34,17 @@ class ProviderTurn:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedCall:
-    """A call and its one result. ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run."""
+    """A call and its one result. ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
+
+    ``encoded`` is the JSON text of ``result.data`` where it is known already.
+    """
 
     call: ToolCall
     result: ToolResult
     status: ToolCallStatus
     duration: float = 0.0
     end_run: bool = False
+    encoded: str | None = field(default=None, repr=False, compare=False)
 
 
 class ProviderSession(Protocol):

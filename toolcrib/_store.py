@@ -16,7 +16,8 @@ GrantScope: TypeAlias = Literal["once", "task", "session", "uses", "until", "alw
 class Grant:
     """A standing yes. ``key`` names the finding it covers, below the folder ``root`` only.
 
-    ``session_id`` is empty for ``always``, whose ``argv`` is the one normalised command it covers. ``at`` and ``until`` are Unix seconds.
+    ``session_id`` is empty for ``always``, whose ``argv`` is the one normalised command it covers.
+    ``at`` and ``until`` are Unix seconds.
     """
 
     id: str
@@ -88,6 +89,10 @@ class TicketStore(Protocol):
     def get(self, ticket_id: str) -> TicketRecord | None: ...
 
     def pending(self, session_id: str) -> Sequence[TicketRecord]: ...
+
+    def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
+        """Every ticket of one call, answered or not, oldest first."""
+        ...
 
     def settle(self, answer: Answer, state: TicketState) -> bool:
         """pending -> ``state`` by compare-and-set. False if it was not pending: late, double or unknown."""

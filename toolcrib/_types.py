@@ -5,6 +5,7 @@ The names and the wire forms follow the specification's Tool trait; where a rule
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from toolcrib._errors import InvalidTransition
+from toolcrib._frozen import freeze
 
 if TYPE_CHECKING:
     from toolcrib._context import ToolCallContext
@@ -23,7 +25,10 @@ Json: TypeAlias = Any
 Kind: TypeAlias = Literal["read", "edit", "execute", "other"]
 """What a tool does to the world. ``edit`` and ``execute`` run only where an approval gate is registered."""
 
-EMPTY_PARAMETERS: Mapping[str, Json] = {"type": "object", "properties": {}}
+_PROCESS = secrets.token_hex(8)
+_COUNTER = itertools.count(1)
+
+EMPTY_PARAMETERS: Mapping[str, Json] = freeze({"type": "object", "properties": {}})
 
 
 class ToolStatus(StrEnum):
@@ -89,7 +94,7 @@ class ToolDescriptor:
     id: str
     name: str
     description: str
-    parameters: Mapping[str, Json] = field(default_factory=lambda: dict(EMPTY_PARAMETERS))
+    parameters: Mapping[str, Json] = field(default_factory=lambda: EMPTY_PARAMETERS)
     category: str | None = None
 
     @classmethod
@@ -119,7 +124,7 @@ class ToolCall:
     @staticmethod
     def new_id() -> str:
         """An id for a call that came without one (Gemini, text protocols)."""
-        return f"call_{secrets.token_hex(8)}"
+        return f"call_{_PROCESS}{next(_COUNTER):x}"
 
 
 ResumeMode: TypeAlias = Literal["replay", "use_as_result", "pass_to_tool"]
@@ -174,8 +179,9 @@ class SuspendTicket:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said to a ticket (002-31). ``decision_id`` makes a repeated delivery harmless; ``at`` is Unix time in seconds.
+    """What somebody said to a ticket (002-31).
 
+    ``decision_id`` makes a repeated delivery harmless; ``at`` is Unix time in seconds.
     A no is an answer too: action ``resume`` with the payload ``{"approved": false, "reason": ...}``.
     ``cancel`` gives the call up.
     """

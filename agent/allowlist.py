@@ -1,0 +1,201 @@
+"""Permanent grants: ``always`` answers, kept in command_allowlist of config.yaml (003-27).
+
+A local shell shares the person's rights, so the file alone is no proof of what the person said. The digests of the
+entries that an ``always`` answer wrote, or that the person confirmed, lie apart in the state folder; an entry without
+its digest there is shown, and doesn't count until it is confirmed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config import (
+    AllowlistEntry,
+    append_allowlist,
+    config_path,
+    load_config,
+    locked,
+    remove_allowlist,
+    state_dir,
+    write_private,
+)
+from toolcrib import ConfigError
+from toolcrib._store import Grant, GrantStore
+
+_log = logging.getLogger(__name__)
+STATE_FILE = "allowlist.json"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFault:
+    """An entry of command_allowlist that can never count, and why."""
+
+    entry: AllowlistEntry
+    reason: str
+
+
+class PermanentGrants:
+    """A GrantStore whose ``always`` grants outlive the session; all others are left to ``inner``. Thread-safe.
+
+    Reads the file once, when made. Raises ConfigError where it can't be trusted, then and in ``add`` and ``revoke``:
+    a grant that could not be written was not given.
+    """
+
+    def __init__(self, inner: GrantStore, path: str | Path | None = None, state: str | Path | None = None) -> None:
+        self._inner = inner
+        self._path = config_path(path)
+        self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
+        self._lock = threading.RLock()
+        self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
+        self._unconfirmed: list[AllowlistEntry] = []
+        self.faults: list[EntryFault] = []
+        self._load()
+
+    def _load(self) -> None:
+        entries = list(dict.fromkeys(load_config(self._path).command_allowlist))
+        known = self._known.keep_only({_digest(entry) for entry in entries}) if entries or self._known.exists() else frozenset()
+        for entry in entries:
+            try:
+                grant = _to_grant(entry)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+                self.faults.append(EntryFault(entry, str(error)))
+                _log.error("%s: command_allowlist: %s does not count: %s", self._path, list(entry.argv), error)
+                continue
+            if _digest(entry) in known:
+                self._permanent[grant.id] = (grant, entry)
+            else:
+                self._unconfirmed.append(entry)
+        if self._unconfirmed:
+            _log.warning("%s: %d entries of command_allowlist await your confirmation", self._path, len(self._unconfirmed))
+
+    # -- what a person confirms ----------------------------------------------------------------------------------
+
+    def unconfirmed(self) -> list[AllowlistEntry]:
+        """Entries that no command of the person's wrote; show them. They don't count."""
+        with self._lock:
+            return list(self._unconfirmed)
+
+    def confirm(self) -> None:
+        """The person has seen what ``unconfirmed`` gave and agrees: exactly those count from now on. Raises ConfigError."""
+        with self._lock:
+            self._known.add(_digest(entry) for entry in self._unconfirmed)
+            for entry in self._unconfirmed:
+                grant = _to_grant(entry)
+                self._permanent[grant.id] = (grant, entry)
+            self._unconfirmed = []
+
+    # -- GrantStore ----------------------------------------------------------------------------------------------
+
+    def add(self, grant: Grant) -> None:
+        """Keep a grant. An ``always`` one is written first: what can't be written raises, and isn't granted."""
+        if grant.scope != "always":
+            self._inner.add(grant)
+            return
+        entry = _to_entry(grant)
+        kept = _to_grant(entry)  # what the next session will read must be something that it takes
+        with self._lock:
+            append_allowlist(self._path, entry)
+            self._known.add([_digest(entry)])
+            self._unconfirmed = [other for other in self._unconfirmed if other != entry]
+            self._permanent[grant.id] = (grant, entry)
+        _log.debug("always: %s below %s", kept.argv, kept.root)
+
+    def all(self, session_id: str) -> Sequence[Grant]:
+        with self._lock:
+            permanent = [grant for grant, _entry in self._permanent.values()]
+        return [*permanent, *self._inner.all(session_id)]
+
+    def spend(self, grant_id: str) -> bool:
+        """False for a permanent grant, which isn't counted."""
+        return self._inner.spend(grant_id)
+
+    def revoke(self, grant_id: str) -> bool:
+        """Also takes a permanent one out of the file; it counts no longer, even where the file can't be written."""
+        with self._lock:
+            found = self._permanent.pop(grant_id, None)
+            if found is None:
+                return self._inner.revoke(grant_id)
+            entry = found[1]
+            for key in [key for key, (_grant, other) in self._permanent.items() if other == entry]:
+                del self._permanent[key]
+            self._known.discard(_digest(entry))
+            remove_allowlist(self._path, entry)
+            return True
+
+
+class _KnownEntries:
+    """The digests of confirmed entries, by configuration file, in one private file of the state folder."""
+
+    def __init__(self, file: Path, config: Path) -> None:
+        self._file = file
+        self._config = str(config.resolve())
+
+    def exists(self) -> bool:
+        return self._file.exists()
+
+    def keep_only(self, present: set[str]) -> frozenset[str]:
+        """The known ones among ``present``. Others are forgotten: an entry that was deleted may not come back unseen."""
+        return self._change(lambda known: known & present)
+
+    def add(self, digests: Any) -> None:
+        new = set(digests)
+        self._change(lambda known: known | new)
+
+    def discard(self, digest: str) -> None:
+        self._change(lambda known: known - {digest})
+
+    def _change(self, change: Any) -> frozenset[str]:
+        with locked(self._file):
+            files = self._read()
+            before = set(files.get(self._config, []))
+            after = change(before)
+            if after != before:
+                files[self._config] = sorted(after)
+                write_private(self._file, json.dumps({"version": 1, "files": files}, indent=1) + "\n")
+            return frozenset(after)
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            data = json.loads(self._file.read_text("utf-8"))
+            files = data["files"]
+            if all(isinstance(digest, str) for digests in files.values() for digest in digests):
+                return dict(files)
+            raise ValueError("expected digests")
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConfigError(f"{self._file} cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _log.error("%s cannot be understood (%s); every permanent grant must be confirmed again", self._file, error)
+            return {}
+
+
+def _digest(entry: AllowlistEntry) -> str:
+    text = json.dumps([entry.version, entry.cwd, list(entry.argv)])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _to_grant(entry: AllowlistEntry) -> Grant:
+    from tools.approval.grants import from_allowlist
+
+    return from_allowlist({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version})
+
+
+def _to_entry(grant: Grant) -> AllowlistEntry:
+    from tools.approval.grants import to_allowlist
+
+    data = to_allowlist(grant)
+    return AllowlistEntry(tuple(data["argv"]), data["cwd"], data["version"])
+
+
+if TYPE_CHECKING:
+
+    def _conforms(grants: PermanentGrants) -> GrantStore:
+        return grants

@@ -1,0 +1,73 @@
+"""Files that only their owner may read, replaced whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolcrib import ConfigError
+
+LOCK_SECONDS = 10.0
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` (UTF-8, mode 0600), whole or not at all.
+
+    On a full disk the old file stands. Raises ConfigError.
+    """
+    import tempfile
+
+    temporary: str | None = None
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        temporary = None
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}; the file is as it was") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # some file systems refuse it; the file itself is safe by now
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    """Hold the lock ``<path>.lock`` against other threads and processes. Raises ConfigError after ``seconds``."""
+    import fcntl
+
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ConfigError(f"{lock} cannot be opened: {error.strerror or error}") from error
+    try:
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise ConfigError(f"another process keeps {path} locked; try again when it has finished") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(handle)  # which releases it; the file stays, since removing it would race

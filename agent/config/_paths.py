@@ -1,0 +1,37 @@
+"""Where configuration and state lie."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from toolcrib import ConfigError
+
+
+def config_path(path: str | Path | None = None) -> Path:
+    """The configuration file: ``path``, else $TOOLCRIB_CONFIG, else $XDG_CONFIG_HOME/toolcrib/config.yaml. It need not exist."""
+    return _chosen(path, "TOOLCRIB_CONFIG") or _base("XDG_CONFIG_HOME", ".config", "TOOLCRIB_CONFIG") / "toolcrib" / "config.yaml"
+
+
+def state_dir(path: str | Path | None = None) -> Path:
+    """The folder of what toolcrib remembers: ``path``, else $TOOLCRIB_STATE, else $XDG_STATE_HOME/toolcrib. It need not exist."""
+    return _chosen(path, "TOOLCRIB_STATE") or _base("XDG_STATE_HOME", ".local/state", "TOOLCRIB_STATE") / "toolcrib"
+
+
+def _chosen(path: str | Path | None, variable: str) -> Path | None:
+    value = path or os.environ.get(variable)
+    return Path(_expanded(value, variable)).absolute() if value else None
+
+
+def _base(variable: str, below_home: str, instead: str) -> Path:
+    value = os.environ.get(variable, "")
+    if value.startswith("/"):  # the XDG specification: a relative one is to be ignored
+        return Path(value)
+    return _expanded(f"~/{below_home}", instead)
+
+
+def _expanded(value: str | Path, variable: str) -> Path:
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"your home folder cannot be found ({error}); set {variable} to an absolute path") from error

@@ -1,0 +1,49 @@
+"""The command protocol: a tool call as one line, ``@tool name {json}`` (001-13, 001-14)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+
+from toolcrib import ToolCall
+
+_LINE = re.compile(r"@(?P<first>[A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[ \t]+(?P<rest>.*))?", re.DOTALL)
+_NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?P<args>.*)", re.DOTALL)
+EXAMPLE = '@terminal {"command": "ls"}'
+
+
+def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
+    """The call that a line spells out, or None where it is no call but text.
+
+    ``@tool NAME {...}`` calls any name; ``@NAME {...}`` only a tool of ``names``. The line must begin with it: a mention inside
+    prose is no call. What can't be read comes back as a call with a fault.
+    """
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        return None
+    name, text = match["first"], (match["rest"] or "").strip()
+    if name == "tool" and "tool" not in names:
+        named = _NAMED.fullmatch(text)
+        if named is None:
+            return _broken("", f"no tool is named; write @tool NAME {{...}}, such as {EXAMPLE}")
+        name, text = named["name"], named["args"].strip()
+    elif name not in names:
+        return None
+    return _read(name, text)
+
+
+def _read(name: str, text: str) -> ToolCall:
+    try:
+        args = json.loads(text) if text else {}
+    except ValueError as error:
+        return _broken(name, f"its arguments are no JSON: {error}; write them as an object, such as {EXAMPLE}")
+    except RecursionError:
+        return _broken(name, "its arguments are nested too deep")
+    if not isinstance(args, dict):
+        return _broken(name, f"its arguments must be a JSON object, such as {EXAMPLE}")
+    return ToolCall(ToolCall.new_id(), name, args)
+
+
+def _broken(name: str, fault: str) -> ToolCall:
+    return ToolCall(ToolCall.new_id(), name, {}, fault)

@@ -1,0 +1,45 @@
+"""The provider without a model: a person types the calls. It is what a fresh install chats with."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from agent.protocols.command import parse_command
+from toolcrib import ExecutedCall, ProviderTurn, StreamEvent
+from toolcrib._session import OnEvent
+
+HELP = """No model is connected, so I can't answer in words. You can call tools yourself:
+
+  @terminal {"command": "ls"}
+  @tool read_file {"path": "README.md"}
+
+/tools lists them. A later release connects a model; this one hands out the tools, guarded.
+"""
+
+
+class ManualSession:
+    """``say`` a line, then run the loop: a line that spells a call gives a turn with it, other text gives the way to a model."""
+
+    def __init__(self, tool_names: Collection[str]) -> None:
+        self._names = tool_names
+        self._lines: deque[str] = deque()
+
+    def say(self, line: str) -> None:
+        self._lines.append(line)
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        if not self._lines:
+            return ProviderTurn("")
+        line = self._lines.popleft()
+        call = parse_command(line, self._names)
+        if call is not None:
+            return ProviderTurn("", (call,), line)
+        on_event(StreamEvent("assistant_delta", HELP))
+        return ProviderTurn(HELP, assistant_turn=line)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        """Nothing to do: the person has seen them."""
+
+    async def close(self) -> None:
+        self._lines.clear()

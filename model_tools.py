@@ -1,0 +1,148 @@
+"""What a model is shown, and how its calls run: discovery of the built-in tools, definitions, and the synchronous faces.
+
+Importing this module registers the built-in tools and gives the registry its dispatcher.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from toolcrib import RunIdentity, ToolCall, registry
+from toolcrib._registry import Problem
+from toolcrib._types import Json
+from tools.approval.gate import ApprovalGate
+from tools.approval.grants import MemoryGrants
+from tools.arguments import check_schema
+from tools.clip import encode
+from tools.dispatch.bridge import run_async
+from tools.dispatch.faces import as_json
+from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.scope import CallScope
+from tools.environments import open_environment
+from toolsets import catalog
+
+_log = logging.getLogger(__name__)
+
+BUILT_IN = ("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools.clarify_tool")
+"""Imported in this order. A new tool module is added here, and nowhere else."""
+
+_SCOPES = 64
+"""How many tasks of the synchronous faces keep a working folder at once; the one used longest ago is closed."""
+
+_run_async = run_async
+"""The specification's name for the bridge from sync to async (003-22)."""
+
+
+def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
+    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing."""
+    problems: list[Problem] = []
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # noqa: BLE001 - a broken module must not take the others with it
+            _log.exception("the tools of %s are missing", module)
+            problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
+    registry.problems.extend(problems)
+    return problems
+
+
+def get_tool_definitions(
+    enabled_toolsets: Sequence[str] | None = None, disabled_toolsets: Sequence[str] | None = None, quiet_mode: bool = False
+) -> list[Any]:
+    """Schemas in OpenAI's form, for a model (003-13, 003-14).
+
+    Those of ``enabled_toolsets`` if given, else all; less those of ``disabled_toolsets``. Tools that cannot work here
+    are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``.
+    Raises ToolsetError for an unknown toolset.
+    """
+    definitions = registry.get_definitions(_wanted(enabled_toolsets, disabled_toolsets))
+    if not quiet_mode and _log.isEnabledFor(logging.INFO):
+        _log.info("tools: %s", ", ".join(definition["function"]["name"] for definition in definitions))
+    return definitions
+
+
+_wanted_cache: dict[Any, tuple[tuple[int, int], list[str] | None]] = {}
+
+
+def _wanted(enabled: Sequence[str] | None, disabled: Sequence[str] | None) -> list[str] | None:
+    if enabled is None and not disabled:
+        return None
+    key = (None if enabled is None else tuple(enabled), tuple(disabled or ()))
+    generations = (registry.generation, catalog.generation)
+    known = _wanted_cache.get(key)
+    if known is None or known[0] != generations:
+        if len(_wanted_cache) > 256:
+            _wanted_cache.clear()
+        known = _wanted_cache[key] = (generations, catalog.select(enabled, disabled))
+    return known[1]
+
+
+def own_paths() -> list[str]:
+    """Where toolcrib keeps what no tool may touch: its configuration and its state."""
+    home = Path.home()
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "toolcrib"
+    state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "toolcrib"
+    given = [os.environ[name] for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE") if os.environ.get(name)]
+    return [str(config), str(state), *given]
+
+
+def new_dispatcher(gate: ApprovalGate | None = None) -> Dispatcher:
+    """A dispatcher over the built-in registry, with its approval gate (by default one that remembers in memory only)."""
+    hooks: HookManager = new_manager()
+    hooks.register(gate or ApprovalGate(MemoryGrants(), protected=own_paths()), APPROVAL)
+    return Dispatcher(registry, hooks)
+
+
+# -- the synchronous faces -------------------------------------------------------------------------------------------
+
+_scopes: dict[str, CallScope] = {}
+_scopes_lock = threading.Lock()
+
+
+def _scope(task_id: str) -> CallScope:
+    """A scope for callers without a session: everything is granted, and nobody can be asked, so what would ask is denied."""
+    with _scopes_lock:
+        scope = _scopes.pop(task_id, None)
+        if scope is None:
+            scope = CallScope(
+                identity=RunIdentity(session_id=f"direct:{task_id}", task_id=task_id),
+                open_environment=lambda: open_environment("local"),
+            )
+        _scopes[task_id] = scope
+        evicted = _scopes.pop(next(iter(_scopes))) if len(_scopes) > _SCOPES else None
+    if evicted is not None:
+        run_async(evicted.close())
+    return scope
+
+
+def _dispatch(name: str, args: Any, **kwargs: Any) -> str:
+    call = ToolCall(kwargs.pop("call_id", None) or ToolCall.new_id(), name, args)
+    scope = kwargs.pop("scope", None) or _scope(kwargs.get("task_id") or "")
+    return as_json(dispatcher.call_sync(call, scope, kwargs))
+
+
+def handle_function_call(
+    function_name: str, function_args: Json, task_id: str | None = None, user_task: str | None = None, **kwargs: Any
+) -> str:
+    """Run one call that a model asked for, and answer JSON text; the second guard of 003-20, so that nothing is ever raised.
+
+    ``task_id`` keeps a working folder between calls; ``scope=`` takes a session's CallScope instead. The rest reaches handlers
+    that take keywords.
+    """
+    try:
+        return registry.dispatch(function_name, function_args, task_id=task_id, user_task=user_task, **kwargs)
+    except Exception as error:  # noqa: BLE001 - 003-20: the second guard
+        _log.exception("dispatching %s failed", function_name)
+        return encode({"error": f"Error executing {function_name}: {error}"})
+
+
+_discover_tools()
+dispatcher = new_dispatcher()
+registry.attach(_dispatch, check_schema)

@@ -1,0 +1,163 @@
+"""Permanent grants: what the person answered `always` to holds across sessions, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent.allowlist import PermanentGrants
+from agent.config import AllowlistEntry, append_allowlist, load_config, set_value, state_dir
+from toolcrib import ConfigError
+from toolcrib._store import Grant
+from tools.approval.grants import MemoryGrants, new_grant
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def session(file: Path) -> PermanentGrants:
+    """A new session, as another process would start it."""
+    return PermanentGrants(MemoryGrants(), file)
+
+
+def always(*argv: str, root: str = "/srv") -> Grant:
+    return new_grant("always", "command", root, argv=argv, by="me", at=1.0)
+
+
+def commands(grants: PermanentGrants) -> list[tuple[str, ...]]:
+    return [grant.argv for grant in grants.all("any")]
+
+
+def test_allow_permanently_writes_the_allowlist_and_holds_across_sessions(file: Path) -> None:
+    """003-27"""
+    file.write_text("# mine\nmax_turns: 3\n")
+    session(file).add(always("rm", "-r", "build"))
+    assert load_config(file).command_allowlist == (AllowlistEntry(("rm", "-r", "build"), "/srv", 1),)
+    assert "# mine" in file.read_text()
+    later = session(file)
+    [grant] = later.all("another session")
+    assert (grant.scope, grant.argv, grant.root, grant.session_id) == ("always", ("rm", "-r", "build"), "/srv", "")
+    assert later.unconfirmed() == []
+
+
+def test_other_grants_stay_in_their_session(file: Path) -> None:
+    """003-26"""
+    grants = session(file)
+    grant = new_grant("session", "fs.recursive-delete", "/srv", session_id="s")
+    grants.add(grant)
+    assert (list(grants.all("s")), list(grants.all("t"))) == ([grant], [])
+    assert not file.exists()
+    assert session(file).all("s") == []
+    assert grants.revoke(grant.id)
+    counted = Grant("n", "uses", "k", "/", session_id="s", uses_left=1)
+    grants.add(counted)
+    assert (grants.spend("n"), grants.spend("n")) == (True, False)
+
+
+def test_an_entry_that_no_answer_wrote_counts_only_once_confirmed(file: Path) -> None:
+    session(file).add(always("rm", "-r", "build"))
+    append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))  # as any process of the person's could
+    grants = session(file)
+    assert commands(grants) == [("rm", "-r", "build")]
+    assert grants.unconfirmed() == [AllowlistEntry(("git", "push"), "/srv", 1)]
+    append_allowlist(file, AllowlistEntry(("unseen",), "/srv", 1))
+    grants.confirm()
+    assert commands(grants) == [("rm", "-r", "build"), ("git", "push")]
+    assert session(file).unconfirmed() == [AllowlistEntry(("unseen",), "/srv", 1)]
+
+
+def test_a_changed_folder_or_argument_is_another_entry(file: Path) -> None:
+    session(file).add(always("rm", "-r", "build"))
+    file.write_text(file.read_text().replace("/srv", "/"))
+    grants = session(file)
+    assert commands(grants) == []
+    assert len(grants.unconfirmed()) == 1
+
+
+def test_an_entry_that_was_taken_out_may_not_come_back_unseen(file: Path) -> None:
+    session(file).add(always("rm", "-r", "build"))
+    text = file.read_text()
+    file.write_text("")
+    session(file)
+    file.write_text(text)
+    grants = session(file)
+    assert (commands(grants), len(grants.unconfirmed())) == ([], 1)
+
+
+def test_an_answer_to_what_waits_for_confirmation_confirms_it(file: Path) -> None:
+    append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))
+    grants = session(file)
+    grants.add(always("git", "push"))
+    assert grants.unconfirmed() == []
+    assert commands(session(file)) == [("git", "push")]
+
+
+def test_revoking_takes_it_out_of_the_file(file: Path) -> None:
+    grants = session(file)
+    first, again = always("rm", "-r", "build"), always("rm", "-r", "build")
+    for grant in (first, again, always("git", "push")):
+        grants.add(grant)
+    assert grants.revoke(first.id)
+    assert commands(grants) == [("git", "push")]
+    assert not grants.revoke(again.id)
+    assert commands(session(file)) == [("git", "push")]
+
+
+def test_an_entry_that_no_answer_could_have_made_is_a_fault(file: Path) -> None:
+    entries = [
+        {"argv": ["sudo", "rm"], "cwd": "/srv", "version": 1},
+        {"argv": ["echo", "$HOME"], "cwd": "/srv", "version": 1},
+        {"argv": ["git", "push"], "cwd": "/srv", "version": 7},
+    ]
+    set_value(file, "command_allowlist", entries)
+    grants = session(file)
+    assert len(grants.faults) == 3
+    assert "one plain command" in grants.faults[0].reason
+    grants.confirm()
+    assert commands(grants) == []
+
+
+@pytest.mark.parametrize(
+    "grant", [always("sudo", "rm"), always("echo", "a b"), always(), always("git", root=""), always("git", root="relative")]
+)
+def test_what_may_not_be_permanent_is_not_granted(file: Path, grant: Grant) -> None:
+    grants = session(file)
+    with pytest.raises((ConfigError, ValueError)):
+        grants.add(grant)
+    assert commands(grants) == []
+    assert not file.exists()
+
+
+def test_what_cannot_be_written_is_not_granted(file: Path) -> None:
+    grants = session(file)
+    file.write_text("tols: 3\n")
+    with pytest.raises(ConfigError):
+        grants.add(always("git", "push"))
+    assert commands(grants) == []
+    with pytest.raises(ConfigError):
+        session(file)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": {"x": [3]}}', '{"files": []}', "\x00"])
+def test_state_that_cannot_be_understood_confirms_nothing(file: Path, text: str) -> None:
+    session(file).add(always("git", "push"))
+    state = state_dir() / "allowlist.json"
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    state.write_text(text)
+    grants = session(file)
+    assert (commands(grants), len(grants.unconfirmed())) == ([], 1)
+
+
+def test_each_configuration_has_its_own_confirmations(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    session(one).add(always("git", "push"))
+    two.write_text(one.read_text())
+    assert commands(session(two)) == []
+    session(two).confirm()
+    assert commands(session(one)) == commands(session(two)) == [("git", "push")]
+    assert len(json.loads((state_dir() / "allowlist.json").read_text())["files"]) == 2

@@ -1,0 +1,265 @@
+"""Who may stop a call, and how it goes on when somebody answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolcrib import (
+    Answer,
+    Block,
+    Denied,
+    NotFound,
+    SetResult,
+    Suspend,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolCallStatus,
+    ToolResult,
+)
+
+NO_RUN = {"error": "Error executing t: because"}
+
+
+def never(args: Any) -> None:
+    pytest.fail("the handler ran")
+
+
+def ticket(binds: str = "b", **options: Any) -> SuspendTicket:
+    return SuspendTicket(action="ask", message="may it?", binds=binds, **options)
+
+
+def asks_once(binds: str = "b") -> Any:
+    def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
+        return None if ctx.answer_to(binds) else Suspend(ticket(binds))
+
+    return gate
+
+
+def test_block(bench: Any) -> None:
+    """002-21, 002-23: never executed, the reason is the result, and after-hooks see it"""
+    seen: list[Any] = []
+    bench.tool("t", never)
+    bench.plugin(
+        tool_gate=lambda call: Block("because", end_run=True), post_tool_call=lambda result: seen.append(result.is_error)
+    )
+    executed = bench.call("t")
+    assert executed.result.message == NO_RUN["error"]
+    assert executed.end_run
+    assert executed.status is bench.status(executed) is ToolCallStatus.FAILED
+    assert seen == [True]
+
+
+def test_set_result(bench: Any) -> None:
+    """002-21, 002-25: not executed, the given result is used, after-hooks still see it"""
+    seen: list[Any] = []
+    bench.tool("t", never)
+    bench.plugin(
+        tool_gate=lambda call: SetResult(ToolResult.success("t", "cached")),
+        post_tool_call=lambda result: seen.append(result.data),
+    )
+    executed = bench.call("t")
+    assert executed.result.data == "cached"
+    assert executed.status is ToolCallStatus.SUCCEEDED
+    assert seen == ["cached"]
+
+
+def test_suspend_leaves_the_call_with_its_ticket(bench: Any) -> None:
+    """002-21, 002-24"""
+    bench.tool("t", never)
+    bench.scope.suspends = True
+    bench.plugin(tool_gate=asks_once())
+    executed = bench.call("t", {"a": 1})
+    assert executed.result.is_pending
+    assert executed.status is bench.status(executed) is ToolCallStatus.SUSPENDED
+    stored = bench.store.tickets.get(executed.result.suspension.id)
+    assert stored.ticket.call == ToolCall(executed.call.id, "t", {"a": 1})
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_the_strongest_decision_wins_whatever_the_order(bench: Any, order: tuple[int, ...]) -> None:
+    """002-22"""
+    decisions = [SetResult(ToolResult.success("t", 1)), Suspend(ticket()), Block("because")]
+    bench.tool("t", never)
+    for place in order:
+        bench.plugin(f"p{place}", tool_gate=lambda call, decision=decisions[place]: decision)
+    assert bench.text("t") == NO_RUN
+
+
+def test_same_rank_the_first_stands_and_the_conflict_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """002-22; pluggy asks the plugin that came last first"""
+    bench.tool("t", never)
+    bench.plugin("early", tool_gate=lambda call: Block("other"))
+    bench.plugin("late", tool_gate=lambda call: Block("because"))
+    assert bench.text("t") == NO_RUN
+    assert "gates 'late' and 'early' both decided Block; the first stands" in caplog.text
+
+
+def test_a_raising_gate_is_closed(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.plugin("broken", tool_gate=lambda call: 1 / 0)
+    assert "the gate 'broken' failed (ZeroDivisionError: division by zero), so the call is not run" in bench.text("t")["error"]
+
+
+def test_a_late_gate_is_closed(bench: Any) -> None:
+    async def hang(call: ToolCall) -> None:
+        await asyncio.sleep(60)
+
+    bench.tool("t", never)
+    bench.plugin("slow", tool_gate=hang)
+    assert "the gate 'slow' did not answer within 0.3 s, so the call is not run" in bench.text("t")["error"]
+
+
+def test_a_gate_that_answers_nonsense_is_closed(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.plugin("odd", tool_gate=lambda call: True)
+    assert "answered bool, not SetResult, Suspend, Block or None" in bench.text("t")["error"]
+
+
+def test_nobody_to_ask_means_no(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.plugin(tool_gate=asks_once())
+    assert "may it?: this needs a person's answer, and nobody can be asked here" in bench.text("t")["error"]
+    assert bench.store.tickets.pending("session") == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_answer_lets_the_gates_be_asked_again(bench: Any, is_async: bool) -> None:
+    """002-27: Suspended -> Resuming -> Running -> Succeeded; answers are a map, so two gates may each suspend once"""
+    moves: list[str] = []
+    asked: list[str] = []
+
+    def answer(given: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        asked.append(given.binds)
+        return Answer(given.id, payload={"approved": True}, by="me")
+
+    async def answer_later(given: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        await asyncio.sleep(0)
+        return answer(given, ctx)
+
+    original = bench.store.ledger.move
+    bench.store.ledger.move = lambda session, call, status: (moves.append(status.value), original(session, call, status))
+    bench.tool("t", lambda args: "ran")
+    bench.scope.asker = answer_later if is_async else answer
+    bench.scope.asker_is_async = is_async
+    bench.plugin("one", tool_gate=asks_once("one"))
+    bench.plugin("two", tool_gate=asks_once("two"))
+    assert bench.call("t").result.data == "ran"
+    assert sorted(asked) == ["one", "two"]
+    assert moves == ["running", "suspended", "resuming", "running", "suspended", "resuming", "running"]
+
+
+def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
+    """003-28: RESUMING -> FAILED, and the model is told why"""
+    bench.tool("t", never)
+    bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": False, "reason": "not today"}, by="me")
+    bench.plugin(tool_gate=asks_once())
+    executed = bench.call("t")
+    assert executed.result.message == "Error executing t: not today"
+    assert executed.status is bench.status(executed) is ToolCallStatus.FAILED
+
+
+def test_a_cancel_cancels(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.scope.asker = lambda given, ctx: Answer(given.id, "cancel")
+    bench.plugin(tool_gate=asks_once())
+    executed = bench.call("t")
+    assert executed.status is bench.status(executed) is ToolCallStatus.CANCELLED
+
+
+def bad_askers() -> list[Any]:
+    def raises(given: SuspendTicket, ctx: ToolCallContext) -> None:
+        raise OSError("no terminal")
+
+    async def hangs(given: SuspendTicket, ctx: ToolCallContext) -> None:
+        await asyncio.sleep(60)
+
+    return [
+        raises,
+        hangs,
+        lambda given, ctx: None,
+        lambda given, ctx: "yes",
+        lambda given, ctx: Answer("another", payload={"approved": True}),
+    ]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_face_that_fails_means_no(bench: Any, number: int) -> None:
+    from dataclasses import replace
+
+    bench.tool("t", never)
+    bench.scope.limits = replace(bench.scope.limits, answer_seconds=0.1)
+    bench.scope.asker = bad_askers()[number]
+    bench.scope.asker_is_async = number == 1
+    bench.plugin(tool_gate=asks_once())
+    executed = bench.call("t")
+    assert executed.status is ToolCallStatus.FAILED
+    assert executed.result.failure.kind == "Denied"
+
+
+def test_a_gate_that_can_not_take_the_answer_closes(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
+    bench.plugin("forgetful", tool_gate=asks_once(), on_answer=lambda answer: 1 / 0)
+    assert "'forgetful' could not take the answer (division by zero), so the call is not run" in bench.text("t")["error"]
+
+
+def test_a_gate_that_asks_for_ever_is_closed(bench: Any) -> None:
+    bench.tool("t", never)
+    bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": True})
+    bench.plugin(tool_gate=lambda call: Suspend(ticket()))
+    assert "asked about again and again" in bench.text("t")["error"]
+
+
+def test_an_answer_may_be_the_result_or_reach_the_tool(bench: Any) -> None:
+    def ask(args: Any, ctx: ToolCallContext) -> Any:
+        if ctx.resume_input is not None:
+            return f"heard {ctx.resume_input}"
+        return ToolResult.suspended_with("t", "colour?", ticket(resume_mode=args["mode"]))
+
+    bench.tool("t", ask)
+    bench.scope.asker = lambda given, ctx: Answer(given.id, payload="blue")
+    assert bench.call("t", {"mode": "use_as_result"}).result.data == "blue"
+    assert bench.call("t", {"mode": "pass_to_tool"}).result.data == "heard blue"
+
+
+def test_resume_runs_the_stored_call_once(bench: Any) -> None:
+    """002-24: what was asked about is what runs; a second answer is refused"""
+    ran: list[Any] = []
+    bench.tool("t", lambda args: ran.append(args))
+    bench.scope.suspends = True
+    bench.plugin("one", tool_gate=asks_once("one"))
+    bench.plugin("two", tool_gate=asks_once("two"))
+
+    async def go() -> None:
+        first = await bench.dispatcher.call(ToolCall("c", "t", {"a": 1}), bench.scope)
+        one = Answer(first.result.suspension.id, payload={"approved": True})
+        second = await bench.dispatcher.resume(one, bench.scope)
+        assert second.result.is_pending
+        assert ran == []
+        two = Answer(second.result.suspension.id, payload={"approved": True})
+        third = await bench.dispatcher.resume(two, bench.scope)
+        assert third.status is ToolCallStatus.SUCCEEDED
+        with pytest.raises(Denied, match="settled before"):
+            await bench.dispatcher.resume(Answer(two.ticket_id, payload={"approved": True}), bench.scope)
+        with pytest.raises(NotFound):
+            await bench.dispatcher.resume(Answer("unknown"), bench.scope)
+
+    asyncio.run(go())
+    assert ran == [{"a": 1}]
+    assert bench.store.ledger.get("session", "c").status is ToolCallStatus.SUCCEEDED
+
+
+def test_resume_refuses_another_sessions_ticket(bench: Any) -> None:
+    from toolcrib import RunIdentity
+
+    bench.tool("t", never)
+    bench.scope.suspends = True
+    bench.plugin(tool_gate=asks_once())
+    waiting = bench.call("t").result.suspension
+    bench.scope.identity = RunIdentity("other")
+    with pytest.raises(Denied, match="another session"):
+        asyncio.run(bench.dispatcher.resume(Answer(waiting.id, payload={"approved": True}), bench.scope))

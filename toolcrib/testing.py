@@ -1,0 +1,164 @@
+"""Doubles for the tests of tools and plugins: the real dispatcher over a scripted model and an environment in memory.
+
+    from toolcrib.testing import call_tool
+
+    def test_greet():
+        assert call_tool(Greet(), {"name": "x"}).result.data == {"greeting": "Hello, x!"}
+
+This is the one module of the contract that reaches for the dispatcher, when it is called.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from toolcrib._context import EventSink, RunIdentity, ToolCallContext
+from toolcrib._entry import ToolEntry
+from toolcrib._environment import Captured, Environment, ExecOutcome, ExecRequest, FileInfo
+from toolcrib._hooks import hookimpl
+from toolcrib._registry import ToolRegistry
+from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
+
+__all__ = ["FakeEnvironment", "ScriptedSession", "call_tool"]
+
+
+class FakeEnvironment:
+    """Files in memory, and commands that answer what the test says.
+
+    ``files`` maps absolute paths to bytes. ``commands`` maps a command to (exit code, stdout), or is a function of the request.
+    ``executed`` keeps every request.
+    """
+
+    identity = "fake"
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        commands: Mapping[str, tuple[int, bytes]] | Callable[[ExecRequest], tuple[int, bytes]] | None = None,
+        cwd: str = "/project",
+    ) -> None:
+        self.files = dict(files or {})
+        self.cwd = cwd
+        self.executed: list[ExecRequest] = []
+        self.closed = False
+        self._commands = commands or {}
+
+    async def execute(self, request: ExecRequest) -> ExecOutcome:
+        self.executed.append(request)
+        if callable(self._commands):
+            code, output = self._commands(request)
+        else:
+            code, output = self._commands.get(request.command, (127, b"command not found"))
+        return ExecOutcome(code, Captured(output, b"", len(output)), Captured(), self.cwd, 0.0, self.identity)
+
+    async def resolve(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.cwd, path))
+
+    async def stat(self, path: str) -> FileInfo | None:
+        if path in self.files:
+            return FileInfo(path, "file", len(self.files[path]), 0.0, 0o644)
+        inside = path.rstrip("/") + "/"
+        return FileInfo(path, "dir", 0, 0.0, 0o755) if any(name.startswith(inside) for name in self.files) else None
+
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path][:limit]
+
+    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        self.files[path] = data
+
+    async def delete_file(self, path: str) -> None:
+        if self.files.pop(path, None) is None:
+            raise FileNotFoundError(2, "No such file or directory", path)
+
+    async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        inside = path.rstrip("/") + "/"
+        names = sorted({inside + name.removeprefix(inside).split("/")[0] for name in self.files if name.startswith(inside)})
+        return [info for name in names if (info := await self.stat(name)) is not None]
+
+    def interrupt(self) -> None:
+        """Nothing runs here."""
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class ScriptedSession:
+    """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back."""
+
+    def __init__(self, *turns: str | Sequence[tuple[str, Json]]) -> None:
+        self._turns = list(turns)
+        self.results: list[list[ExecutedCall]] = []
+        self.closed = False
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        """Raises IndexError when the script is at its end."""
+        turn = self._turns.pop(0)
+        if isinstance(turn, str):
+            on_event(StreamEvent("assistant_delta", turn))
+            return ProviderTurn(turn, assistant_turn=turn)
+        return ProviderTurn("", tuple(ToolCall(ToolCall.new_id(), name, args) for name, args in turn), turn)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        assert [one.call.id for one in executed] == [call.id for call in turn.tool_calls], "one result a call, in order"  # noqa: S101 - a test double's check
+        self.results.append(list(executed))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class _AllowAll:
+    @hookimpl
+    def tool_gate(self) -> None:
+        """No objection."""
+
+
+def call_tool(
+    tool: Tool | ToolEntry,
+    args: Json,
+    *,
+    environment: Environment | None = None,
+    plugins: Iterable[Any] = (),
+    approval: Any = None,
+    asker: Callable[[SuspendTicket, ToolCallContext], Answer | None] | None = None,
+    handlers: Mapping[str, Handler] | None = None,
+    sink: EventSink | None = None,
+    session_id: str = "test",
+) -> ExecutedCall:
+    """Run one call of a tool through the real dispatcher: validation, gates, hooks, handler, redaction, clipping.
+
+    ``plugins`` are objects with hookimpls. ``approval`` stands for the approval gate; by default one that allows everything.
+    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns.
+    """
+    from tools.arguments import check_schema
+    from tools.dispatch.bridge import run_async
+    from tools.dispatch.faces import as_json
+    from tools.dispatch.hooks import APPROVAL, new_manager
+    from tools.dispatch.pipeline import Dispatcher
+    from tools.dispatch.scope import CallScope
+
+    registry = ToolRegistry()
+    hooks = new_manager()
+    hooks.register(approval or _AllowAll(), APPROVAL)
+    for plugin in plugins:
+        hooks.register(plugin)
+    dispatcher = Dispatcher(registry, hooks)
+    scope = CallScope(
+        identity=RunIdentity(session_id),
+        open_environment=lambda: environment or FakeEnvironment(),
+        asker=asker,
+        handlers=handlers or {},
+        activity_sink=sink,
+    )
+    registry.attach(
+        lambda name, args, **extra: as_json(dispatcher.call_sync(ToolCall("direct", name, args), scope, extra)), check_schema
+    )
+    entry = registry.put(tool) if isinstance(tool, ToolEntry) else registry.add(tool)
+    try:
+        return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
+    finally:
+        run_async(scope.close())

@@ -1,0 +1,184 @@
+"""Arguments: brought to the schema's types where nothing is lost, checked, and answered with the part of the schema they miss."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jsonschema_rs
+
+from toolcrib import InvalidArguments
+from toolcrib._types import Json
+
+_INTEGER = re.compile(r"[+-]?\d{1,4000}")
+_SNIPPET_CHARS = 800
+_SHOWN_ERRORS = 3
+
+
+def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
+    """None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, what is wrong)."""
+    plain = copy.deepcopy(dict(parameters))  # the library takes no subclasses, which read-only schemas are
+    try:
+        jsonschema_rs.meta.validate(plain)
+    except jsonschema_rs.ValidationError as error:
+        return _json_path("$.parameters", error.instance_path), error.message[:300]
+    except ValueError as error:
+        return "$.parameters", str(error)[:300]
+    try:
+        jsonschema_rs.validator_for(plain)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        return "$.parameters", str(error)[:300]
+    return None
+
+
+class ArgumentCheck:
+    """One tool's arguments. Built once a tool, then called for each call."""
+
+    __slots__ = ("_integers", "_parameters", "_validator")
+
+    def __init__(self, parameters: Mapping[str, Json]) -> None:
+        self._parameters = parameters
+        self._validator = jsonschema_rs.validator_for(copy.deepcopy(dict(parameters)))
+        properties = parameters.get("properties", {})
+        self._integers = tuple(name for name, schema in properties.items() if _types(schema) == {"integer"})
+
+    def __call__(self, args: Json) -> dict[str, Json]:
+        """The arguments as the handler gets them; ``args`` itself is never changed. Raises InvalidArguments.
+
+        None and an empty string mean no arguments (002-35). A JSON text of an object is read. Strings become numbers,
+        booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42).
+        """
+        checked = self._object(args)
+        try:
+            if not self._validator.is_valid(checked):
+                checked = _coerce(checked, self._parameters)
+                if not self._validator.is_valid(checked):
+                    raise InvalidArguments(self._explain(checked))
+        except (ValueError, TypeError) as error:  # a value that JSON doesn't have, from a Python caller
+            raise InvalidArguments(f"not JSON: {error}") from error
+        for name in self._integers:
+            value = checked.get(name)
+            if type(value) is float:  # 3.0 is an integer to JSON Schema, but not to range()
+                checked = {**checked, name: int(value)}
+        return checked
+
+    def _object(self, args: Json) -> dict[str, Json]:
+        if type(args) is dict:
+            return args
+        if args is None or args == "":
+            return {}
+        if isinstance(args, str):
+            try:
+                args = json.loads(args)
+            except ValueError as error:
+                raise InvalidArguments(f"not JSON: {error}; expected {self._snippet(self._parameters)}") from error
+        if isinstance(args, Mapping):
+            return dict(args)
+        kind = "null" if args is None else type(args).__name__
+        raise InvalidArguments(f"expected an object, got {kind}; expected {self._snippet(self._parameters)}")
+
+    def _explain(self, args: dict[str, Json]) -> str:
+        said: list[str] = []
+        errors = list(self._validator.iter_errors(args))
+        for error in errors[:_SHOWN_ERRORS]:
+            path = list(error.instance_path)
+            where = _json_path("", path) or "arguments"
+            snippet = self._snippet(_subschema(self._parameters, path))
+            said.append(f"{where.lstrip('.')}: {error.message[:200]}{self._hint(args, path)}; expected {snippet}")
+        if len(errors) > _SHOWN_ERRORS:
+            said.append(f"and {len(errors) - _SHOWN_ERRORS} more")
+        return " | ".join(said)
+
+    def _hint(self, args: dict[str, Json], path: Sequence[str | int]) -> str:
+        if path:
+            return ""
+        known = list(self._parameters.get("properties", {}))
+        for name in args:
+            if name not in known and (close := difflib.get_close_matches(name, known, n=1)):
+                return f" (did you mean {close[0]!r}?)"
+        return ""
+
+    @staticmethod
+    def _snippet(schema: Json) -> str:
+        text = json.dumps(schema, ensure_ascii=False)
+        return text if len(text) <= _SNIPPET_CHARS else text[:_SNIPPET_CHARS] + " ..."
+
+
+def _json_path(root: str, path: Iterable[str | int]) -> str:
+    return root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _subschema(schema: Json, path: Sequence[str | int]) -> Json:
+    """The schema of what stands at ``path``; as deep as properties and items tell."""
+    for part in path:
+        inner = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
+        if not isinstance(inner, Mapping):
+            break
+        schema = inner
+    return schema
+
+
+def _types(schema: Json) -> set[str]:
+    """The types that a schema names, looking into anyOf and oneOf; empty where it says none."""
+    if not isinstance(schema, Mapping):
+        return set()
+    named = schema.get("type")
+    found = {named} if isinstance(named, str) else set(named or ())
+    for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        found |= _types(option)
+    return found
+
+
+def _coerce(value: Json, schema: Json) -> Json:
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, str):
+        types = _types(schema)
+        if types and "string" not in types:
+            value = _from_text(value, types)
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        return {key: _coerce(item, properties.get(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_coerce(item, schema.get("items")) for item in value]
+    return value
+
+
+def _from_text(text: str, types: set[str]) -> Json:
+    """The value that the text spells out, if it is of one of the types; else the text."""
+    for kind, read in _READERS:
+        if kind in types and (value := read(text.strip())) is not _UNREAD:
+            return value
+    return text
+
+
+_UNREAD: Any = object()
+
+
+def _read_integer(text: str) -> Any:
+    return int(text) if _INTEGER.fullmatch(text) else _UNREAD
+
+
+def _read_json(*kinds: type) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return _UNREAD
+        return value if type(value) in kinds else _UNREAD
+
+    return read
+
+
+_READERS: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    ("integer", _read_integer),
+    ("number", _read_json(int, float)),
+    ("boolean", lambda text: {"true": True, "false": False}.get(text.lower(), _UNREAD)),
+    ("null", lambda text: None if text == "null" else _UNREAD),
+    ("array", _read_json(list)),
+    ("object", _read_json(dict)),
+)

@@ -1,0 +1,65 @@
+"""Ready-made check_fns: whether a tool can work here, and if not, what a person could do about it.
+
+The same arguments give the same function, so that the registry runs a check which tools share once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, TypeAlias
+
+from toolcrib import Unavailable
+
+__all__ = ["Check", "needs_binary", "needs_env", "needs_module"]
+
+Check: TypeAlias = Callable[[], "Literal[True] | Unavailable"]
+
+
+@cache
+def needs_env(*names: str, hint: str = "") -> Check:
+    """All these environment variables must be set and not empty."""
+
+    def check() -> Literal[True] | Unavailable:
+        missing = [name for name in names if not os.environ.get(name)]
+        return True if not missing else Unavailable(_worded(f"set {' and '.join(missing)}", hint))
+
+    return check
+
+
+@cache
+def needs_binary(*names: str, hint: str = "") -> Check:
+    """One of these programs must be on PATH."""
+
+    def check() -> Literal[True] | Unavailable:
+        from shutil import which
+
+        if any(which(name) for name in names):
+            return True
+        return Unavailable(_worded(f"{' or '.join(names)} not found on PATH", hint or f"install {names[0]}"))
+
+    return check
+
+
+@cache
+def needs_module(name: str, *, extra: str = "") -> Check:
+    """This Python module must be installed; ``extra`` is the one of toolcrib's extras that brings it."""
+
+    def check() -> Literal[True] | Unavailable:
+        from importlib.util import find_spec
+
+        try:
+            found = find_spec(name) is not None
+        except (ImportError, ValueError):  # its parent package is missing or broken
+            found = False
+        if found:
+            return True
+        target = f"toolcrib[{extra}]" if extra else name.partition(".")[0]
+        return Unavailable(f"Python module {name} not found: pip install '{target}'")
+
+    return check
+
+
+def _worded(reason: str, hint: str) -> str:
+    return f"{reason}: {hint}" if hint else reason

@@ -1,0 +1,59 @@
+"""``clarify``: ask the person a question and get the answer as the call's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib import InvalidArguments, SuspendTicket, ToolCallContext, ToolResult
+from tools.registry import registry
+
+MOST_CHOICES = 4
+
+
+def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """PENDING with a ticket whose answer, a text, becomes the result. Choices are offers: any text is a good answer.
+
+    Raises InvalidArguments for an empty question, and for choices that are empty or the same.
+    """
+    question = args["question"].strip()
+    choices = [choice.strip() for choice in args.get("choices") or ()]
+    if not question:
+        raise InvalidArguments("question: empty; say what you need to know")
+    if not all(choices) or len(set(choices)) < len(choices) or len(choices) > MOST_CHOICES:
+        raise InvalidArguments(f"choices: give at most {MOST_CHOICES}, each different and none empty, or leave them out")
+    ticket = SuspendTicket(
+        action="clarify",
+        message=question,
+        call=ctx.call,
+        parameters={"choices": choices},
+        response_schema={"type": "string", "minLength": 1, **({"examples": choices} if choices else {})},
+        resume_mode="use_as_result",
+    )
+    return ToolResult.suspended_with(ctx.tool_name, question, ticket)
+
+
+registry.register(
+    name="clarify",
+    toolset="clarify",
+    schema={
+        "description": "Ask the person a question when the task cannot go on without the answer.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "minLength": 1, "maxLength": 4000},
+                "choices": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 1, "maxLength": 500},
+                    "maxItems": MOST_CHOICES,
+                    "description": "Answers to offer; the person may give another.",
+                },
+            },
+            "required": ["question"],
+            "additionalProperties": False,
+        },
+    },
+    handler=handle,
+    kind="other",
+    interactive=True,
+    emoji="❓",
+)

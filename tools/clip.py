@@ -1,0 +1,104 @@
+"""Bounded results: the head and the tail stay, and the whole goes to a file that the model can read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from toolcrib._types import Json
+
+_log = logging.getLogger(__name__)
+
+MAX_RESULT_CHARS = 40_000
+"""About 10,000 tokens."""
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_ascii = json.JSONEncoder(allow_nan=False).encode
+
+_HEAD_SHARE = 0.6
+_SHORT_STRING = 1_000
+"""Strings up to this many characters stay whole when a structure is clipped: they are its paths, codes and counts."""
+
+
+def encode(value: Json) -> str:
+    """JSON text of any handler's value, always good UTF-8. Raises TypeError or ValueError where JSON has no such thing."""
+    text = _encode(value)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate, from a file name that isn't UTF-8
+            return _encode_ascii(value)
+    return text
+
+
+def clip_text(text: str, limit: int, full: str) -> str:
+    """At most about ``limit`` characters of ``text``, cut at line ends where there are some, with a note of what is left out.
+
+    ``full`` says where the whole is.
+    """
+    if len(text) <= limit:
+        return text
+    head_size = int(limit * _HEAD_SHARE)
+    head, tail = text[:head_size], text[-(limit - head_size) :]
+    if (end := head.rfind("\n", head_size // 2)) != -1:
+        head = head[: end + 1]
+    if (start := tail.find("\n", 0, len(tail) // 2)) != -1:
+        tail = tail[start + 1 :]
+    left_out = len(text) - len(head) - len(tail)
+    return f"{head}\n[... {left_out:,} characters left out{full} ...]\n{tail}"
+
+
+def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
+    """``value`` small enough that its JSON text has about ``limit`` characters, or the value itself if it has.
+
+    ``spill`` keeps the whole text somewhere and answers with words that say where. Of a structure, long strings are
+    clipped first; if that is not enough, what remains is a text of its two ends.
+    """
+    if isinstance(value, str):
+        return value if len(value) <= limit else clip_text(value, limit, spill(value))
+    text = encode(value)
+    if len(text) <= limit:
+        return value
+    full = spill(json.dumps(value, ensure_ascii=False, indent=1))
+    long_strings = max(1, sum(1 for _ in _long_strings(value)))
+    clipped = _shorten(value, max(_SHORT_STRING, limit // (2 * long_strings)), full)
+    text = encode(clipped)
+    return clipped if len(text) <= limit else clip_text(text, limit, full)
+
+
+def _long_strings(value: Json) -> list[str]:
+    if isinstance(value, str):
+        return [value] if len(value) > _SHORT_STRING else []
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [text for item in items for text in _long_strings(item)]
+
+
+def _shorten(value: Json, limit: int, full: str) -> Json:
+    if isinstance(value, str):
+        return clip_text(value, limit, full)
+    if isinstance(value, dict):
+        return {key: _shorten(item, limit, full) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_shorten(item, limit, full) for item in value]
+    return value
+
+
+def spill_to(folder: Callable[[], Path], call_id: str) -> Callable[[str], str]:
+    """A spill that writes ``<folder>/<call id>.txt``, for its owner alone. A full disk loses the file, never the result."""
+
+    def spill(text: str) -> str:
+        try:
+            path = folder() / (re.sub(r"[^A-Za-z0-9_.-]", "_", call_id)[:80] + ".txt")
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        except OSError as error:
+            _log.warning("the full result of call %s could not be kept: %s", call_id, error)
+            return f"; the full text could not be kept: {error.strerror}"
+        return f"; the full text is in {path}: read_file it in parts"
+
+    return spill

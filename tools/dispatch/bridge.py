@@ -1,0 +1,101 @@
+"""From sync to async: three bridges, chosen by where the caller stands (003-22).
+
+- The main thread with no loop running: one persistent loop, so that cached async clients stay alive between calls.
+- Inside a running loop: a disposable thread with ``asyncio.run``.
+- Any other thread with no loop: that thread's own persistent loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import contextvars
+import threading
+import weakref
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_local = threading.local()
+
+
+class _Loop:
+    """A thread's persistent loop, closed when its thread ends."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._closer = weakref.finalize(self, _close, self.loop)
+        self._closer.atexit = False  # at exit, _close_main does it in order
+
+    def close(self) -> None:
+        self._closer()
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    if loop.is_closed() or loop.is_running():
+        return
+    pending = asyncio.all_tasks(loop)
+    for task in pending:
+        task.cancel()
+    if pending:
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+@atexit.register
+def close_loop() -> None:
+    """Close the calling thread's persistent loop, and end what still runs on it. The next call opens another."""
+    holder: _Loop | None = getattr(_local, "holder", None)
+    if holder is not None:
+        del _local.holder
+        holder.close()
+
+
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end and return the result, from sync code anywhere. Ctrl-C cancels the coroutine first, then is raised."""
+    return _in_thread(coroutine) if _loop_is_running() else _on_own_loop(coroutine)
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    holder: _Loop | None = getattr(_local, "holder", None)
+    if holder is None or holder.loop.is_closed():
+        holder = _local.holder = _Loop()
+    loop = holder.loop
+    task = loop.create_task(coroutine)
+    try:
+        return loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():  # Ctrl-C: let the coroutine end its processes before the error goes on
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                loop.run_until_complete(task)
+        raise
+
+
+def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    context = contextvars.copy_context()
+    result: list[T] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            result.append(context.run(asyncio.run, coroutine))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="toolcrib-bridge")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return result[0]

@@ -1,0 +1,51 @@
+"""One failure, one ToolResult; here are its words for the synchronous faces, which answer JSON text (003-19, 003-20, 003-21)."""
+
+from __future__ import annotations
+
+import json
+
+from toolcrib import ExecutedCall, ToolError, ToolResult, ToolStatus
+from toolcrib._types import Failure
+from tools.clip import encode
+
+
+def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:
+    """The result of a call that an exception ended: ``inside`` its handler, or before and after it."""
+    kind = type(error).__name__
+    text = error.text if isinstance(error, ToolError) else str(error)
+    data = {"error": {"code": error.code, "message": text}} if isinstance(error, ToolError) else None
+    return ToolResult(name, ToolStatus.ERROR, data, words(Failure(inside, kind, text), name), failure=Failure(inside, kind, text))
+
+
+def words(failure: Failure, name: str) -> str:
+    """How a failure is worded for the model."""
+    if failure.inside:
+        return f"Tool execution failed: {failure.kind}: {failure.text}"
+    return f"Error executing {name}: {failure.text}"
+
+
+def as_json(executed: ExecutedCall) -> str:
+    """What the model reads: always well-formed JSON. A handler's text that is JSON already passes as it is."""
+    result = executed.result
+    if "model" in result.views:
+        return _text(result.views["model"])
+    match result.status:
+        case ToolStatus.SUCCESS if result.message is not None:
+            return encode({"result": result.data, "message": result.message})
+        case ToolStatus.SUCCESS:
+            if isinstance(result.data, str):
+                return _text(result.data)
+            return encode(result.data) if executed.encoded is None else executed.encoded
+        case ToolStatus.PENDING:
+            ticket = None if result.suspension is None else result.suspension.id
+            return encode({"status": "pending", "message": result.message, "ticket": ticket})
+        case _:
+            return encode({"error": result.message or "the tool failed and said nothing of why"})
+
+
+def _text(text: str) -> str:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return encode(text)
+    return text

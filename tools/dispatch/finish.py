@@ -1,0 +1,86 @@
+"""transform -> redact -> clip -> record -> post: so that observers see what leaves."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from toolcrib import ExecutedCall, ToolCallStatus, ToolResult
+from tools.clip import clip_data, clip_text, encode, spill_to
+from tools.dispatch.faces import failed
+from tools.dispatch.hooks import Hook
+from tools.dispatch.run import Run
+
+_log = logging.getLogger(__name__)
+
+
+async def close(run: Run, result: ToolResult) -> ExecutedCall:
+    """The one result of the call, as it leaves. A call that was never prepared (bad arguments) meets no hook."""
+    hooks = None if run.plan is None or run.ctx is None else run.plan.hooks
+    if hooks is not None:
+        for hook in hooks.transforms:
+            result = await _transformed(run, hook, result)
+    result, encoded = _bounded(run, result)
+    cancelled = result.failure is not None and result.failure.kind == "Cancelled"
+    status = ToolCallStatus.CANCELLED if cancelled else ToolCallStatus.outcome_of(result.status)
+    run.finish(result, status)
+    if hooks is not None and hooks.after:
+        await observe(run, hooks.after, run.call, result, run.ctx)
+    return ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
+
+
+async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> None:
+    """Tell every hook. One that raises or is late is logged, and the call goes on."""
+    for hook in hooks:
+        try:
+            seen = hook.call(*values)
+            if seen is not None:
+                await run.settle(seen, run.scope.limits.gate_seconds)
+        except Exception:
+            _log.exception("the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
+
+
+async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
+    try:
+        changed = hook.call(run.call, result, run.ctx)
+        if changed is not None:
+            changed = await run.settle(changed, run.scope.limits.gate_seconds)
+    except Exception:
+        _log.exception("the transform of %r failed on %s; the result stands", hook.plugin, run.call.name)
+        return result
+    if changed is None:
+        return result
+    if isinstance(changed, ToolResult):
+        return changed
+    _log.error("the transform of %r answered %s instead of a ToolResult; it is left out", hook.plugin, type(changed).__name__)
+    return result
+
+
+def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
+    """(the result without secrets and within its limit, the JSON text of its data)."""
+    scope = run.scope
+    limit = scope.limits.result_chars
+    if run.plan is not None and run.plan.entry.max_result_chars is not None:
+        limit = run.plan.entry.max_result_chars
+    data, message, views = result.data, result.message, result.views
+    try:
+        text = data if isinstance(data, str) else encode(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        wrong = TypeError(f"the handler returned what is not JSON ({error}); return str, dict, list, number or ToolResult")
+        return failed(run.call.name, wrong, inside=True), "null"
+    if scope.redactor.touches(text):
+        data = scope.redactor.data(data)
+        text = data if isinstance(data, str) else encode(data)
+    if len(text) > limit:
+        data = clip_data(data, limit, spill_to(lambda: scope.spill_dir, run.call.id))
+        text = data if isinstance(data, str) else encode(data)
+    if message is not None:
+        message = clip_text(scope.redactor.text(message), limit, "")
+    if views:
+        views = {reader: clip_text(scope.redactor.text(view), limit, "") for reader, view in views.items()}
+    if data is result.data and message == result.message and views == result.views:
+        return result, text
+    return replace(result, data=data, message=message, views=views), text

@@ -1,0 +1,176 @@
+"""May it run now? Every gate is asked, and whoever a gate wants asked. Whatever goes wrong here means no."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from dataclasses import replace
+
+from toolcrib import (
+    Answer,
+    Block,
+    Cancelled,
+    Decision,
+    Denied,
+    SetResult,
+    Suspend,
+    SuspendTicket,
+    ToolCallStatus,
+    ToolResult,
+    strongest,
+)
+from toolcrib._store import TicketRecord
+from tools.dispatch.faces import failed
+from tools.dispatch.run import Run
+from tools.dispatch.threads import in_daemon_thread
+
+_log = logging.getLogger(__name__)
+ROUNDS = 6
+"""How often one call may be suspended before it is blocked."""
+
+
+async def decide(run: Run) -> ToolResult | None:
+    """None: it may run. Else the result that it gets instead."""
+    for _ in range(ROUNDS):
+        match await _ask_gates(run):
+            case None:
+                return None
+            case SetResult(result):
+                return result
+            case Block(reason, end_run):
+                run.end_run = end_run
+                return failed(run.call.name, Denied(reason), inside=False)
+            case Suspend(ticket):
+                stopped = await suspend(run, ticket)
+                if stopped is not None:
+                    return stopped
+    raise Denied("asked about again and again without coming to an end")
+
+
+async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
+    """Get an answer and do what it says. None: go on (ask the gates again, or run the handler again)."""
+    scope = run.scope
+    ticket = replace(ticket, call=run.call)
+    waits = scope.asker is not None or scope.suspends
+    if waits and scope.tickets is not None:
+        scope.tickets.put(TicketRecord(ticket, scope.identity.session_id, at=time.time()))
+    if scope.asker is None and scope.suspends:
+        return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
+    if waits:
+        run.move(ToolCallStatus.SUSPENDED)
+    answer = await _ask(run, ticket)
+    if waits:
+        run.move(ToolCallStatus.RESUMING)
+    return await _heard(run, ticket, answer)
+
+
+async def go_on(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
+    """From an answer that came later, with the earlier answers to the same call counting again. As ``decide``."""
+    _, ctx = run.prepared
+    tickets = run.scope.tickets
+    records = () if tickets is None else tickets.of_call(run.scope.identity.session_id, run.call.id)
+    ctx.answers = {
+        record.ticket.id: (record.ticket.binds, record.answer)
+        for record in records
+        if record.answer is not None and record.ticket.id != ticket.id
+    }
+    stopped = await _heard(run, ticket, answer)
+    return stopped if stopped is not None else await decide(run)
+
+
+async def _ask_gates(run: Run) -> Decision | None:
+    plan, ctx = run.prepared
+    seconds = run.scope.limits.gate_seconds
+    said: list[tuple[str, Decision]] = []
+    for gate in plan.hooks.gates:
+        try:
+            decision = gate.call(run.call, plan.entry, ctx)
+            if decision is None:
+                continue
+            decision = await run.settle(decision, seconds)
+        except TimeoutError:
+            _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, run.call.name)
+            decision = Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
+        except Exception as error:
+            _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
+            decision = Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
+        if isinstance(decision, (SetResult, Suspend, Block)):
+            said.append((gate.plugin, decision))
+        elif decision is not None:
+            kind = type(decision).__name__
+            said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {kind}, not SetResult, Suspend, Block or None")))
+    return strongest(said) if said else None
+
+
+async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
+    """Somebody's answer now. Nobody to ask, a face that fails, an answer to something else: all mean no."""
+    scope = run.scope
+    if scope.asker is None:
+        return _no(ticket, "nobody", f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
+    try:
+        answer = await _asked(run, ticket)
+    except TimeoutError:
+        answer = _no(ticket, "nobody", f"nobody answered within {scope.limits.answer_seconds:g} s")
+    except Exception as error:
+        _log.exception("asking failed")
+        answer = _no(ticket, "nobody", f"the question could not be asked: {type(error).__name__}: {error}")
+    if not isinstance(answer, Answer):
+        answer = _no(ticket, "nobody", "nobody answered")
+    elif answer.ticket_id != ticket.id:
+        answer = _no(ticket, answer.by, "the answer was to another question")
+    if scope.tickets is not None:
+        is_no = answer.denied or answer.action == "cancel"
+        if not scope.tickets.settle(answer, "denied" if is_no else "approved") and not is_no:
+            answer = _no(ticket, answer.by, "the question was settled elsewhere")
+    return answer
+
+
+async def _asked(run: Run, ticket: SuspendTicket) -> object:
+    _, ctx = run.prepared
+    asker = run.scope.asker
+    assert asker is not None  # noqa: S101 - the caller looked
+    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_daemon_thread(asker, ticket, ctx)
+    if not inspect.isawaitable(given):
+        return given
+    return await run.settle(_awaited(given), run.scope.limits.answer_seconds)
+
+
+async def _awaited(given: object) -> object:
+    while inspect.isawaitable(given):
+        given = await given
+    return given
+
+
+async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
+    plan, ctx = run.prepared
+    name = run.call.name
+    for hook in plan.hooks.answers:
+        try:
+            heard = hook.call(run.call, ticket, answer, ctx)
+            if heard is not None:
+                await run.settle(heard, run.scope.limits.gate_seconds)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _log.exception("%r could not take the answer to %s", hook.plugin, name)
+            return failed(
+                name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False
+            )
+    if answer.action == "cancel":
+        return failed(name, Cancelled(answer.reason or "given up by the person who was asked"), inside=False)
+    if answer.denied:
+        reason = answer.payload.get("reason") or answer.reason
+        return failed(name, Denied(str(reason) if reason else "the person who was asked said no, without a reason"), inside=False)
+    if ticket.resume_mode == "use_as_result":
+        return ToolResult.success(name, answer.payload)
+    if ticket.resume_mode == "pass_to_tool":
+        ctx.resume_input = answer.payload
+    ctx.answers = {**ctx.answers, ticket.id: (ticket.binds, answer)}
+    run.move(ToolCallStatus.RUNNING)
+    return None
+
+
+def _no(ticket: SuspendTicket, by: str, reason: str) -> Answer:
+    return Answer(ticket.id, payload={"approved": False, "reason": reason}, by=by, at=time.time())

@@ -1,0 +1,225 @@
+"""The way of one call: prepare, gate, act, finish. Everything that runs a tool goes through here.
+
+Each step is a coroutine. Where nothing that others wrote can await (a plan says so), they are driven inline, at the
+cost of a function call; else a loop drives the same coroutines (see ``bridge``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from toolcrib import (
+    Answer,
+    Cancelled,
+    Denied,
+    ExecutedCall,
+    Internal,
+    InvalidArguments,
+    NotFound,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolCallStatus,
+    ToolEntry,
+    ToolError,
+    ToolRegistry,
+)
+from toolcrib._context import mint_context
+from tools.arguments import ArgumentCheck
+from tools.dispatch.act import run_handler
+from tools.dispatch.bridge import run_async
+from tools.dispatch.faces import failed
+from tools.dispatch.finish import close
+from tools.dispatch.gates import decide, go_on
+from tools.dispatch.hooks import HookManager, plan_hooks
+from tools.dispatch.run import Plan, Run
+from tools.dispatch.scope import CallScope
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Dispatcher:
+    """Runs calls of the registry's tools through the plugins' hooks. Thread-safe; one serves many sessions."""
+
+    def __init__(self, registry: ToolRegistry, hooks: HookManager) -> None:
+        self.registry = registry
+        self.hooks = hooks
+        self._plans: dict[str, Plan] = {}
+        self._hook_plan = plan_hooks(hooks)
+        self._registry_generation = registry.generation
+        self._hooks_generation = hooks.generation
+
+    # -- faces ---------------------------------------------------------------------------------------------------
+
+    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
+        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords.
+
+        Never raises for the call's sake; Ctrl-C goes on after the call was ended.
+        """
+        plan = self._plan(call.name)
+        inline = (plan is None or plan.inline) and not scope.asker_is_async
+        run = Run(call, scope, extra, plan, inline, offload=False, started=time.perf_counter())
+        if inline:
+            return contextvars.copy_context().run(_drive, self._whole(run))
+        return run_async(self._whole(run))
+
+    async def call(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
+        """The same from async code. Sync handlers run in a thread, so that the loop goes on."""
+        return await self._whole(self.begin(call, scope, extra))
+
+    async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
+        """Go on with a call that was left suspended, now that its answer is here; in this process or another.
+
+        What runs is the call that was stored with the ticket, never one that came with the answer. Raises NotFound for an
+        unknown ticket, and Denied where it belongs to another session or was settled before.
+        """
+        record = None if scope.tickets is None else scope.tickets.get(answer.ticket_id)
+        if scope.tickets is None or record is None or record.ticket.call is None:
+            raise NotFound(f"no ticket {answer.ticket_id!r} is known here")
+        if record.session_id != scope.identity.session_id:
+            raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
+        is_no = answer.denied or answer.action == "cancel"
+        if not scope.tickets.settle(answer, "denied" if is_no else "approved"):
+            raise Denied(f"ticket {answer.ticket_id!r} was settled before")
+        run = self.begin(record.ticket.call, scope)
+        run.move(ToolCallStatus.RESUMING)
+        return await self._whole(run, (record.ticket, answer))
+
+    # -- steps; ``turn`` takes them one by one for calls that run together ------------------------------------------
+
+    def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
+        return Run(call, scope, extra, self._plan(call.name), inline=False, offload=True, started=time.perf_counter())
+
+    async def gate(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall | None:
+        """Prepare, and ask the gates. None: it may run. Else what ended it."""
+        try:
+            if answered is None:
+                self._open(run)
+            if run.scope.cancelled:
+                raise Cancelled("interrupted before it began")
+            ctx, effects = self._prepare(run)
+            if effects is not None:
+                ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
+            run.ctx = ctx
+            result = await (decide(run) if answered is None else go_on(run, *answered))
+        except ToolError as error:
+            return await close(run, failed(run.call.name, error, inside=False))
+        except asyncio.CancelledError:
+            return await _cancelled(run)
+        except KeyboardInterrupt:
+            _gave_up(run)
+            raise
+        except Exception as error:
+            _log.exception("gating %s failed", run.call.name)
+            return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
+        return None if result is None else await close(run, result)
+
+    async def act(self, run: Run) -> ExecutedCall:
+        """Run the handler and finish."""
+        try:
+            return await close(run, await run_handler(run))
+        except asyncio.CancelledError:
+            return await _cancelled(run)
+        except KeyboardInterrupt:
+            _gave_up(run)
+            raise
+        except Exception as error:
+            _log.exception("running %s failed", run.call.name)
+            return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
+
+    async def _whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
+        task = None if run.inline else asyncio.current_task()
+        if task is not None:
+            run.scope.enter(task)
+        try:
+            ended = await self.gate(run, answered)
+            return ended if ended is not None else await self.act(run)
+        finally:
+            if task is not None:
+                run.scope.leave(task)
+
+    # -- prepare -------------------------------------------------------------------------------------------------
+
+    def _open(self, run: Run) -> None:
+        ledger = run.scope.ledger
+        if ledger is not None:
+            ledger.open(run.call, run.scope.identity.session_id)
+            run.move(ToolCallStatus.RUNNING)
+
+    def _prepare(self, run: Run) -> tuple[ToolCallContext, Any]:
+        """(its context, what the tool says it would do: perhaps to be awaited, or None). Raises ToolError where it can't run."""
+        call, scope, plan = run.call, run.scope, run.plan
+        if call.fault is not None:
+            raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
+        if plan is None:
+            raise NotFound(self._unknown(call.name, scope))
+        if scope.granted is not None and call.name not in scope.granted:
+            raise Denied(
+                f"the tool {call.name!r} is not granted to this session; granted: {', '.join(sorted(scope.granted)) or 'none'}"
+            )
+        args = plan.check(call.args)
+        if plan.entry.validate is not None:
+            plan.entry.validate(args)
+        if plan.acts and not plan.hooks.has_approval:
+            raise Denied(f"{call.name!r} acts on the world, and no approval gate is registered with this dispatcher")
+        if args is not call.args:
+            run.call = replace(call, args=args)
+        ctx = mint_context(run.call, scope)
+        return ctx, None if plan.entry.effects is None else plan.entry.effects(args, ctx)
+
+    def _unknown(self, name: str, scope: CallScope) -> str:
+        known = self.registry.names() if scope.granted is None else sorted(scope.granted)
+        close_name = self.registry.closest(name)
+        hint = f"did you mean {close_name!r}?" if close_name in known else f"known: {', '.join(known) or 'none'}"
+        return f"Unknown tool: {name} ({hint})"
+
+    def _plan(self, name: str) -> Plan | None:
+        if self.registry.generation != self._registry_generation or self.hooks.generation != self._hooks_generation:
+            self._registry_generation, self._hooks_generation = self.registry.generation, self.hooks.generation
+            self._hook_plan = plan_hooks(self.hooks)
+            self._plans = {}
+        plan = self._plans.get(name)
+        if plan is None and (entry := self.registry.get(name)) is not None:
+            plan = self._plans[name] = self._make_plan(entry)
+        return plan
+
+    def _make_plan(self, entry: ToolEntry) -> Plan:
+        hooks = self._hook_plan
+        inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None
+        return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
+
+
+async def _cancelled(run: Run) -> ExecutedCall:
+    """An interrupt of the scope becomes the call's result; a cancellation from outside goes on, with the ledger told."""
+    task = asyncio.current_task()
+    if not run.scope.cancelled or task is None:
+        _gave_up(run)
+        raise asyncio.CancelledError
+    while task.uncancel():
+        pass
+    return await close(run, failed(run.call.name, Cancelled("interrupted; it may have done part of its work"), inside=False))
+
+
+def _gave_up(run: Run) -> None:
+    run.finish(
+        failed(run.call.name, Cancelled("interrupted; it may have done part of its work"), inside=False), ToolCallStatus.CANCELLED
+    )
+
+
+def _drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never awaits anything real, without a loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # a coroutine's StopIteration carries its T
+    coroutine.close()
+    raise Internal("a call that was planned to run inline awaited something")

@@ -1,0 +1,124 @@
+"""One call on its way, and what is known of its tool beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Coroutine, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from toolcrib import Block, SetResult, Suspend, ToolCall, ToolCallContext, ToolCallStatus, ToolEntry, ToolOutput, ToolResult
+from tools.arguments import ArgumentCheck
+from tools.dispatch.bridge import run_async
+from tools.dispatch.hooks import ToolHookPlan
+from tools.dispatch.scope import CallScope
+
+T = TypeVar("T")
+PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput})
+"""The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
+
+LIMIT = "toolcrib: time limit"
+"""The one argument of a TimeoutError that is ours and not the awaited thing's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known of a tool before it is called, worked out once.
+
+    ``inline`` means that nothing which others wrote can await, so that no loop is needed. Driving a coroutine by hand is
+    sound only then: asyncio's own helpers raise without a loop, after side effects have happened.
+    """
+
+    entry: ToolEntry
+    check: ArgumentCheck
+    hooks: ToolHookPlan
+    acts: bool
+    inline: bool
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One call on its way. ``plan`` is None for an unknown tool, and ``ctx`` is there once the call is prepared.
+
+    ``offload`` puts sync handlers into a thread.
+    """
+
+    call: ToolCall
+    scope: CallScope
+    extra: Mapping[str, Any]
+    plan: Plan | None
+    inline: bool
+    offload: bool
+    started: float
+    ctx: ToolCallContext | None = None
+    end_run: bool = False
+
+    @property
+    def prepared(self) -> tuple[Plan, ToolCallContext]:
+        assert self.plan is not None  # noqa: S101 - the steps come in order
+        assert self.ctx is not None  # noqa: S101 - as above
+        return self.plan, self.ctx
+
+    def move(self, status: ToolCallStatus) -> None:
+        if self.scope.ledger is not None:
+            self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
+
+    def finish(self, result: ToolResult, status: ToolCallStatus) -> None:
+        if self.scope.ledger is not None:
+            self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+
+    async def settle(self, value: Any, seconds: float | None = None) -> Any:
+        """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""
+        if type(value) in PLAIN or not inspect.isawaitable(value):
+            return value
+        if self.inline:  # something declared sync gave an awaitable after all: no loop drives this call, so bridge
+            return run_async(_limited(value, seconds))
+        return await _limited(value, seconds)
+
+
+async def _limited(awaitable: Awaitable[T], seconds: float | None) -> T:
+    if seconds is None:
+        return await awaitable
+    if isinstance(awaitable, Coroutine):  # no timer for what is done at its first step, as most gates and many handlers are
+        try:
+            waits_for = awaitable.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # a coroutine's StopIteration carries its T
+        awaitable = _Rest(awaitable, waits_for)
+    timer = asyncio.timeout(seconds)
+    try:
+        async with timer:
+            return await awaitable
+    except TimeoutError:
+        if timer.expired():
+            raise TimeoutError(LIMIT) from None
+        raise
+
+
+class _Rest(Awaitable[T]):
+    """A coroutine after its first step, which waits for ``waits_for``; awaiting this goes on with it, as a ``yield from`` would."""
+
+    __slots__ = ("_coroutine", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        coroutine, waits_for = self._coroutine, self._waits_for
+        while True:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(coroutine.throw, error)
+            else:
+                step = functools.partial(coroutine.send, sent)
+            try:
+                waits_for = step()
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]  # as above

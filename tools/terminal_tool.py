@@ -1,0 +1,276 @@
+"""``terminal``: a shell command in the session's environment, and what came of it, said plainly."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import signal
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from toolcrib import (
+    Captured,
+    Effect,
+    EnvironmentFailed,
+    ExecOutcome,
+    ExecRequest,
+    ExecutionFailed,
+    InvalidArguments,
+    RunsCommand,
+    ToolCallContext,
+    ToolResult,
+    ToolStatus,
+)
+from tools.availability import needs_binary
+from tools.registry import registry
+
+DEFAULT_TIMEOUT = 120
+MAX_TIMEOUT = 600
+"""Seconds."""
+KEEP = 24_000
+"""Bytes of each stream that the model is shown; what is more goes to a file."""
+TIMED_OUT = 124
+"""The exit code that a command ended by its time limit is given, as by timeout(1)."""
+
+SCHEMA: Mapping[str, Any] = {
+    "description": (
+        "Run a bash command. The working folder carries over from call to call; variables and functions do not. There is no "
+        "terminal and no input: use non-interactive flags. Start a server with `command >log 2>&1 &`."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1},
+            "timeout": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TIMEOUT,
+                "default": DEFAULT_TIMEOUT,
+                "description": "Seconds until it is ended.",
+            },
+            "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    },
+}
+
+
+def validate(args: Mapping[str, Any]) -> None:
+    """What JSON Schema cannot say. Raises InvalidArguments."""
+    for name in ("command", "cwd"):
+        text = args.get(name) or ""
+        if "\0" in text:
+            raise InvalidArguments(f"{name}: contains a NUL character; write it as an escape, such as printf '\\0'")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InvalidArguments(f"{name}: contains half a surrogate pair; send it as plain Unicode text") from None
+
+
+def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect] | Awaitable[Sequence[Effect]]:
+    if args.get("cwd"):
+        return _effects_in(args["command"], args["cwd"], ctx)
+    return [RunsCommand(args["command"], ctx.environment.cwd)]
+
+
+async def _effects_in(command: str, cwd: str, ctx: ToolCallContext) -> Sequence[Effect]:
+    return [RunsCommand(command, await ctx.environment.resolve(cwd))]
+
+
+async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """Runs exactly what the gates judged. Raises ExecutionFailed where it could not be run at all."""
+    judged = ctx.effects[0] if ctx.effects else None
+    if not isinstance(judged, RunsCommand) or judged.command != args["command"]:
+        raise ExecutionFailed("the command was not run: it is not the one that was judged")
+    environment = ctx.environment
+    own_folder = not args.get("cwd")
+    if own_folder and environment.cwd != judged.cwd:
+        raise ExecutionFailed(
+            f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
+        )
+    timeout = args.get("timeout", DEFAULT_TIMEOUT)
+    request = ExecRequest(judged.command, cwd=None if own_folder else judged.cwd, timeout=timeout, keep=KEEP, spill=ctx.spill_dir)
+    try:
+        outcome = await environment.execute(request)
+    except EnvironmentFailed as error:
+        raise ExecutionFailed(str(error)) from error
+    data = describe(judged.command, outcome, timeout)
+    if own_folder and outcome.cwd != judged.cwd:
+        data["cwd"] = outcome.cwd
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
+
+
+# -- what came of it -----------------------------------------------------------------------------------------------
+
+
+def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, Any]:
+    """The result's data: ``output``, ``stderr`` if any, ``exit_code``, ``meaning`` unless 0, ``truncated`` where clipped."""
+    data: dict[str, Any] = {"output": readable(outcome.stdout)}
+    if outcome.stderr.total:
+        data["stderr"] = readable(outcome.stderr)
+    data["exit_code"] = outcome.exit_code
+    if outcome.ended == "timeout":
+        data["exit_code"] = TIMED_OUT
+        data["meaning"] = f"time limit of {timeout:g} s reached; ended. " + (
+            f"For longer work pass a larger timeout (at most {MAX_TIMEOUT}) or run it in the background"
+            if timeout < MAX_TIMEOUT
+            else "Run longer work in the background: command >log 2>&1 &"
+        )
+    elif outcome.ended == "interrupted":
+        data["meaning"] = "interrupted; ended before it finished"
+    elif outcome.exit_code and (meaning := meaning_of(outcome.exit_code, command)):
+        data["meaning"] = meaning
+    clipped = {
+        name: _omission(captured)
+        for name, captured in (("output", outcome.stdout), ("stderr", outcome.stderr))
+        if captured.omitted
+    }
+    if clipped:
+        data["truncated"] = clipped
+    return data
+
+
+def for_person(data: Mapping[str, Any]) -> str:
+    """Plain text: what was printed, then a line on how it ended. Nothing in it can move a terminal's cursor."""
+    status = f"exit code {data['exit_code']}"
+    if "meaning" in data:
+        status += f": {data['meaning']}"
+    if "cwd" in data:
+        status += f" · now in {data['cwd']}"
+    parts = [text.rstrip("\n") for text in (data["output"], data.get("stderr", "")) if text.strip()]
+    return _CONTROL.sub(_escaped, "\n".join([*parts, f"[{status}]"]))
+
+
+def _omission(captured: Captured) -> dict[str, Any]:
+    said: dict[str, Any] = {"omitted_bytes": captured.omitted}
+    path = captured.spilled_to
+    if path is None:
+        said["full_output"] = "could not be kept"
+        return said
+    said["full_output"] = str(path)
+    try:
+        saved = path.stat().st_size
+    except OSError:  # on its way out already; the path says where it was
+        return said
+    if saved < captured.total:
+        said["saved_bytes"] = saved
+    return said
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+
+_ESCAPES = re.compile(
+    r"\x1b(?:"
+    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, links
+    r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS and other strings
+    r"|[ -/]*[0-~])"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""What is left of a character whose first byte was cut off."""
+_FEW = 8
+"""Bytes that are no text, below which output is not called binary."""
+
+
+def readable(captured: Captured) -> str:
+    """Text for a model: UTF-8, bad bytes marked, terminal escapes removed, the gap named. Binary output is described."""
+    sample = captured.head + captured.tail
+    if _is_binary(sample):
+        return (
+            f"[binary output, {captured.total:,} bytes, not shown; it begins with {sample[:16].hex(' ')}. "
+            "Write it to a file, or look at it with: | xxd | head]"
+        )
+    if not captured.omitted:
+        return _plain(sample.decode(errors="replace"))
+    head = codecs.getincrementaldecoder("utf-8")("replace").decode(captured.head)  # an unfinished last character is left out
+    tail = captured.tail[:3].lstrip(_CONTINUATION) + captured.tail[3:]
+    gap = f"\n[... {captured.omitted:,} bytes omitted ...]\n"
+    return _plain(head) + gap + _plain(tail.decode(errors="replace"))
+
+
+def _plain(text: str) -> str:
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def _is_binary(sample: bytes) -> bool:
+    zeros = sample.count(0)
+    if zeros > _FEW and zeros * 5 > len(sample):
+        return True
+    if sample.isascii():
+        return False
+    bad = sample.decode(errors="replace").count("\ufffd") - sample.count("\ufffd".encode())
+    return bad > _FEW and bad * 10 > len(sample)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+# -- exit codes ----------------------------------------------------------------------------------------------------
+
+_MEANINGS: Mapping[int, str] = {
+    126: "found, but it cannot be executed: a folder, or no execute permission, or the wrong format",
+    127: "command not found: check its name and PATH, or install it",
+}
+_SIGNALS: Mapping[int, str] = {
+    signal.SIGKILL: "killed, perhaps for using too much memory",
+    signal.SIGSEGV: "it crashed: segmentation fault",
+    signal.SIGABRT: "it aborted",
+    signal.SIGPIPE: "the reader of its output went away",
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "asked to end",
+}
+_OF_PROGRAMS: Mapping[tuple[str, int], str] = {
+    **{(name, 1): "no lines matched" for name in ("grep", "egrep", "fgrep", "rg")},
+    **{(name, 1): "they differ" for name in ("diff", "cmp")},
+    **{(name, 1): "the condition is false" for name in ("test", "[", "[[")},
+    ("pgrep", 1): "no process matched",
+    ("timeout", 124): "the time limit given to timeout was reached",
+    ("pytest", 1): "some tests failed",
+    ("pytest", 5): "no tests were collected",
+    ("curl", 6): "the host name could not be resolved",
+    ("curl", 7): "no connection to the host",
+    ("curl", 22): "the server answered with an HTTP error",
+    ("curl", 28): "the time limit was reached",
+    ("ssh", 255): "the connection failed",
+}
+_SEPARATORS = re.compile(r"\|\||&&|[;|\n]")
+
+
+def meaning_of(exit_code: int, command: str) -> str | None:
+    """What an exit code other than 0 says, where it is known to say something."""
+    known = _OF_PROGRAMS.get((_last_program(command), exit_code)) or _MEANINGS.get(exit_code)
+    if known is not None or exit_code <= 128:  # 128 + N is signal N
+        return known
+    try:
+        name = signal.Signals(exit_code - 128)
+    except ValueError:
+        return None
+    return f"ended by {name.name}" + (f": {_SIGNALS[name]}" if name in _SIGNALS else "")
+
+
+def _last_program(command: str) -> str:
+    """A guess, good enough to word a hint: the exit code of a list or pipeline is its last command's."""
+    words = _SEPARATORS.split(command.rstrip("; \t\n"))[-1].split()
+    while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
+        del words[0]
+    return words[0].rpartition("/")[2] if words else ""
+
+
+registry.register(
+    name="terminal",
+    toolset="terminal",
+    schema=SCHEMA,
+    handler=terminal,
+    check_fn=needs_binary("bash", "sh"),
+    emoji="💻",
+    kind="execute",
+    effects=effects,
+    validate=validate,
+    # Beyond the command's own limit, so that a command is ended by its environment, with what it printed.
+    timeout=MAX_TIMEOUT + 30,
+    max_result_chars=64_000,
+)

@@ -1,0 +1,181 @@
+"""Toolsets: named bundles of tools, which decide what a session is granted.
+
+A name may be one of the bundles here, one that an operator or a plugin added, or a toolset that tools were registered under.
+Bundles may include others. ``resolve_toolset("toolcrib-cli")`` gives the tools' names.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from toolcrib import ToolRegistry, ToolsetError, registry
+
+EVERYTHING = ("all", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """``tools`` are names that need not be registered yet; ``includes`` are other toolsets."""
+
+    description: str
+    tools: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+
+
+_WORK = ("terminal", "file", "todo")
+
+TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
+    {
+        "safe": Toolset("Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "clarify")),
+        "coding": Toolset("Reads, edits and runs.", includes=(*_WORK, "clarify")),
+        "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding",)),
+        "toolcrib-gateway": Toolset("Chats over a gateway, unless the platform has a preset of its own.", includes=("coding",)),
+        "toolcrib-telegram": Toolset("Telegram.", includes=("toolcrib-gateway",)),
+        "toolcrib-api": Toolset("Programs: nobody is there to be asked.", includes=_WORK),
+        "toolcrib-cron": Toolset("Scheduled runs: nobody is there to be asked.", includes=_WORK),
+        "toolcrib-acp": Toolset("Editors that speak the Agent Client Protocol.", includes=_WORK),
+    }
+)
+
+_ALIASES: Mapping[str, str] = MappingProxyType(
+    {f"hermes-{platform}": f"toolcrib-{platform}" for platform in ("cli", "gateway", "telegram", "api", "cron", "acp")}
+)
+"""The specification's names for the platform presets."""
+
+_LEGACY_TOOLSET_MAP: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "web_tools": ("web_search", "web_extract"),
+        "terminal_tools": ("terminal",),
+        "file_tools": ("read_file", "write_file", "patch", "search_files"),
+        "vision_tools": ("vision_analyze",),
+        "moa_tools": ("mixture_of_agents",),
+        "image_tools": ("image_generate",),
+        "skills_tools": ("skills_list", "skill_view", "skill_manage"),
+        "browser_tools": ("browser_navigate", "browser_snapshot", "browser_click", "browser_type"),
+        "cronjob_tools": ("cronjob",),
+        "tts_tools": ("text_to_speech",),
+        "todo_tools": ("todo",),
+        "clarify_tools": ("clarify",),
+        "memory_tools": ("memory",),
+        "session_search_tools": ("session_search",),
+        "delegation_tools": ("delegate_task",),
+        "code_execution_tools": ("execute_code",),
+        "process_tools": ("process",),
+        "messaging_tools": ("send_message",),
+        "homeassistant_tools": ("ha_list_entities", "ha_get_state", "ha_call_service"),
+    }
+)
+"""Old names with a _tools suffix, as the tools they stand for (003-16). A tool that isn't registered is left out later."""
+
+
+class ToolsetCatalog:
+    """The bundles above, those that were added, and those that registered tools bring with them."""
+
+    def __init__(self, tools: ToolRegistry) -> None:
+        self._tools = tools
+        self._bundles: dict[str, Toolset] = dict(TOOLSETS)
+        self.added: dict[str, str] = {}
+        """Who added a bundle, by its name."""
+        self.generation = 0
+
+    def add(self, name: str, definition: Mapping[str, Any] | Toolset, *, source: str = "config") -> None:
+        """A bundle of an operator or a plugin: ``{"description": ..., "tools": [...], "includes": [...]}``.
+
+        Raises ToolsetError for a name of our own, an unknown field or a wrong type.
+        """
+        if name in TOOLSETS or name in _ALIASES or name in EVERYTHING or name in _LEGACY_TOOLSET_MAP:
+            raise ToolsetError(f"toolset {name!r} ({source}): the name is taken by a built-in; choose another")
+        self._bundles[name] = definition if isinstance(definition, Toolset) else _read(name, definition, source)
+        self.added[name] = source
+        self.generation += 1
+
+    def names(self) -> list[str]:
+        """All that resolve, without aliases and legacy names."""
+        return sorted({*self._bundles, *self._tools.toolsets()})
+
+    def describe(self, name: str) -> str:
+        """One line for people."""
+        name = _ALIASES.get(name, name)
+        if name in self._bundles:
+            return self._bundles[name].description
+        return f"The tools registered under {name!r}."
+
+    def resolve(self, name: str) -> list[str]:
+        """The names of its tools, each once, in order (003-11).
+
+        Raises ToolsetError for an unknown name, and for a cycle, with its path.
+        """
+        found: dict[str, None] = {}
+        self._resolve(name, (), found)
+        return list(found)
+
+    def _resolve(self, name: str, path: tuple[str, ...], found: dict[str, None]) -> None:
+        name = _ALIASES.get(name, name)
+        if name in path:
+            raise ToolsetError(f"toolset {path[0]!r} contains itself: {' -> '.join((*path[path.index(name) :], name))}")
+        if name in EVERYTHING:
+            found.update(dict.fromkeys(self._tools.names()))
+            return
+        registered = self._tools.toolsets().get(name, ())
+        bundle = self._bundles.get(name)
+        if bundle is not None:
+            found.update(dict.fromkeys(bundle.tools))
+            for inner in bundle.includes:
+                self._resolve(inner, (*path, name), found)
+        elif not registered:
+            legacy = _LEGACY_TOOLSET_MAP.get(name)
+            if legacy is None:
+                raise ToolsetError(self._unknown(name, path))
+            registered = list(legacy)
+        found.update(dict.fromkeys(registered))
+
+    def _unknown(self, name: str, path: tuple[str, ...]) -> str:
+        close = difflib.get_close_matches(name, [*self.names(), *_ALIASES, *EVERYTHING], n=1)
+        inside = f" (included by {' -> '.join(path)})" if path else ""
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(self.names())}"
+        return f"unknown toolset {name!r}{inside}; {hint}"
+
+    def select(
+        self, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, *, without: Collection[str] = ()
+    ) -> list[str]:
+        """The tools that are wanted, available or not (003-13).
+
+        Those of ``enabled`` if given, else all; less those of ``disabled``. ``without`` names single tools that were switched off.
+        """
+        chosen = dict.fromkeys(self._tools.names()) if enabled is None else self._union(enabled)
+        dropped = self._union(disabled or ())
+        return [name for name in chosen if name not in dropped and name not in without]
+
+    def _union(self, names: Iterable[str]) -> dict[str, None]:
+        found: dict[str, None] = {}
+        for name in names:
+            found.update(dict.fromkeys(self.resolve(name)))
+        return found
+
+
+def _read(name: str, definition: Mapping[str, Any], source: str) -> Toolset:
+    unknown = set(definition) - {"description", "tools", "includes"}
+    if unknown:
+        raise ToolsetError(
+            f"toolset {name!r} ({source}): unknown {', '.join(sorted(unknown))}; it takes description, tools, includes"
+        )
+    for key in ("tools", "includes"):
+        value = definition.get(key, [])
+        if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+            raise ToolsetError(f"toolset {name!r} ({source}): {key} must be a list of names")
+    return Toolset(
+        str(definition.get("description", "")), tuple(definition.get("tools", ())), tuple(definition.get("includes", ()))
+    )
+
+
+catalog = ToolsetCatalog(registry)
+"""The one over the built-in registry."""
+
+
+def resolve_toolset(name: str) -> list[str]:
+    """The tools of a toolset of the built-in catalog; see ToolsetCatalog.resolve."""
+    return catalog.resolve(name)
