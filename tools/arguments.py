@@ -53,13 +53,10 @@ class ArgumentCheck:
         booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42).
         """
         checked = self._object(args)
-        try:
+        if not self._validator.is_valid(checked):
+            checked = _coerce(checked, self._parameters)
             if not self._validator.is_valid(checked):
-                checked = _coerce(checked, self._parameters)
-                if not self._validator.is_valid(checked):
-                    raise InvalidArguments(self._explain(checked))
-        except (ValueError, TypeError) as error:  # a value that JSON doesn't have, from a Python caller
-            raise InvalidArguments(f"not JSON: {error}") from error
+                raise InvalidArguments(self._explain(checked))
         for name in self._integers:
             value = checked.get(name)
             if type(value) is float:  # 3.0 is an integer to JSON Schema, but not to range()

@@ -49,7 +49,7 @@ def clip_text(text: str, limit: int, full: str) -> str:
     if (start := tail.find("\n", 0, len(tail) // 2)) != -1:
         tail = tail[start + 1 :]
     left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n[... {left_out:,} characters left out{full} ...]\n{tail}"
+    return f"{head.removesuffix(chr(10))}\n[... {left_out:,} characters left out{full} ...]\n{tail}"
 
 
 def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:

@@ -1,0 +1,170 @@
+"""Discovery, definitions and the synchronous faces."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import model_tools
+import pytest
+from model_tools import get_tool_definitions, handle_function_call
+
+from toolcrib import registry
+
+BUILT_IN = ["terminal", "read_file", "write_file", "patch", "search_files", "todo", "clarify"]
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was() -> Iterator[None]:
+    take_back = registry.checkpoint()
+    yield
+    take_back()
+
+
+def names(definitions: list[Any]) -> list[str]:
+    return [definition["function"]["name"] for definition in definitions]
+
+
+def test_built_ins_register_at_import_in_order() -> None:
+    """003-1, 003-4"""
+    assert [name for name in registry.names() if name in BUILT_IN] == BUILT_IN
+    assert not [problem for problem in registry.problems if problem.subject.startswith("module tools.")]
+
+
+def test_a_broken_module_is_logged_kept_for_doctor_and_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """003-4"""
+    register = "from toolcrib import registry\nregistry.register('{0}', 't', {{'description': 'd'}}, lambda args: 1)\n"
+    (tmp_path / "disc_first.py").write_text(register.format("first"))
+    (tmp_path / "disc_broken.py").write_text("import surely_not_installed\n")
+    (tmp_path / "disc_bad_schema.py").write_text(
+        "from toolcrib import registry\n"
+        "registry.register('bad', 't', {'description': 'd', 'parameters': {'type': 'object', 'properties': {'a': {'type': 'strng'}}}}, print)\n"
+    )
+    (tmp_path / "disc_last.py").write_text(register.format("last"))
+    monkeypatch.syspath_prepend(tmp_path)
+    problems = model_tools._discover_tools(["disc_first", "disc_broken", "disc_bad_schema", "disc_last"])
+    assert registry.names()[-2:] == ["first", "last"]
+    assert [problem.subject for problem in problems] == ["module disc_broken", "module disc_bad_schema"]
+    assert "No module named 'surely_not_installed'" in problems[0].reason
+    assert "disc_bad_schema: tool 'bad': bad schema at $.parameters.properties.a.type" in problems[1].reason
+    assert "the tools of disc_broken are missing" in caplog.text
+    for name in ("disc_first", "disc_last"):
+        sys.modules.pop(name)
+
+
+def test_definitions_are_in_openais_form_and_can_be_sent() -> None:
+    """003-2, 003-14, 002-4"""
+    for definition in get_tool_definitions(["toolcrib-cli"]):
+        assert set(definition) == {"type", "function"}
+        assert {"name", "description", "parameters"} <= set(definition["function"])
+        assert definition["function"]["parameters"]["type"] == "object"
+        json.dumps(definition)
+
+
+def test_enabled_else_disabled_else_all() -> None:
+    """003-13"""
+    assert names(get_tool_definitions(["todo", "clarify"])) == ["todo", "clarify"]
+    assert names(get_tool_definitions(None, ["file", "terminal"], quiet_mode=True)) == ["todo", "clarify"]
+    assert names(get_tool_definitions()) == names(get_tool_definitions(["all"]))
+    assert names(get_tool_definitions([])) == []
+
+
+def test_unavailable_tools_are_left_out_after_resolution() -> None:
+    """003-7, 003-14"""
+    registry.register("gone", "t", {"description": "d"}, lambda args: 1, check_fn=lambda: False)
+    registry.register("here", "t", {"description": "d"}, lambda args: 1)
+    assert names(get_tool_definitions(["t"])) == ["here"]
+
+
+def test_a_tool_registered_later_is_seen() -> None:
+    assert names(get_tool_definitions(["todo"])) == ["todo"]
+    registry.register("late", "todo", {"description": "d"}, lambda args: 1)
+    assert names(get_tool_definitions(["todo"])) == ["todo", "late"]
+
+
+def test_a_schema_that_depends_on_which_tools_passed() -> None:
+    """003-15: the mechanism"""
+
+    def mention(schema: dict[str, Any], available: frozenset[str]) -> dict[str, Any]:
+        schema["description"] = f"Runs code that may call {', '.join(sorted(available - {'code'}))}."
+        return schema
+
+    registry.register("code", "c", {"description": "d"}, lambda args: 1, dynamic_schema=mention)
+    registry.register("helper", "c", {"description": "d"}, lambda args: 1)
+    registry.register("absent", "c", {"description": "d"}, lambda args: 1, check_fn=lambda: False)
+    assert get_tool_definitions(["c"])[0]["function"]["description"] == "Runs code that may call helper."
+    shown = {definition["function"]["name"]: definition["function"] for definition in get_tool_definitions(["c", "todo"])}
+    assert shown["code"]["description"] == "Runs code that may call helper, todo."
+
+
+def test_what_is_shown_is_said_unless_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        get_tool_definitions(["todo"], quiet_mode=True)
+        assert caplog.text == ""
+        get_tool_definitions(["todo"])
+    assert "tools: todo" in caplog.text
+
+
+def test_the_default_schemas_are_small() -> None:
+    """Every character of them is sent with every request."""
+    assert len(json.dumps(get_tool_definitions(["toolcrib-cli"]))) <= 16_000
+
+
+def test_a_command_runs_through_the_synchronous_face(tmp_path: Path) -> None:
+    """003-17"""
+    answer = json.loads(handle_function_call("terminal", {"command": f"cd {tmp_path} && echo $((40 + 2))"}, task_id="one"))
+    assert answer["output"].strip() == "42"
+    assert json.loads(handle_function_call("terminal", {"command": "pwd"}, task_id="one"))["output"].strip() == str(tmp_path)
+    assert json.loads(handle_function_call("terminal", {"command": "pwd"}, task_id="two"))["output"].strip() != str(tmp_path)
+
+
+def test_a_dangerous_command_is_denied_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    """003-24, 003-28"""
+    (tmp_path / "build").mkdir()
+    answer = json.loads(handle_function_call("terminal", {"command": f"rm -rf {tmp_path}/build"}))
+    assert "nobody can be asked here" in answer["error"]
+    assert (tmp_path / "build").exists()
+
+
+def test_its_own_configuration_is_out_of_reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("")
+    dispatcher = model_tools.new_dispatcher()
+    from toolcrib import ToolCall
+
+    scope = model_tools._scope("own")
+    executed = dispatcher.call_sync(ToolCall("c", "write_file", {"path": str(folder / "config.yaml"), "content": "x"}), scope)
+    assert executed.result.is_error
+    assert (folder / "config.yaml").read_text() == ""
+
+
+def test_agent_loop_tools_answer_a_stub_error() -> None:
+    """003-18 (todo)"""
+    assert "run by the agent loop" in json.loads(handle_function_call("todo", {}))["error"]
+
+
+def test_the_second_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-20"""
+
+    def fail(*args: Any, **kwargs: Any) -> str:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(registry, "_dispatch", fail)
+    assert json.loads(handle_function_call("terminal", {})) == {"error": "Error executing terminal: boom"}
+
+
+def test_tasks_used_longest_ago_are_closed() -> None:
+    first = model_tools._scope("task-0")
+    handle_function_call("terminal", {"command": "true"}, task_id="task-0")
+    for number in range(1, model_tools._SCOPES + 1):
+        model_tools._scope(f"task-{number}")
+    assert model_tools._scope("task-0") is not first

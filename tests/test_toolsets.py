@@ -1,0 +1,145 @@
+"""Toolsets: bundles of tools, and what they resolve to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import model_tools
+import pytest
+import toolsets
+from hypothesis import given
+from hypothesis import strategies as st
+from toolsets import TOOLSETS, ToolsetCatalog, resolve_toolset
+
+from toolcrib import ToolRegistry, ToolsetError
+
+PLATFORMS = ("cli", "gateway", "telegram", "api", "cron", "acp")
+FILES = ["read_file", "write_file", "patch", "search_files"]
+
+
+def catalog(*tools: tuple[str, str]) -> ToolsetCatalog:
+    registry = ToolRegistry()
+    for name, toolset in tools:
+        registry.register(name, toolset, {"description": "d"}, lambda args: 1)
+    return ToolsetCatalog(registry)
+
+
+def test_named_bundles_and_composites_expand_to_tools() -> None:
+    """003-11"""
+    assert resolve_toolset("file") == FILES
+    assert resolve_toolset("coding") == ["terminal", *FILES, "todo", "clarify"]
+    assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "clarify"]
+
+
+def test_nested_ones_name_each_tool_once() -> None:
+    """003-11"""
+    bundles = catalog(("a", "one"), ("b", "two"))
+    bundles.add("inner", {"tools": ["a", "b"]})
+    bundles.add("outer", {"tools": ["b"], "includes": ["inner", "one"]})
+    assert bundles.resolve("outer") == ["b", "a"]
+
+
+def test_a_cycle_is_refused_with_its_path() -> None:
+    """003-11: no infinite loop"""
+    bundles = catalog()
+    bundles.add("a", {"includes": ["b"]})
+    bundles.add("b", {"includes": ["c"]})
+    bundles.add("c", {"includes": ["a"]})
+    with pytest.raises(ToolsetError, match="'a' contains itself: a -> b -> c -> a"):
+        bundles.resolve("a")
+    bundles.add("self", {"includes": ["self"]})
+    with pytest.raises(ToolsetError, match="self -> self"):
+        bundles.resolve("self")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_platform_presets_and_the_specifications_names_for_them(platform: str) -> None:
+    """003-12 (without MCP)"""
+    tools = resolve_toolset(f"toolcrib-{platform}")
+    assert tools
+    assert resolve_toolset(f"hermes-{platform}") == tools
+    assert ("clarify" in tools) == (platform in ("cli", "gateway", "telegram"))
+
+
+def test_every_preset_names_tools_that_exist() -> None:
+    for name in TOOLSETS:
+        assert set(resolve_toolset(name)) <= set(model_tools.registry.names()), name
+
+
+@pytest.mark.parametrize("name", sorted(toolsets._LEGACY_TOOLSET_MAP))
+def test_legacy_names_still_resolve(name: str) -> None:
+    """003-16"""
+    assert resolve_toolset(name)
+    model_tools.get_tool_definitions([name])
+
+
+def test_legacy_names_show_the_tools_that_exist() -> None:
+    """003-16"""
+    shown = model_tools.get_tool_definitions(["file_tools", "web_tools"])
+    assert [definition["function"]["name"] for definition in shown] == FILES
+
+
+@pytest.mark.parametrize("name", ["all", "*"])
+def test_all(name: str) -> None:
+    assert resolve_toolset(name) == model_tools.registry.names()
+
+
+def test_a_toolset_of_registered_tools_needs_no_bundle() -> None:
+    assert catalog(("a", "weather"), ("b", "weather")).resolve("weather") == ["a", "b"]
+
+
+def test_tools_registered_under_a_bundles_name_join_it() -> None:
+    bundles = catalog(("a", "mine"))
+    bundles.add("mine", {"tools": ["b"]})
+    assert bundles.resolve("mine") == ["b", "a"]
+
+
+def test_unknown_names_say_the_nearest_and_who_included_them() -> None:
+    bundles = catalog(("a", "weather"))
+    with pytest.raises(ToolsetError, match="unknown toolset 'wether'; did you mean 'weather'"):
+        bundles.resolve("wether")
+    bundles.add("outer", {"includes": ["nope!"]})
+    with pytest.raises(ToolsetError, match=r"unknown toolset 'nope!' \(included by outer\)"):
+        bundles.resolve("outer")
+
+
+@pytest.mark.parametrize(
+    ("name", "definition", "said"),
+    [
+        ("safe", {}, "the name is taken"),
+        ("all", {}, "the name is taken"),
+        ("hermes-cli", {}, "the name is taken"),
+        ("x", {"tool": ["a"]}, "unknown tool; it takes description, tools, includes"),
+        ("x", {"tools": "a"}, "tools must be a list of names"),
+        ("x", {"includes": [1]}, "includes must be a list of names"),
+    ],
+)
+def test_bad_bundles_are_refused(name: str, definition: dict[str, Any], said: str) -> None:
+    with pytest.raises(ToolsetError, match=said):
+        catalog().add(name, definition)
+
+
+def test_selection() -> None:
+    """003-13: enabled only those; disabled all minus those; else all. Given both, both count."""
+    bundles = catalog(("a", "one"), ("b", "two"), ("c", "two"))
+    assert bundles.select() == ["a", "b", "c"]
+    assert bundles.select(["two"]) == ["b", "c"]
+    assert bundles.select([]) == []
+    assert bundles.select(None, ["one"]) == ["b", "c"]
+    assert bundles.select(["all"], ["two"]) == ["a"]
+    assert bundles.select(without={"b"}) == ["a", "c"]
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6))
+def test_any_graph_of_bundles_ends(graph: dict[str, list[str]]) -> None:
+    """003-11: resolves, or is refused by name"""
+    bundles = catalog()
+    for name, includes in graph.items():
+        bundles.add(name, {"tools": [f"tool-{name}"], "includes": includes})
+    for name in graph:
+        try:
+            tools = bundles.resolve(name)
+        except ToolsetError:
+            continue
+        assert len(set(tools)) == len(tools)
+        assert tools[0] == f"tool-{name}"

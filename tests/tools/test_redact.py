@@ -1,0 +1,58 @@
+"""Secrets are taken out of what a model reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tools.redact import Redactor
+
+REPEAT = "a1B2" * 20
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "token", "MY_APIKEY"])
+def test_variables_that_are_named_like_secrets(name: str) -> None:
+    redactor = Redactor.from_environ({name: "hunter2-hunter2", "PATH": "/usr/bin:/bin", "KEYBOARD": "qwertyuiop"})
+    assert redactor.text("x hunter2-hunter2 y /usr/bin:/bin qwertyuiop") == f"x [redacted: {name}] y /usr/bin:/bin qwertyuiop"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [f"sk-{REPEAT}", f"sk-ant-{REPEAT}", f"ghp_{REPEAT}", f"github_pat_{REPEAT}", f"glpat-{REPEAT}", "AKIA" + "A1B2" * 4, f"xoxb-{REPEAT}",
+     f"-----BEGIN RSA PRIVATE KEY-----\n{REPEAT}\n-----END RSA PRIVATE KEY-----"],
+)  # fmt: skip
+def test_the_forms_of_well_known_keys(key: str) -> None:
+    redactor = Redactor()
+    assert redactor.touches(f"before {key} after")
+    assert redactor.text(f"before {key} after") == "before [redacted: key] after"
+
+
+@pytest.mark.parametrize("text", ["risk-free-and-otherwise-fine-words", "task-1", "sk-short", "the sk- prefix", "ghp_x"])
+def test_innocent_text_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+def test_short_values_are_left() -> None:
+    assert Redactor({"A_TOKEN": "test"}).text("this is a test") == "this is a test"
+
+
+def test_a_secret_that_contains_another_goes_whole() -> None:
+    redactor = Redactor({"A": "secret-one", "B": "secret-one-two"})
+    assert redactor.text("secret-one-two") == "[redacted: B]"
+
+
+def test_structures_with_keys_too() -> None:
+    redactor = Redactor({"T": "12345678"})
+    assert redactor.data({"a12345678": ["x12345678", 5, None, True]}) == {"a[redacted: T]": ["x[redacted: T]", 5, None, True]}
+
+
+@given(st.text(min_size=8), st.text(), st.text())
+def test_a_known_value_never_leaves_whatever_it_is(secret: str, before: str, after: str) -> None:
+    redactor = Redactor({"S": secret})
+    text = before + secret + after
+    assert redactor.touches(text)
+    assert redactor.touches(json.dumps(text, ensure_ascii=False))
+    if secret not in "[redacted: S]":
+        assert secret not in redactor.text(text).replace("[redacted: S]", "")
