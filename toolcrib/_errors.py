@@ -13,6 +13,14 @@ ToolcribError
 ├── ToolsetError             an unknown toolset, or one that contains itself
 ├── ConfigError              a configuration that cannot be trusted: names file, line and key
 ├── PluginError              a plugin that cannot be loaded
+├── ProviderError            a model server could not give a turn; ``retryable`` says whether asking again may help
+│   ├── ConnectionFailed     it could not be reached, or the connection broke before a reply
+│   ├── RateLimited          429: too many requests; ``retry_after`` in seconds where it said
+│   ├── Overloaded           5xx: its fault
+│   ├── AuthFailed           401, 403: the key is missing, wrong or not allowed
+│   ├── ContextTooLong       the conversation is longer than the model takes
+│   ├── BadRequest           any other 4xx: the request is refused as it is
+│   └── StreamBroken         a reply began and did not end well; ``text`` is what had come
 ├── EnvironmentFailed        the place where commands run broke (not: the command failed)
 └── InvalidTransition        a tool call was asked to move to a status that it may not reach
 """
@@ -89,6 +97,61 @@ class ConfigError(ToolcribError):
 
 class PluginError(ToolcribError):
     """A plugin that cannot be loaded."""
+
+
+class ProviderError(ToolcribError):
+    """A model server could not give a turn.
+
+    ``status`` is the HTTP status (0 where there was none), ``body`` what it said (clipped, free of keys), ``retry_after`` in
+    seconds, ``text`` what of a reply had come, ``failed_generation`` what the model wrote and the server could not read.
+    """
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        body: str = "",
+        retry_after: float | None = None,
+        text: str = "",
+        failed_generation: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = body
+        self.retry_after = retry_after
+        self.text = text
+        self.failed_generation = failed_generation
+
+
+class ConnectionFailed(ProviderError):
+    retryable = True
+
+
+class RateLimited(ProviderError):
+    retryable = True
+
+
+class Overloaded(ProviderError):
+    retryable = True
+
+
+class AuthFailed(ProviderError):
+    pass
+
+
+class ContextTooLong(ProviderError):
+    pass
+
+
+class BadRequest(ProviderError):
+    pass
+
+
+class StreamBroken(ProviderError):
+    retryable = True
 
 
 class EnvironmentFailed(ToolcribError):
