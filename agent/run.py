@@ -176,6 +176,7 @@ class Crib:
             activity_sink=sink,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
+            settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,
                 gate_seconds=config.approval.gate_timeout,

@@ -94,6 +94,8 @@ class ScopeView(Protocol):
     def cancelled(self) -> bool: ...
     @property
     def spill_dir(self) -> Path: ...
+    @property
+    def settings(self) -> Mapping[str, Json]: ...
 
 
 class _Done:
@@ -172,6 +174,11 @@ class ToolCallContext:
     def cancelled(self) -> bool:
         """True once the run was interrupted: a long sync handler should look and stop."""
         return self._scope.cancelled
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What the operator set for tools, by dotted name, such as ``terminal.timeout``."""
+        return self._scope.settings
 
     @property
     def spill_dir(self) -> Path:

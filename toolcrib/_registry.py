@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
@@ -208,16 +208,17 @@ class ToolRegistry:
     # -- availability --------------------------------------------------------------------------------------------
 
     def availability(self, names: Iterable[str] | None = None) -> dict[str, str | None]:
-        """For each registered tool (of ``names``): None where it can work here, else the reason, for people.
+        """For each registered tool (of ``names``, in their order unless a set): None where it works here, else the reason.
 
         A check_fn that several tools share runs once a call (003-8); one that raises means unavailable (003-9).
         """
-        wanted = None if names is None else set(names)
+        if names is None or isinstance(names, Set):  # a set has no order worth keeping, and prompt caches want one
+            entries = [entry for entry in self.entries() if names is None or entry.name in names]
+        else:
+            entries = [entry for name in names if (entry := self._tools.get(name)) is not None]
         reasons: dict[CheckFn, str | None] = {}
         found: dict[str, str | None] = {}
-        for entry in list(self._tools.values()):
-            if wanted is not None and entry.name not in wanted:
-                continue
+        for entry in entries:
             if entry.check_fn is None:
                 found[entry.name] = None
                 continue
@@ -232,7 +233,7 @@ class ToolRegistry:
         return any(reason is None for reason in self.availability(names).values())
 
     def get_definitions(self, names: Iterable[str] | None = None) -> list[Mapping[str, Json]]:
-        """Schemas in OpenAI's form of the tools (of ``names``) that can work here, in order of registration (003-7).
+        """Schemas in OpenAI's form of the tools (of ``names``, in their order) that can work here (003-7).
 
         Tools with a ``dynamic_schema`` are shown as it makes them (003-15). The schemas are shared and read-only:
         change a ``copy.deepcopy``.

@@ -45,8 +45,7 @@ SCHEMA: Mapping[str, Any] = {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_TIMEOUT,
-                "default": DEFAULT_TIMEOUT,
-                "description": "Seconds until it is ended.",
+                "description": f"Seconds until it is ended, usually {DEFAULT_TIMEOUT}.",
             },
             "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
         },
@@ -89,7 +88,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
         )
-    timeout = args.get("timeout", DEFAULT_TIMEOUT)
+    timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     request = ExecRequest(judged.command, cwd=None if own_folder else judged.cwd, timeout=timeout, keep=KEEP, spill=ctx.spill_dir)
     try:
         outcome = await environment.execute(request)
@@ -139,7 +138,7 @@ def for_person(data: Mapping[str, Any]) -> str:
     if "cwd" in data:
         status += f" · now in {data['cwd']}"
     parts = [text.rstrip("\n") for text in (data["output"], data.get("stderr", "")) if text.strip()]
-    return _CONTROL.sub(_escaped, "\n".join([*parts, f"[{status}]"]))
+    return re.sub(_CONTROL, _escaped, "\n".join([*parts, f"[{status}]"]))
 
 
 def _omission(captured: Captured) -> dict[str, Any]:
@@ -158,16 +157,16 @@ def _omission(captured: Captured) -> dict[str, Any]:
     return said
 
 
-# -- text ----------------------------------------------------------------------------------------------------------
+# -- text (patterns are compiled at first use: starting must stay quick) -------------------------------------------
 
-_ESCAPES = re.compile(
+_ESCAPES = (
     r"\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, links
     r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS and other strings
     r"|[ -/]*[0-~])"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _CONTINUATION = bytes(range(0x80, 0xC0))
 """What is left of a character whose first byte was cut off."""
 _FEW = 8
@@ -191,7 +190,7 @@ def readable(captured: Captured) -> str:
 
 
 def _plain(text: str) -> str:
-    return _ESCAPES.sub("", text) if "\x1b" in text else text
+    return re.sub(_ESCAPES, "", text) if "\x1b" in text else text
 
 
 def _is_binary(sample: bytes) -> bool:
@@ -237,7 +236,7 @@ _OF_PROGRAMS: Mapping[tuple[str, int], str] = {
     ("curl", 28): "the time limit was reached",
     ("ssh", 255): "the connection failed",
 }
-_SEPARATORS = re.compile(r"\|\||&&|[;|\n]")
+_SEPARATORS = r"\|\||&&|[;|\n]"
 
 
 def meaning_of(exit_code: int, command: str) -> str | None:
@@ -254,7 +253,7 @@ def meaning_of(exit_code: int, command: str) -> str | None:
 
 def _last_program(command: str) -> str:
     """A guess, good enough to word a hint: the exit code of a list or pipeline is its last command's."""
-    words = _SEPARATORS.split(command.rstrip("; \t\n"))[-1].split()
+    words = re.split(_SEPARATORS, command.rstrip("; \t\n"))[-1].split()
     while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
         del words[0]
     return words[0].rpartition("/")[2] if words else ""

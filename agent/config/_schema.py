@@ -154,7 +154,7 @@ class TerminalConfig:
         check=_absolute,
     )
     timeout: float = setting(
-        180.0, "Seconds that a command may take, where the call sets no limit.", expect=_SECONDS, check=_above_zero
+        120.0, "Seconds that a command may take, where the call sets no limit.", expect=_SECONDS, check=_above_zero
     )
     pass_env: tuple[str, ...] = setting(
         (),

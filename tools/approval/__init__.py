@@ -1,0 +1,1 @@
+"""Approval: what a call would do, whether a person must agree, and what was agreed before."""

@@ -60,6 +60,7 @@ class CallScope:
     tickets: TicketStore | None = None
     redactor: Redactor = field(default_factory=lambda: Redactor.from_environ(os.environ))
     limits: Limits = field(default_factory=Limits)
+    settings: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.state: Mapping[str, Json] = MappingProxyType({})

@@ -1,0 +1,41 @@
+"""Where commands run, by name. Built-in kinds are imported when first opened; plugins register theirs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from toolcrib import Environment, EnvironmentFailed
+
+__all__ = ["Factory", "known_environments", "open_environment", "register_environment"]
+
+Factory: TypeAlias = Callable[..., Environment]
+
+_BUILT_IN = {"local": ("tools.environments.local", "LocalEnvironment")}
+_registered: dict[str, Factory] = {}
+
+
+def register_environment(name: str, factory: Factory) -> None:
+    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one."""
+    _registered[name] = factory
+
+
+def known_environments() -> list[str]:
+    """The names that ``open_environment`` takes, sorted."""
+    return sorted({*_BUILT_IN, *_registered})
+
+
+def open_environment(name: str, **options: Any) -> Environment:
+    """Raises EnvironmentFailed for an unknown name or options that this kind does not take."""
+    factory = _registered.get(name)
+    if factory is None:
+        if name not in _BUILT_IN:
+            raise EnvironmentFailed(f"unknown environment {name!r}; known: {', '.join(known_environments())}")
+        module, attribute = _BUILT_IN[name]
+        factory = getattr(importlib.import_module(module), attribute)
+    try:
+        return factory(**options)
+    except TypeError as error:
+        given = ", ".join(sorted(options)) or "no options"
+        raise EnvironmentFailed(f"environment {name!r} cannot be opened with {given}: {error}") from error

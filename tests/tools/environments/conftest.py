@@ -1,0 +1,69 @@
+"""A local environment in a folder of its own, and short ways to use it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Environment, ExecOutcome, ExecRequest
+from tools.environments import open_environment
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Free of links, whatever the system's temporary folder is."""
+    folder = tmp_path.resolve() / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def env(folder: Path) -> Iterator[Environment]:
+    environment = open_environment("local", cwd=str(folder))
+    yield environment
+    asyncio.run(environment.close())
+
+
+@pytest.fixture
+def run(env: Environment) -> Callable[..., ExecOutcome]:
+    """Run one command in an event loop of its own. A safety limit ends what should have ended by itself."""
+
+    def run(command: str, **options: Any) -> ExecOutcome:
+        return asyncio.run(env.execute(ExecRequest(command, **{"timeout": 60.0, **options})))
+
+    return run
+
+
+@pytest.fixture
+def alive() -> Callable[[int], bool]:
+    def alive(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    return alive
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Waits until something is true; fails after a generous time."""
+
+    def eventually(condition: Callable[[], object]) -> None:
+        give_up = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < give_up, "it did not come true"
+            time.sleep(0.01)
+
+    return eventually
+
+
+@pytest.fixture
+def open_files() -> Callable[[], int]:
+    """How many descriptors this process has open."""
+    return lambda: len(list(Path("/proc/self/fd").iterdir()))

@@ -1,0 +1,181 @@
+"""Time limits, interrupts, cancellation, and what is left behind: nothing, or what was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+
+Run = Callable[..., ExecOutcome]
+Alive = Callable[[int], bool]
+Eventually = Callable[[Callable[[], object]], None]
+
+HANGS = {
+    "waits": "echo $$ >pids; sleep 300",
+    "child": "sleep 300 & echo $! >pids; wait",
+    "ignores INT": "trap '' INT; echo $$ >pids; sleep 300 & echo $! >>pids; while :; do sleep 1; done",
+    "ignores INT and TERM": "trap '' INT TERM; echo $$ >pids; sleep 300 & echo $! >>pids; while :; do sleep 1; done",
+    "own groups": "set -m; sleep 300 & echo $! >pids; sleep 300 & echo $! >>pids; wait",
+    "stopped": "echo $$ >pids; kill -STOP $$",
+}
+
+
+def pids(folder: Path) -> list[int]:
+    path = folder / "pids"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+@pytest.mark.parametrize("command", HANGS.values(), ids=HANGS)
+def test_a_time_limit_ends_everything_and_keeps_what_was_printed(run: Run, folder: Path, alive: Alive, command: str) -> None:
+    outcome = run(f"echo before; {command}", timeout=0.4)
+    assert outcome.ended == "timeout"
+    assert outcome.exit_code > 128
+    assert outcome.stdout.head == b"before\n"
+    assert pids(folder)
+    assert [pid for pid in pids(folder) if alive(pid)] == []
+
+
+def test_a_command_may_clean_up_when_its_time_is_over(run: Run) -> None:
+    outcome = run("trap 'echo cleaned; exit 0' INT; sleep 300", timeout=0.3)
+    assert (outcome.ended, outcome.exit_code, outcome.stdout.head) == ("timeout", 0, b"cleaned\n")
+
+
+def test_a_fork_that_hangs_is_ended_with_its_parent(run: Run, folder: Path, alive: Alive) -> None:
+    outcome = run("for i in 1 2 3; do (echo $BASHPID >>pids; sleep 300) & done; wait", timeout=0.4)
+    assert outcome.ended == "timeout"
+    assert len(pids(folder)) == 3
+    assert [pid for pid in pids(folder) if alive(pid)] == []
+
+
+def test_interrupt_from_another_thread(env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually) -> None:
+    def stop() -> None:
+        eventually(lambda: pids(folder))
+        env.interrupt()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    outcome = run("echo before; echo $$ >pids; sleep 300")
+    thread.join()
+    assert (outcome.ended, outcome.stdout.head) == ("interrupted", b"before\n")
+    assert outcome.exit_code in (130, 143)  # bash may miss an INT while it forks; TERM follows
+    assert not alive(pids(folder)[0])
+    assert run("echo next").stdout.head == b"next\n"
+
+
+def test_interrupt_ends_every_call_and_does_nothing_where_none_runs(env: Environment, folder: Path) -> None:
+    env.interrupt()
+
+    async def main() -> list[ExecOutcome]:
+        calls = [asyncio.create_task(env.execute(ExecRequest("sleep 300", timeout=60))) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        env.interrupt()
+        return await asyncio.gather(*calls)
+
+    assert [outcome.ended for outcome in asyncio.run(main())] == ["interrupted"] * 3
+
+
+@pytest.mark.parametrize("command", [HANGS["waits"], HANGS["ignores INT and TERM"], HANGS["own groups"]])
+def test_cancellation_leaves_no_process(env: Environment, folder: Path, alive: Alive, command: str) -> None:
+    async def main() -> None:
+        call = asyncio.create_task(env.execute(ExecRequest(command, timeout=60)))
+        while len(pids(folder)) < command.count("pids"):  # noqa: ASYNC110 - the file is another process's
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert [pid for pid in pids(folder) if alive(pid)] == []
+
+    asyncio.run(main())
+
+
+def test_cancelled_twice_it_kills_at_once(env: Environment, folder: Path, alive: Alive) -> None:
+    async def main() -> None:
+        call = asyncio.create_task(env.execute(ExecRequest(HANGS["ignores INT and TERM"], timeout=60)))
+        while len(pids(folder)) < 2:  # noqa: ASYNC110 - the file is another process's
+            await asyncio.sleep(0.01)
+        call.cancel()
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(main())
+    assert [pid for pid in pids(folder) if alive(pid)] == []
+
+
+# -- in the background ---------------------------------------------------------------------------------------------
+
+
+def test_a_background_server_lives_on_and_may_go_on_printing(
+    env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually
+) -> None:
+    """It holds the pipe: the call returns all the same, and the pipe is not closed in its face."""
+    outcome = run("(while :; do echo log line; touch beat; sleep .02; done) & echo $! >pids; echo started; cd /")
+    assert outcome.ended == "exited"
+    assert outcome.exit_code == 0
+    assert b"started\n" in outcome.stdout.head
+    assert env.cwd == "/"
+    (folder / "beat").unlink()
+    eventually((folder / "beat").exists)
+    assert alive(pids(folder)[0])
+    asyncio.run(env.close())
+    assert not alive(pids(folder)[0])
+
+
+def test_when_a_background_process_ends_its_pipes_are_freed(
+    run: Run, folder: Path, open_files: Callable[[], int], eventually: Eventually
+) -> None:
+    run("true")
+    threads = threading.active_count()
+    run("while [ ! -e stop ]; do sleep .02; done & exit 0")
+    before = open_files()
+    (folder / "stop").touch()
+    eventually(lambda: open_files() == before - 2)
+    eventually(lambda: threading.active_count() == threads)
+
+
+def test_a_process_that_left_the_session_does_not_hold_up_the_call_or_close(
+    env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually
+) -> None:
+    """It is out of reach of a time limit, as a daemon means to be."""
+    outcome = run("setsid sh -c 'echo $$ >tmp; mv tmp pids; until [ -e stop ]; do sleep .02; done' & sleep 300", timeout=0.3)
+    assert outcome.ended == "timeout"
+    eventually(lambda: pids(folder))
+    asyncio.run(env.close())
+    (folder / "stop").touch()
+    eventually(lambda: not alive(pids(folder)[0]))
+
+
+def test_a_background_process_without_our_pipe_is_ended_by_close(env: Environment, run: Run, folder: Path, alive: Alive) -> None:
+    run("trap '' TERM; sleep 300 >/dev/null 2>&1 & echo $! >pids")
+    assert alive(pids(folder)[0])
+    asyncio.run(env.close())
+    assert not alive(pids(folder)[0])
+
+
+def test_a_time_limit_of_one_call_spares_what_another_left(run: Run, folder: Path, alive: Alive) -> None:
+    run("sleep 300 >/dev/null 2>&1 & echo $! >pids")
+    assert run("sleep 300", timeout=0.05).ended == "timeout"
+    assert alive(pids(folder)[0])
+
+
+def test_close_ends_what_runs_in_another_thread(env: Environment, run: Run, folder: Path, eventually: Eventually) -> None:
+    outcomes: list[ExecOutcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(run("echo $$ >pids; sleep 300")))
+    thread.start()
+    eventually(lambda: pids(folder))
+    asyncio.run(env.close())
+    thread.join()
+    assert [outcome.ended for outcome in outcomes] == ["interrupted"]
+
+
+def test_closed_twice_and_used_after(env: Environment, run: Run) -> None:
+    asyncio.run(env.close())
+    asyncio.run(env.close())
+    with pytest.raises(EnvironmentFailed, match="closed: open another"):
+        run("true")

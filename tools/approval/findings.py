@@ -1,0 +1,58 @@
+"""What the judge found in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from toolcrib._types import Json
+
+Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
+"""``ask-once`` is asked every time and never remembered; ``block`` is refused whatever anyone granted."""
+
+UNKNOWN_PATH = "?"
+"""Stands for a path that cannot be known before the command runs; no grant covers it."""
+
+MAX_COMMAND_CHARS = 100_000
+"""A longer command is asked about unread."""
+
+_SHOWN_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a person may want to be asked about.
+
+    ``key`` is what a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
+    ``scope`` says where it applies, for people. ``paths`` are the absolute paths it touches, UNKNOWN_PATH among them where
+    one cannot be told; empty where the finding is not about paths.
+    """
+
+    key: str
+    level: Level
+    why: str
+    text: str
+    scope: str = ""
+    paths: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        shown: dict[str, Json] = {"key": self.key, "level": self.level, "why": self.why, "text": self.text}
+        if self.scope:
+            shown["scope"] = self.scope
+        return shown
+
+
+def visible(text: str, limit: int = _SHOWN_CHARS) -> str:
+    """``text`` for people: at most ``limit`` characters, and nothing that a terminal would act on or draw out of order."""
+    clipped = text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-(limit // 2) :]}"
+    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in clipped)
+
+
+def _escaped(char: str) -> str:
+    return " " if char in "\t\x1f" else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def digestible(finding: Finding) -> Mapping[str, Json]:
+    """All of a finding, for what an answer binds."""
+    return {**finding.to_json(), "paths": list(finding.paths)}

@@ -1,0 +1,148 @@
+"""Standing answers: which grants cover which findings, and which commands may be granted for good."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from toolcrib import ConfigError
+from toolcrib._store import Grant
+from toolcrib._types import Json
+from tools.approval.findings import UNKNOWN_PATH, Finding
+from tools.approval.paths import under
+from tools.approval.wrappers import SHELLS, WRAPPERS, bare_name, family
+
+ALLOWLIST_VERSION = 1
+ALWAYS_KEY = "command"
+"""The key of a permanent grant: it covers one command, not one kind of finding."""
+
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
+_NEVER_FIRST = (
+    SHELLS
+    | (frozenset(WRAPPERS) - {"docker", "podman"})
+    | frozenset(
+        {
+            ".",
+            "source",
+            "su",
+            "runuser",
+            "trap",
+            "alias",
+            "export",
+            "declare",
+            "typeset",
+            "function",
+            "coproc",
+            "find",
+            "awk",
+            "kubectl",
+        }
+    )
+    | frozenset({"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select"})
+)
+
+
+class MemoryGrants:
+    """A GrantStore that lives as long as the process. May be used from any thread."""
+
+    def __init__(self, grants: Sequence[Grant] = ()) -> None:
+        self._lock = threading.Lock()
+        self._grants = {grant.id: grant for grant in grants}
+
+    def add(self, grant: Grant) -> None:
+        with self._lock:
+            self._grants[grant.id] = grant
+
+    def all(self, session_id: str) -> Sequence[Grant]:
+        with self._lock:
+            return [grant for grant in self._grants.values() if grant.scope == "always" or grant.session_id == session_id]
+
+    def spend(self, grant_id: str) -> bool:
+        with self._lock:
+            grant = self._grants.get(grant_id)
+            if grant is None or not grant.uses_left or grant.uses_left < 1:
+                return False
+            self._grants[grant_id] = replace(grant, uses_left=grant.uses_left - 1)
+            return True
+
+    def revoke(self, grant_id: str) -> bool:
+        with self._lock:
+            return self._grants.pop(grant_id, None) is not None
+
+
+def simple_argv(command: str) -> tuple[str, ...] | None:
+    """The argv of ONE simple command that means the same to any shell, else None.
+
+    None for anything with a quote, expansion, pattern, redirect, operator, comment, leading assignment or wrapper
+    (sudo, env, xargs, bash, find ...).
+    """
+    if "\n" in command or not command.isascii():
+        return None
+    argv = tuple(command.split())
+    if not argv or not all(_PLAIN_WORD.fullmatch(word) for word in argv):
+        return None
+    name = bare_name(argv[0])
+    if "=" in name or name.startswith(("-", "%")) or family(name) in _NEVER_FIRST or name in _NEVER_FIRST:
+        return None
+    return argv if name not in ("docker", "podman") or "exec" not in argv else None
+
+
+def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, argv: tuple[str, ...] | None = None) -> bool:
+    """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
+
+    A session grant: the same key in the same session, every path at or below its root. A permanent one: exactly this
+    command in exactly this folder. Nothing ever covers ``ask-once`` and ``block``.
+    """
+    if finding.level != "ask" or (grant.until is not None and grant.until < time.time()):
+        return False
+    if grant.scope == "always":
+        return bool(grant.argv) and argv == grant.argv and cwd == grant.root
+    if grant.scope != "session" or not session_id or grant.session_id != session_id or grant.key != finding.key:
+        return False
+    if finding.paths:
+        return all(path != UNKNOWN_PATH and under(path, grant.root) for path in finding.paths)
+    return not cwd or under(cwd, grant.root)
+
+
+def new_grant(
+    scope: str, key: str, root: str, *, session_id: str = "", argv: tuple[str, ...] = (), by: str = "", at: float = 0.0
+) -> Grant:
+    """A grant with a fresh id. ``scope`` is ``session`` or ``always``; anything else is refused (ValueError)."""
+    if scope == "session":
+        return Grant(secrets.token_hex(16), "session", key, root, session_id=session_id, by=by, at=at)
+    if scope == "always":
+        return Grant(secrets.token_hex(16), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at)
+    raise ValueError(f"no grant is kept for the scope {scope!r}")
+
+
+def to_allowlist(grant: Grant) -> dict[str, Json]:
+    """A permanent grant as an entry of ``command_allowlist`` in config.yaml. Raises ValueError for any other grant."""
+    if grant.scope != "always" or not grant.argv:
+        raise ValueError("only a grant of the scope always is kept in the configuration")
+    return {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
+
+
+def from_allowlist(entry: Mapping[str, Json]) -> Grant:
+    """The grant that ``to_allowlist`` wrote. Raises ConfigError for anything that a person's answer could not have made."""
+    example = "{argv: [rm, -r, build], cwd: /home/me/project, version: 1}"
+    if not isinstance(entry, Mapping) or set(entry) != {"argv", "cwd", "version"}:
+        raise ConfigError(f"command_allowlist: an entry has exactly argv, cwd and version, such as {example}; got {entry!r}")
+    argv, cwd, version = entry["argv"], entry["cwd"], entry["version"]
+    if type(version) is not int or version != ALLOWLIST_VERSION:
+        raise ConfigError(
+            f"command_allowlist: version must be {ALLOWLIST_VERSION}, not {version!r}; remove the entry and grant it again"
+        )
+    if not isinstance(cwd, str) or not cwd.startswith("/") or "\x00" in cwd:
+        raise ConfigError(f"command_allowlist: cwd must be an absolute path, not {cwd!r}")
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        raise ConfigError(f"command_allowlist: argv must be a list of strings, such as {example}; got {argv!r}")
+    if simple_argv(" ".join(argv)) != tuple(argv):
+        raise ConfigError(
+            f"command_allowlist: {argv!r} is not one plain command (no quotes, patterns, expansions, operators, assignments,"
+            " or wrappers such as sudo, env and bash); remove the entry"
+        )
+    return new_grant("always", ALWAYS_KEY, cwd, argv=tuple(argv), by="config.yaml")

@@ -1,0 +1,211 @@
+"""Files on this machine, opened so that what was judged is what is touched.
+
+Paths come resolved. The folders on the way are opened one by one and a link among them is refused, so that a link which
+was put there after the path was judged leads nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from toolcrib import FileInfo
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def resolve(path: str, cwd: str) -> str:
+    _check_text(path)
+    return os.path.realpath(Path(cwd, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
+
+
+def info(path: str) -> FileInfo | None:
+    _check_text(path)
+    try:
+        return _info(path, os.lstat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def list_dir(path: str) -> list[FileInfo]:
+    with _folder_of(path) as (parent, name):
+        fd = _open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
+    try:
+        found: list[FileInfo] = []
+        with os.scandir(fd) as entries:
+            for entry in sorted(entries, key=lambda each: each.name):
+                with contextlib.suppress(FileNotFoundError):  # it went away while we looked
+                    found.append(_info(f"{path.rstrip('/')}/{entry.name}", entry.stat(follow_symlinks=False)))
+        return found
+    finally:
+        os.close(fd)
+
+
+def read(path: str, limit: int | None) -> bytes:
+    with _folder_of(path) as (parent, name):
+        # Non-blocking, or a FIFO nobody writes to would hold us here.
+        fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
+    with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
+        _require_regular(os.fstat(fd), path)
+        return _read(file.fileno(), limit)
+
+
+def write(path: str, data: bytes, mode: int | None) -> None:
+    with _folder_of(path, create=True) as (parent, name):
+        old = _stat_at(parent, name)
+        if old is not None:
+            _require_regular(old, path)
+            if not os.access(name, os.W_OK, dir_fd=parent):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        temporary = f".{name[:200]}.{secrets.token_hex(6)}.tmp"
+        private = old is not None or mode is not None
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666, dir_fd=parent)
+        try:
+            try:
+                _write_all(fd, data)
+                _take_over(fd, old, mode)
+            finally:
+                os.close(fd)
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                os.unlink(temporary, dir_fd=parent)
+            if isinstance(error, OSError) and error.errno is not None:
+                raise OSError(error.errno, os.strerror(error.errno), path) from error
+            raise
+
+
+def delete(path: str) -> None:
+    with _folder_of(path) as (parent, name):
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False) if name != "." else None
+        if found is None or stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if stat.S_ISLNK(found.st_mode):
+            raise _link(path)
+        os.unlink(name, dir_fd=parent)
+
+
+# -- the way there -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _folder_of(path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    """(a descriptor of the folder that holds ``path``, its last name). Raises OSError; a link on the way is ELOOP."""
+    _check_text(path)
+    parts = path.split("/")
+    if not path.startswith("/") or ".." in parts:
+        raise OSError(errno.EINVAL, "not a resolved path: ask the environment to resolve it first", path)
+    *folders, name = [part for part in parts if part not in ("", ".")] or ["."]
+    fd = os.open("/", _FOLDER)
+    try:
+        for folder in folders:
+            try:
+                deeper = _open(folder, _FOLDER, fd, path)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with contextlib.suppress(FileExistsError):  # somebody was faster
+                    os.mkdir(folder, dir_fd=fd)
+                deeper = _open(folder, _FOLDER, fd, path)
+            os.close(fd)
+            fd = deeper
+        yield fd, name
+    except OSError as error:
+        if error.filename == path or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error  # names the whole path, not its last part
+    finally:
+        os.close(fd)
+
+
+def _open(name: str, flags: int, parent: int, path: str) -> int:
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            found = _stat_at(parent, name)
+            if found is not None and stat.S_ISLNK(found.st_mode):
+                raise _link(path) from error
+        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+            raise _not_regular(path) from error
+        raise
+
+
+def _stat_at(parent: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _link(path: str) -> OSError:
+    return OSError(errno.ELOOP, "a symbolic link stands in the way; resolve the path again", path)
+
+
+def _not_regular(path: str) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file (a device, FIFO or socket is not read or replaced)", path)
+
+
+def _require_regular(found: os.stat_result, path: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISLNK(found.st_mode):
+        raise _link(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _not_regular(path)
+
+
+def _check_text(path: str) -> None:
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "a path cannot contain a NUL character", path.replace("\0", "\\0"))
+
+
+# -- contents ------------------------------------------------------------------------------------------------------
+
+
+def _read(fd: int, limit: int | None) -> bytes:
+    parts: list[bytes] = []
+    left = limit
+    while left is None or left > 0:
+        part = os.read(fd, 1 << 20 if left is None else min(left, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        if left is not None:
+            left -= len(part)
+    return b"".join(parts)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _take_over(fd: int, old: os.stat_result | None, mode: int | None) -> None:
+    """Owner and permissions of what is replaced. The owner first: changing it clears setuid bits."""
+    if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
+            os.fchown(fd, old.st_uid, old.st_gid)
+    wanted = mode if mode is not None else None if old is None else stat.S_IMODE(old.st_mode)
+    if wanted is not None:
+        os.fchmod(fd, wanted)
+
+
+def _info(path: str, found: os.stat_result) -> FileInfo:
+    return FileInfo(path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode))
+
+
+def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "dir"
+    return "link" if stat.S_ISLNK(mode) else "other"

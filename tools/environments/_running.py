@@ -1,0 +1,208 @@
+"""One command while it runs: what it prints is read, and it ends by itself, by its time limit or by ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from tools.environments import _groups
+from tools.environments._capture import Capture
+
+_log = logging.getLogger(__name__)
+
+Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
+OnOutput: TypeAlias = Callable[[str, bytes], None]
+
+_CHUNK = 1 << 16
+_LINGER = 0.2
+"""Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
+_STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
+"""How a command is ended: each signal, and the seconds until the next."""
+_LOOK = 0.01
+
+
+class Running:
+    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
+
+    Takes over ``pipes``: read ends by stream name. Those which something left behind still holds open are in ``pipes``
+    afterwards, the others are closed.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], pipes: dict[str, int], captures: dict[str, Capture], on_output: OnOutput | None
+    ) -> None:
+        self.pipes = pipes
+        self.ended: Ended = "exited"
+        self._process = process
+        self._captures = captures
+        self._on_output = on_output
+        self._loop = asyncio.get_running_loop()
+        self._wake: asyncio.Future[None] | None = None
+        self._pidfd: int | None = None
+        self.exited = False
+        self._lock = threading.Lock()
+        try:
+            for name, fd in pipes.items():
+                os.set_blocking(fd, False)
+                self._loop.add_reader(fd, self._read, name, fd)
+            self._watch()
+        except BaseException:  # out of threads or descriptors: nobody would watch over it
+            self._release()
+            for fd in pipes.values():
+                os.close(fd)
+            raise
+
+    # -- to the end ----------------------------------------------------------------------------------------------
+
+    async def finish(self, limit: float | None) -> None:
+        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        try:
+            await self._until_done(None if limit is None else self._loop.time() + limit)
+            if self.ended != "exited":
+                await self._end()
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        finally:
+            self._release()
+
+    async def _until_done(self, deadline: float | None) -> None:
+        while not self.exited:
+            if self.ended != "exited":
+                return
+            await self._next(deadline)
+            if deadline is not None and not self.exited and self._loop.time() >= deadline:
+                self.ended = "timeout"
+        deadline = self._loop.time() + _LINGER
+        while self.pipes and self.ended == "exited" and self._loop.time() < deadline:
+            await self._next(deadline)
+
+    async def _end(self) -> None:
+        """INT, TERM, KILL to everything in the session, each only while something lives."""
+        session = self._process.pid
+        for number, grace in _STEPS:
+            groups = {session} | _groups.groups_of(session)
+            _groups.send(groups, number)
+            _groups.send(groups, signal.SIGCONT)  # a stopped process receives nothing else
+            give_up = self._loop.time() + grace
+            while self._loop.time() < give_up:
+                await self._next(self._loop.time() + _LOOK)
+                if self.exited and not _groups.living(session, groups):
+                    self._drain()
+                    return
+        self._drain()
+
+    async def _next(self, deadline: float | None) -> None:
+        """Until something happens or the deadline passes."""
+        self._wake = self._loop.create_future()
+        timer = None if deadline is None else self._loop.call_at(deadline, self._notify)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            if timer is not None:
+                timer.cancel()
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    # -- being told to stop --------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._interrupted)
+        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+            self._kill()
+
+    def _interrupted(self) -> None:
+        if self.ended == "exited":
+            self.ended = "interrupted"
+            self._notify()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if self._process.poll() is None:
+                _groups.send({self._process.pid} | _groups.groups_of(self._process.pid), signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it dies when it gets out
+                    self._process.wait(2)
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # not Linux, or an old one: a thread waits
+            threading.Thread(target=self._wait, name=f"wait-{self._process.pid}", daemon=True).start()
+            return
+        self._loop.add_reader(self._pidfd, self._gone)
+
+    def _wait(self) -> None:
+        self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody awaits it any more
+            self._loop.call_soon_threadsafe(self._gone)
+
+    def _gone(self) -> None:
+        self._process.wait()
+        self.exited = True
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._notify()
+
+    def _read(self, name: str, fd: int) -> bool:
+        """One chunk. False where there is none now."""
+        try:
+            chunk = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            _log.warning("reading the command's %s failed: %s", name, error)
+            chunk = b""
+        if not chunk:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+            del self.pipes[name]
+            if not self.pipes:
+                self._notify()
+            return False
+        self._captures[name].add(chunk)
+        if self._on_output is not None:
+            try:
+                self._on_output(name, chunk)
+            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
+                _log.exception("on_output raised; this command's output is no longer shown while it runs")
+                self._on_output = None
+        return True
+
+    def _drain(self) -> None:
+        """What the pipes hold already. Bounded in time: a writer that escaped us may never stop."""
+        stop = time.monotonic() + _LINGER
+        for name, fd in list(self.pipes.items()):
+            while self._read(name, fd) and time.monotonic() < stop:
+                pass
+
+    def _release(self) -> None:
+        """Leaves the loop. A command that still runs here was cancelled twice, or its loop is going away."""
+        if not self.exited:
+            self._kill()
+        for fd in self.pipes.values():
+            self._forget(fd)
+        if self._pidfd is not None:
+            self._forget(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _forget(self, fd: int) -> None:
+        if not self._loop.is_closed():
+            self._loop.remove_reader(fd)

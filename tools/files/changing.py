@@ -1,0 +1,158 @@
+"""Changing a text: an exact replacement, or the hunks of a diff. Pure: text in, text and notes out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from toolcrib import ExecutionFailed, InvalidArguments
+from tools.files.placing import Fit, Ops, Place, nearest, place, several
+from tools.files.text import line_end, split_lines
+from tools.files.unified import Hunk
+
+DIFF_CHARS = 20_000
+_DIFF_LINES = 4000
+_PLACES = 1000
+_HEADER = re.compile(r"@@ -(\d+)(.*?) \+(\d+)(.*?) @@", re.DOTALL)
+
+
+def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:
+    """``text`` with ``old`` replaced, and what a reader should know of how.
+
+    Raises InvalidArguments or ExecutionFailed where ``old`` is empty, equal to ``new``, missing, or fits at several places.
+    """
+    if not old:
+        raise InvalidArguments("old: empty; give the text to replace, or use write_file for a whole file")
+    if old == new:
+        raise InvalidArguments("old and new are the same: nothing to change")
+    lines_of_old = old
+    old, new = _with_line_ends(text, old, new)
+    found = _places(text, old)
+    if len(found) == 1 or (found and every):
+        return text.replace(old, new), [f"replaced {text.count(old)} places"] if every else []
+    if found:
+        numbers = [text.count("\n", 0, at) + 1 for at in found]
+        raise several("old", numbers, more=len(found) == _PLACES)
+    lines = split_lines(text)
+    ops = None if every else _as_ops(old, new)
+    if ops is None:
+        raise ExecutionFailed(f"old is not in the file; nothing was changed. {nearest(lines, split_lines(lines_of_old))}")
+    spot = place(lines, ops, start=0, expected=None, what="old")
+    changed = "".join([*lines[: spot.index], *spot.lines, *lines[spot.index + spot.length :]])
+    return changed, [_tolerated(spot, "old")]
+
+
+def _with_line_ends(text: str, old: str, new: str) -> tuple[str, str]:
+    """Both with the line ends of the file, where the file has only one kind and they the other."""
+    if line_end(text) == "\r\n":
+        return _crlf(old), _crlf(new)
+    if "\r" not in text and "\r\n" in old:
+        return old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    return old, new
+
+
+def _crlf(text: str) -> str:
+    return text if "\r" in text else text.replace("\n", "\r\n")
+
+
+def _places(text: str, old: str) -> list[int]:
+    found: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(found) < _PLACES:
+        found.append(at)
+        at = text.find(old, at + 1)
+    return found
+
+
+def _as_ops(old: str, new: str) -> Ops | None:
+    """The replacement of whole lines, or None where it joins lines and so can be none."""
+    if old.endswith("\n"):
+        if new and not new.endswith("\n"):
+            return None
+    else:
+        old, new = f"{old}\n", f"{new}\n"
+    return [*(("-", line) for line in split_lines(old)), *(("+", line) for line in split_lines(new))]
+
+
+def _tolerated(spot: Place, what: str) -> str:
+    how = "line ends" if spot.fit is Fit.LINE_END else "white space"
+    return f"{what} matched lines {spot.index + 1}-{spot.index + spot.length} except for {how}"
+
+
+def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[str]]:
+    """``text`` with every hunk applied, and notes. Hunks stand in file order.
+
+    Raises ExecutionFailed at the first that does not fit.
+    """
+    lines = split_lines(text)
+    out: list[str] = []
+    notes: list[str] = []
+    done = drift = 0
+    for number, hunk in enumerate(hunks, 1):
+        what = f"hunk {number}" + ("" if hunk.start is None else f" (line {hunk.start})")
+        spot = _spot(lines, hunk, done, drift, what)
+        if hunk.start is not None and hunk.old:
+            if spot.index - (hunk.start - 1) != drift:
+                notes.append(f"hunk {number} applied at line {spot.index + 1}; its header says {hunk.start}")
+            drift = spot.index - (hunk.start - 1)
+        if spot.fit is not Fit.EXACT:
+            notes.append(_tolerated(spot, f"hunk {number}"))
+        out += [*lines[done : spot.index], *spot.lines]
+        done = spot.index + spot.length
+    out += lines[done:]
+    for line in out[:-1]:
+        if not line.endswith("\n"):
+            raise ExecutionFailed("a hunk says 'No newline at end of file' for a line that others follow; nothing was changed")
+    return "".join(out), notes
+
+
+def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Place:
+    if hunk.old:
+        expected = None if hunk.start is None else hunk.start - 1 + drift
+        return place(lines, hunk.ops, start=done, expected=expected, what=what)
+    if not lines:
+        return Place(0, 0, [text for _, text in hunk.ops], Fit.EXACT)
+    at = None if hunk.start is None else hunk.start + drift
+    if at is None or not done <= at <= len(lines):
+        raise ExecutionFailed(
+            f"{what} only adds lines and has no context to place it by; nothing was changed. Give the lines around it"
+        )
+    return _insert(lines, at, [text for _, text in hunk.ops])
+
+
+def _insert(lines: list[str], at: int, added: Sequence[str]) -> Place:
+    end = line_end("".join(lines))
+    new = [_crlf(text) for text in added] if end == "\r\n" else list(added)
+    if at == len(lines) and not lines[-1].endswith("\n"):
+        new[-1] = new[-1].removesuffix("\n").removesuffix("\r")
+        return Place(at - 1, 1, [lines[-1] + end, *new], Fit.EXACT)
+    return Place(at, 0, new, Fit.EXACT)
+
+
+def first_difference(old: Sequence[str], new: Sequence[str]) -> int:
+    """The index of the first line that differs."""
+    for index, (ours, theirs) in enumerate(zip(old, new, strict=False)):
+        if ours != theirs:
+            return index
+    return min(len(old), len(new))
+
+
+def show(path: str, before: str, after: str) -> tuple[str, int]:
+    """(a unified diff for people and models, bounded; the first line changed, from 1)."""
+    old, new = split_lines(before), split_lines(after)
+    head = first_difference(old, new)
+    tail = min(first_difference(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    start = max(head - 3, 0)
+    ours, theirs = old[start : len(old) - max(tail - 3, 0)], new[start : len(new) - max(tail - 3, 0)]
+    if len(ours) + len(theirs) > _DIFF_LINES:
+        return f"{path}: {len(ours)} lines from line {head + 1} became {len(theirs)}; too many to show\n", head + 1
+    rows: list[str] = []
+    for row in difflib.unified_diff(ours, theirs, f"a{path}", f"b{path}"):
+        if row.startswith("@@"):
+            row = _HEADER.sub(lambda m: f"@@ -{int(m[1]) + start}{m[2]} +{int(m[3]) + start}{m[4]} @@", row)
+        rows.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")
+    text = "".join(rows)
+    if len(text) > DIFF_CHARS:
+        text = text[:DIFF_CHARS] + f"\n... [{len(text) - DIFF_CHARS} more characters of diff]\n"
+    return text, head + 1

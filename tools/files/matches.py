@@ -1,0 +1,229 @@
+"""Running the search, and reading what it prints. Nothing of it is the model's but the pattern and glob, as quoted arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib import ExecRequest, ExecutionFailed, InvalidArguments, ToolCallContext
+
+SECONDS = 30.0
+_STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}
+KEEP = 4 * 1024 * 1024
+"""Bytes of a search's output that are looked at."""
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
+
+# An empty environment and a fixed PATH: aliases, functions and folders of the session's shell do not reach the search.
+_START = ["/usr/bin/env", "-i", f"PATH={_PATH}", "LC_ALL=C.UTF-8", "/bin/sh", "-c"]
+# The arguments: folder, kind, bytes, case flag, pattern, most matches a file, context lines, start; then globs as rg takes them,
+# "--find", and globs as find takes them.
+_SCRIPT = r"""
+cd "$1" || { echo "status=3" >&2; exit 3; }
+kind=$2 bytes=$3 case=$4 pattern=$5 most=$6 context=$7 start=$8; shift 8
+if command -v rg >/dev/null 2>&1; then
+  n=0; for a do n=$((n+1)); [ "$a" = --find ] && break; done
+  i=0; total=$#
+  while [ $i -lt $total ]; do a=$1; shift; i=$((i+1)); [ $i -lt $n ] && set -- "$@" "$a"; done
+  if [ "$kind" = files ]; then set -- --files --null "$@" -- "./$start"
+  else
+    set -- --max-columns 600 --max-columns-preview --no-context-separator "$@" -e "$pattern" -- "./$start"
+    set -- --null --no-heading --with-filename --line-number "$case" --max-count "$most" --context "$context" "$@"
+  fi
+  set -- --no-config --color never --hidden --glob '!.git' --sort path "$@"
+  { rg "$@"; echo "status=$?" >&2; } | head -c "$bytes"
+else
+  while [ "$1" != --find ]; do shift; done; shift
+  list() { find "./$start" -name .git -prune -o -type f \( "$@" \) -print0 | LC_ALL=C sort -z; }
+  if [ "$kind" = files ]; then list "$@" | head -c "$bytes"; echo "status=0" >&2
+  else
+    dialect=-E; printf '' | grep -P x >/dev/null 2>&1; [ $? -le 1 ] && dialect=-P
+    [ "$case" = --ignore-case ] && dialect="${dialect}i"
+    printf '' | grep --no-group-separator "${dialect}nIHZ" -m 1 -C 0 -e "$pattern" -- >/dev/null
+    [ $? -le 1 ] || { echo "status=2" >&2; exit 2; }
+    list "$@" |
+      xargs -0 -r grep --no-group-separator "${dialect}nIHZ" -m "$most" -C "$context" -e "$pattern" -- | head -c "$bytes"
+    echo "status=0" >&2
+  fi
+fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    path: str
+    number: int
+    text: str
+    match: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """``total`` counts matches or files seen; ``incomplete`` says why there may be more."""
+
+    lines: list[Line] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    total: int = 0
+    unread: int = 0
+    incomplete: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    out: bytes
+    err: str
+    stopped: str = ""
+    """Why it did not come to its end."""
+
+
+async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
+    """Lines that match the pattern, by path. Raises InvalidArguments for a bad pattern or glob."""
+    most = int(args.get("limit", 100)) + 1
+    case = "--ignore-case" if args.get("ignore_case", False) else "--case-sensitive"
+    numbers = (str(most), str(int(args.get("context", 0))))
+    ran = await _run(ctx, root, ["content", case, args["pattern"], *numbers], start, args.get("glob"), on_host=on_host)
+    found = _outcome(ran)
+    found.lines = _lines(ran.out)
+    found.total = sum(line.match for line in found.lines)
+    return found
+
+
+async def find_by_name(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:
+    """Files whose name (or path below the root, for a glob with a slash) fits the pattern, a glob; and ``glob``, if given."""
+    ran = await _run(ctx, root, ["files", "--case-sensitive", "", "1", "0"], start, args["pattern"], on_host=on_host)
+    found = _outcome(ran)
+    whole, _, _ = ran.out.rpartition(b"\0")
+    names = [_plain(name) for name in whole.split(b"\0") if name]
+    glob = args.get("glob")
+    found.names = sorted(name for name in names if not glob or _fits(name, glob))
+    found.total = len(found.names)
+    return found
+
+
+def _fits(name: str, glob: str) -> bool:
+    wanted = glob.removeprefix("!")
+    subject = name if "/" in wanted else name.rpartition("/")[2]
+    hit = any(fnmatch.fnmatchcase(subject, one.replace("**/", "*")) for one in _braces(wanted))
+    return hit != glob.startswith("!")
+
+
+async def _run(ctx: ToolCallContext, root: str, head: Sequence[str], start: str, glob: str | None, *, on_host: bool) -> _Ran:
+    kind, case, pattern, most, context = head
+    argv = [*_START, _SCRIPT, "search_files", root, kind, str(KEEP), case, pattern, most, context, start]
+    argv += [*_rg_glob(glob), "--find", *_find_glob(glob)]
+    if on_host:
+        return await _on_this_machine(argv)
+    outcome = await ctx.environment.execute(ExecRequest(shlex.join(argv), cwd="/", timeout=SECONDS, keep=2 * KEEP))
+    err = (outcome.stderr.head + outcome.stderr.tail).decode("utf-8", "replace")
+    return _Ran(outcome.stdout.head + outcome.stdout.tail, err, _STOPPED.get(outcome.ended, ""))
+
+
+async def _on_this_machine(argv: Sequence[str]) -> _Ran:
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), SECONDS)
+    except TimeoutError:
+        return _Ran(b"", "", _STOPPED["timeout"])
+    finally:
+        if process.returncode is None:
+            _end(process.pid)
+            await process.wait()
+    return _Ran(out, err.decode("utf-8", "replace"))
+
+
+def _end(pid: int) -> None:
+    import os
+    import signal
+
+    os.killpg(pid, signal.SIGKILL)
+
+
+def _rg_glob(glob: str | None) -> list[str]:
+    """A --glob that includes also lifts .gitignore for what it names. A file type does not, but takes no slash."""
+    if not glob:
+        return []
+    if "/" in glob or glob.startswith(("!", "include:")):
+        return [f"--glob={glob}"]
+    return [f"--type-add=wanted:{glob}", "--type=wanted"]
+
+
+def _find_glob(glob: str | None) -> list[str]:
+    if not glob:
+        return ["-name", "*"]
+    wanted = glob.removeprefix("!")
+    tests: list[str] = []
+    for one in _braces(wanted):
+        tests += ["-o"] * bool(tests)
+        tests += ["-path", "./" + one.lstrip("/").replace("**/", "*")] if "/" in one else ["-name", one]
+    return ["!", "(", *tests, ")"] if glob.startswith("!") else tests
+
+
+def _braces(glob: str) -> list[str]:
+    """``*.{a,b}`` as two globs: find and fnmatch know no braces."""
+    match = re.search(r"\{([^{}]*)\}", glob)
+    if match is None:
+        return [glob]
+    before, after = glob[: match.start()], glob[match.end() :]
+    return [whole for part in match[1].split(",")[:50] for whole in _braces(before + part + after)][:200]
+
+
+def _outcome(ran: _Ran) -> Outcome:
+    """What the search said beside its results. Raises where it could not search at all."""
+    found = Outcome()
+    said = [line for line in ran.err.splitlines() if not line.startswith("status=")]
+    status = re.findall(r"^status=(\d+)$", ran.err, re.MULTILINE)
+    unreadable = [line for line in said if re.search(r"\(os error \d+\)|Permission denied|No such file", line)]
+    found.unread = len(unreadable)
+    if ran.stopped:
+        found.incomplete = ran.stopped
+    elif len(ran.out) >= KEEP:
+        found.incomplete = f"stopped after {KEEP} bytes of results"
+    elif not status:
+        raise ExecutionFailed(f"the search did not run: {' '.join(said) or 'no /bin/sh, find and grep there?'}")
+    elif int(status[-1]) >= 2 and len(unreadable) < len(said):
+        raise _bad([line for line in said if line not in unreadable])
+    return found
+
+
+def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
+    text = "\n".join(said)[:1000]
+    if re.search(r"(unrecognized|invalid|unknown) option", text):
+        return ExecutionFailed(f"the grep there is too plain to search with; install ripgrep or GNU grep: {text}")
+    if "glob" in text and "regex parse" not in text:
+        return InvalidArguments(f"glob: {text}; write it like '*.py' or 'src/**/*.ts'")
+    if re.search(r"regex|literal|look-around|unmatched|Unmatched|[Ii]nvalid|missing|quantifier|backreference|grep:", text):
+        return InvalidArguments(
+            f"pattern: not a valid regular expression: {text}\nPut a backslash before characters meant literally: \\( \\["
+        )
+    return ExecutionFailed(f"the search failed: {text}")
+
+
+# What ripgrep says of a binary file stands among the results.
+_RECORD = re.compile(
+    rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n)*"
+    rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n"
+)
+
+
+def _lines(out: bytes) -> list[Line]:
+    """``PATH NUL NUMBER : TEXT``, with ``-`` for a line of context. A last record that was cut is left out (and would
+    cost the expression a look from each of its bytes)."""
+    lines: list[Line] = []
+    for path, number, sign, text in _RECORD.findall(out[: out.rfind(b"\n") + 1]):
+        shown = text.decode("utf-8", "backslashreplace").removesuffix("\r")
+        lines.append(Line(_plain(path), int(number), shown, sign == b":"))
+    return lines
+
+
+def _plain(path: bytes) -> str:
+    return path.decode("utf-8", "backslashreplace").removeprefix("./")

@@ -1,0 +1,227 @@
+"""patch: what its arguments ask for, the files that touches (its effects), and doing all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from toolcrib import (
+    DeletesFile,
+    Effect,
+    EnvironmentFailed,
+    ExecutionFailed,
+    Internal,
+    InvalidArguments,
+    ToolCallContext,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    WritesFile,
+)
+from tools.files.changing import apply_hunks, replace, show
+from tools.files.places import missing, resolve, told, unmoved
+from tools.files.text import Text, decode
+from tools.files.unified import FileDiff, parse_diff
+
+PATCH_BYTES = 10 * 1024 * 1024
+
+E = TypeVar("E", WritesFile, DeletesFile)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One file of a patch: read from ``source`` (None: new), written to ``target`` (None: deleted)."""
+
+    source: str | None
+    target: str | None
+    change: Callable[[str], tuple[str, list[str]]]
+
+
+@dataclass(slots=True)
+class Step:
+    """A request with its paths resolved and its change worked out; nothing is written yet."""
+
+    source: str | None
+    target: str | None
+    before: bytes = b""
+    after: bytes = b""
+    mode: int | None = None
+    texts: tuple[str, str] = ("", "")
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def action(self) -> str:
+        if self.source is None:
+            return "created"
+        if self.target is None:
+            return "deleted"
+        return "modified" if self.source == self.target else "renamed"
+
+
+def requests(args: dict[str, Any]) -> list[Request]:
+    """The one reading of the arguments, for effects and handler alike. Raises InvalidArguments."""
+    diff, path = args.get("diff"), args.get("path")
+    if diff is not None:
+        if any(args.get(name) is not None for name in ("old", "new")):
+            raise InvalidArguments("give either diff, or path with old and new, not both")
+        if path is not None:
+            raise InvalidArguments("path: a diff names its files itself, in its '---' and '+++' lines; leave path out")
+        return [_of_diff(file) for file in parse_diff(diff)]
+    if path is None or args.get("old") is None or args.get("new") is None:
+        raise InvalidArguments("give path, old and new (exact replacement), or diff (unified diff)")
+    change = partial(replace, old=args["old"], new=args["new"], every=bool(args.get("replace_all", False)))
+    return [Request(path, path, change)]
+
+
+def _of_diff(file: FileDiff) -> Request:
+    change = partial(apply_hunks, hunks=file.hunks)
+    return Request(file.old, file.new, change)
+
+
+async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    """Every file written or deleted, with the content that it would get.
+
+    Where the change does not fit, the content is left open and the handler says why: before the gates have spoken,
+    nothing that a file holds may be told.
+    """
+    found: list[Effect] = []
+    for request in requests(args):
+        target = None if request.target is None else await resolve(ctx.environment, request.target)
+        source = target
+        if request.source != request.target:
+            source = None if request.source is None else await resolve(ctx.environment, request.source)
+            if source == target:
+                raise InvalidArguments(f"diff: {request.source} and {request.target} are the same file; nothing to rename")
+        if target is not None:
+            try:
+                content = (await _prepare(request, source, target, ctx)).texts[1]
+            except (ToolError, OSError):
+                found.append(WritesFile(target))
+            else:
+                found.append(WritesFile(target, content))
+        if source is not None and source != target:
+            found.append(DeletesFile(source))
+    paths = [effect.path for effect in found if isinstance(effect, (WritesFile, DeletesFile))]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InvalidArguments(f"diff: {path} is named twice; put all its hunks under one pair of '---' and '+++' lines")
+    return found
+
+
+async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError with every file as it was."""
+    steps = await _plan(args, ctx)
+    await _write(steps, ctx)
+    files, diffs = [], []
+    for step in steps:
+        path = step.target or step.source or ""
+        diff, line = show(path, *step.texts)
+        said: dict[str, Any] = {"path": path, "action": step.action, "first_changed_line": line}
+        if step.action == "renamed":
+            said["from"] = step.source
+        files.append(said)
+        diffs.append(diff)
+    notes = [note for step in steps for note in step.notes]
+    shown = "".join(diffs)
+    data = {"files": files, "diff": shown, "notes": notes}
+    heads = [f"{said['action']} {said['path']} (from line {said['first_changed_line']})" for said in files]
+    text = "\n".join([*heads, *(f"note: {note}" for note in notes), shown])
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": text})
+
+
+async def _plan(args: dict[str, Any], ctx: ToolCallContext) -> list[Step]:
+    """Work every change out again on what the files hold now, at the paths that were judged."""
+    judged = iter(ctx.effects)
+    steps: list[Step] = []
+    for request in requests(args):
+        write = None if request.target is None else _next(judged, WritesFile, ctx)
+        target = source = None if write is None else write.path
+        if request.source != request.target:
+            source = None if request.source is None else _next(judged, DeletesFile, ctx).path
+        step = await _prepare(request, source, target, ctx)
+        if write is not None and write.content != step.texts[1]:
+            raise ExecutionFailed(f"{target} changed after this call was checked; nothing was written, read it again")
+        steps.append(step)
+    return steps
+
+
+def _next(judged: Iterator[Effect], kind: type[E], ctx: ToolCallContext) -> E:
+    effect = next(judged, None)
+    if isinstance(effect, kind):
+        return effect
+    raise Internal(f"{ctx.tool_name} was called without the effects that its gates judge; call it through the dispatcher")
+
+
+async def _prepare(request: Request, source: str | None, target: str | None, ctx: ToolCallContext) -> Step:
+    step = Step(source, target)
+    if target is not None and target != source:
+        with told(target):
+            if await ctx.environment.stat(target) is not None:
+                raise ExecutionFailed(f"{target} exists already; nothing was changed")
+    text = Text("")
+    if source is not None:
+        text = await _load(source, step, ctx)
+    try:
+        changed, step.notes = request.change(text.text)
+    except ExecutionFailed as error:
+        raise ExecutionFailed(f"{source or target}: {error.text}") from error
+    if target is None and changed:
+        raise ExecutionFailed(f"{source}: the diff deletes it without removing all of its lines; nothing was changed")
+    step.texts = (text.text, changed)
+    step.after = text.encode(changed)
+    return step
+
+
+async def _load(path: str, step: Step, ctx: ToolCallContext) -> Text:
+    files = ctx.environment
+    with told(path):
+        info = await files.stat(path)
+        if info is None:
+            raise await missing(files, path)
+        await unmoved(files, path)
+        if info.kind == "dir":
+            raise InvalidArguments(f"path: {path} is a folder; name a file in it")
+        if info.kind != "file":
+            raise ExecutionFailed(f"{path} is a device, pipe or socket, not a regular file")
+        data = await files.read_file(path, limit=PATCH_BYTES + 1)
+    if len(data) > PATCH_BYTES:
+        raise ExecutionFailed(f"{path} is larger than {PATCH_BYTES} bytes; change it with a command in the terminal")
+    text = decode(data)
+    if text is None:
+        raise ExecutionFailed(f"{path} is binary; patch changes text only")
+    step.before, step.mode = data, info.mode
+    return text
+
+
+async def _write(steps: Sequence[Step], ctx: ToolCallContext) -> None:
+    """Write and delete; where one fails, put back what was done before it."""
+    done: list[Step] = []
+    for step in steps:
+        try:
+            with told(step.target or step.source or ""):
+                done.append(step)
+                if step.target is not None:
+                    await ctx.environment.write_file(step.target, step.after, mode=step.mode)
+                if step.source is not None and step.source != step.target:
+                    await unmoved(ctx.environment, step.source)
+                    await ctx.environment.delete_file(step.source)
+        except (ToolError, EnvironmentFailed) as error:
+            left = await _put_back(done, ctx)
+            after = f"could not be put back: {', '.join(left)}" if left else "every file is as it was"
+            raise ExecutionFailed(f"{getattr(error, 'text', error)}; {after}") from error
+
+
+async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
+    """The paths of which it did not succeed."""
+    left: list[str] = []
+    for step in reversed(done):
+        try:
+            if step.source is not None:
+                await ctx.environment.write_file(step.source, step.before, mode=step.mode)
+            if step.target is not None and step.target != step.source and await ctx.environment.stat(step.target):
+                await ctx.environment.delete_file(step.target)
+        except (OSError, EnvironmentFailed):
+            left.append(step.target or step.source or "")
+    return left

@@ -1,0 +1,137 @@
+"""From the path that was asked for to the file that is opened: resolved once, judged, and held to that."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from toolcrib import (
+    DeletesFile,
+    ExecutionFailed,
+    FileInfo,
+    Internal,
+    InvalidArguments,
+    NotFound,
+    ReadsFile,
+    ToolCallContext,
+    WritesFile,
+)
+
+E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)
+
+
+class Files(Protocol):
+    """The part of an Environment that reading needs."""
+
+    async def stat(self, path: str) -> FileInfo | None: ...
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes: ...
+    async def list_dir(self, path: str) -> Sequence[FileInfo]: ...
+    async def resolve(self, path: str) -> str: ...
+
+
+class HostFiles:
+    """Spilled results lie on this machine, wherever the session's environment is."""
+
+    async def stat(self, path: str) -> FileInfo | None:
+        try:
+            found = Path(path).lstat()  # noqa: ASYNC240 - one local look, shorter than a thread switch
+        except FileNotFoundError:
+            return None
+        return FileInfo(path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode))
+
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        with Path(path).open("rb") as file:  # noqa: ASYNC230 - a local file of bounded size
+            return file.read(-1 if limit is None else limit)
+
+    async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        found = [await self.stat(str(entry)) for entry in sorted(Path(path).iterdir())]  # noqa: ASYNC240 - as above
+        return [info for info in found if info is not None]
+
+    async def resolve(self, path: str) -> str:
+        return str(Path(path).resolve())  # noqa: ASYNC240 - as above
+
+
+def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "dir"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def is_spilled(ctx: ToolCallContext, path: str) -> bool:
+    """Whether ``path``, links followed, lies in the spill folder of this machine."""
+    if not path.startswith("/"):
+        return False
+    try:
+        return Path(path).resolve().is_relative_to(ctx.spill_dir.resolve())
+    except OSError:
+        return False
+
+
+def files_of(ctx: ToolCallContext, path: str) -> Files:
+    return HostFiles() if is_spilled(ctx, path) else ctx.environment
+
+
+async def resolve(files: Files, path: str) -> str:
+    """The file that ``path`` leads to now. Raises InvalidArguments for what can be no path."""
+    if not path or "\0" in path:
+        raise InvalidArguments("path: give the name of a file or folder, without NUL characters")
+    try:
+        return await files.resolve(path)
+    except OSError as error:
+        raise InvalidArguments(f"path: {path} cannot be followed: {error.strerror or error}") from error
+
+
+def judged(ctx: ToolCallContext, kind: type[E]) -> E:
+    """The one effect that the gates saw. Raises Internal where the call was not prepared."""
+    if len(ctx.effects) == 1 and isinstance(ctx.effects[0], kind):
+        return ctx.effects[0]
+    raise Internal(f"{ctx.tool_name} was called without the effects that its gates judge; call it through the dispatcher")
+
+
+async def unmoved(files: Files, path: str) -> None:
+    """Raise ExecutionFailed where a link now stands in the way of a path that was free of links when it was judged."""
+    if await files.resolve(path) != path:
+        raise ExecutionFailed(f"{path} became a link to somewhere else after the call was checked; nothing was done, call again")
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """Turn what file access raises into what the model is told."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise InvalidArguments(f"path: {path} is a folder; name a file in it") from error
+    except NotADirectoryError as error:
+        raise InvalidArguments(f"path: a part of {path} is a file, not a folder") from error
+    except PermissionError as error:
+        raise ExecutionFailed(f"no permission for {path}") from error
+    except OSError as error:
+        raise ExecutionFailed(f"{path}: {error.strerror or error}") from error
+
+
+async def missing(files: Files, path: str) -> NotFound:
+    """The error for a path where nothing is: with the names in its folder that come closest."""
+    folder, name = posixpath.split(path)
+    info = await files.stat(folder)
+    if info is None:
+        while folder not in ("", "/") and await files.stat(folder) is None:
+            folder = posixpath.dirname(folder)
+        return NotFound(f"{path} does not exist; of its folders only {folder or '/'} does")
+    try:
+        names = [posixpath.basename(entry.path) for entry in await files.list_dir(folder)]
+    except OSError:
+        names = []
+    by_folded = {entry.casefold(): entry for entry in names}
+    close = [by_folded[match] for match in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)]
+    if close:
+        return NotFound(f"{path} does not exist; did you mean {', '.join(posixpath.join(folder, match) for match in close)}?")
+    return NotFound(f"{path} does not exist; {folder} holds {len(names)} entries, none with a similar name")

@@ -1,0 +1,148 @@
+"""Finding where lines of a change belong in a file, and never guessing between several places."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from toolcrib import ExecutionFailed
+from tools.files.text import clip, line_end
+
+_LOOKED_AT = 50_000
+"""Lines in which the nearest one is looked for."""
+
+
+class Fit(IntEnum):
+    """How well the lines of a change agree with the file's."""
+
+    EXACT = 0
+    LINE_END = 1
+    SPACE = 2
+
+
+Ops = Sequence[tuple[str, str]]
+"""(" ", "-" or "+", the line with its end)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``index`` of the first line that is replaced, from 0; ``lines`` are the new ones for the ``length`` old ones there."""
+
+    index: int
+    length: int
+    lines: Sequence[str]
+    fit: Fit
+
+
+def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Place:
+    """Where ``ops`` fit at or after ``start``: at ``expected`` if they fit there, else at the only place where they do.
+
+    Raises ExecutionFailed, naming ``what``, where they fit nowhere (with the nearest lines) or at several places (with
+    their line numbers).
+    """
+    old = [text for op, text in ops if op != "+"]
+    for fit in Fit:
+        found = _fits(lines, old, ops, start, fit)
+        if not found:
+            continue
+        if expected is not None and expected in found and (fit is not Fit.SPACE or len(found) == 1):
+            return _make(lines, ops, expected, fit)
+        if len(found) > 1:
+            raise several(what, [index + 1 for index in found])
+        return _make(lines, ops, found[0], fit)
+    raise ExecutionFailed(f"{what} is not in the file; nothing was changed. {nearest(lines, old)}")
+
+
+def several(what: str, numbers: Sequence[int], *, more: bool = False) -> ExecutionFailed:
+    listed = ", ".join(str(number) for number in numbers[:20]) + (" ..." if more or len(numbers) > 20 else "")
+    return ExecutionFailed(
+        f"{what} fits at {len(numbers)}{' or more' if more else ''} places, lines {listed}; nothing was changed. "
+        "Give more of the lines around it"
+    )
+
+
+def _key(line: str, fit: Fit) -> str:
+    if fit is Fit.EXACT:
+        return line
+    return line.rstrip("\r\n") if fit is Fit.LINE_END else " ".join(line.split())
+
+
+def _fits(lines: Sequence[str], old: Sequence[str], ops: Ops, start: int, fit: Fit) -> list[int]:
+    keys = [_key(line, fit) for line in old]
+    if not keys or (fit is Fit.SPACE and not any(keys)):
+        return []
+    haystack = [_key(line, fit) for line in lines]
+    found = [
+        index
+        for index in range(start, len(haystack) - len(keys) + 1)
+        if haystack[index] == keys[0] and haystack[index : index + len(keys)] == keys
+    ]
+    if fit is Fit.SPACE:
+        return [index for index in found if _shifted(lines[index : index + len(old)], ops) is not None]
+    return found
+
+
+def _make(lines: Sequence[str], ops: Ops, index: int, fit: Fit) -> Place:
+    length = sum(op != "+" for op, _ in ops)
+    block = lines[index : index + length]
+    if fit is Fit.EXACT:
+        return Place(index, length, [text for op, text in ops if op != "-"], fit)
+    added = _shifted(block, ops) if fit is Fit.SPACE else [text for op, text in ops if op == "+"]
+    end = line_end("".join(block)) if any(line.endswith("\n") for line in block) else line_end("".join(lines))
+    fresh, kept = iter(added or ()), iter(block)
+    new: list[str] = []
+    for op, _ in ops:
+        if op == "+":
+            new.append(next(fresh).rstrip("\r\n") + end)
+            continue
+        line = next(kept)
+        if op == " ":
+            new.append(line if line.endswith("\n") else line + end)
+    if new and index + length == len(lines) and not lines[-1].endswith("\n"):
+        new[-1] = new[-1].rstrip("\r\n")
+    return Place(index, length, new, fit)
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
+    """The added lines, indented as the file is; None where the indents differ by more than one common prefix."""
+    old = [text for op, text in ops if op != "+"]
+    pairs = [(_indent(here), _indent(said)) for here, said in zip(block, old, strict=True) if said.strip()]
+    here, said = pairs[0]
+    if here.endswith(said):
+        more, less = here[: len(here) - len(said)], ""
+    elif said.endswith(here):
+        more, less = "", said[: len(said) - len(here)]
+    else:
+        return None
+    if any(more + theirs != less + ours for ours, theirs in pairs):
+        return None
+    added = [text for op, text in ops if op == "+"]
+    if any(text.strip() and not text.startswith(less) for text in added):
+        return None
+    return [more + text[len(less) :] if text.strip() else text for text in added]
+
+
+def nearest(lines: Sequence[str], old: Sequence[str]) -> str:
+    """The part of the file that comes closest, with line numbers, so that the next try can be right."""
+    wanted = next((line.strip() for line in old if line.strip()), "")
+    words = set(wanted.split())
+    if not words or not lines:
+        return "The file is empty." if not lines else "Read it first."
+    scored = sorted(range(min(len(lines), _LOOKED_AT)), key=lambda index: -_overlap(words, lines[index]))[:20]
+    best = max(scored, key=lambda index: difflib.SequenceMatcher(None, lines[index].strip()[:200], wanted[:200]).ratio())
+    start = max(best - 1, 0)
+    shown = [
+        f"{number}|{clip(line.rstrip(chr(10) + chr(13)), 200)}" for number, line in enumerate(lines[start : best + 5], start + 1)
+    ]
+    return "The nearest lines:\n" + "\n".join(shown)
+
+
+def _overlap(words: set[str], line: str) -> float:
+    here = set(line[:1000].split())
+    return len(words & here) / (len(words | here) or 1)

@@ -1,0 +1,117 @@
+"""search_files: a fixed command (ripgrep, else find and grep) that runs where the files are, and its bounded result."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Any
+
+from toolcrib import Effect, ExecutionFailed, FileInfo, InvalidArguments, ReadsFile, ToolCallContext, ToolResult, ToolStatus
+from tools.files.matches import Outcome, find_by_name, find_in_content
+from tools.files.places import files_of, is_spilled, judged, missing, resolve, told, unmoved
+from tools.files.text import clip
+
+LINE_CHARS = 500
+RESULT_CHARS = 30_000
+
+
+async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    path = args.get("path", ".")
+    return [ReadsFile(await resolve(files_of(ctx, path), path))]
+
+
+async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """``data``: {path, matches: [{path, line, text, context?}]} or {path, files: [...]}, with ``note`` where it is not all.
+
+    Raises InvalidArguments for a bad pattern, NotFound for a path that is not there.
+    """
+    path = judged(ctx, ReadsFile).path
+    for name in ("pattern", "glob"):
+        if "\0" in (args.get(name) or ""):
+            raise InvalidArguments(f"{name}: holds a NUL character; leave it out")
+    info = await _look(path, ctx)
+    on_host = is_spilled(ctx, path)
+    shown_as = _shorten(path, "" if on_host else ctx.environment.cwd)
+    root, start = (path, "") if info.kind == "dir" else posixpath.split(path)
+    prefix = shown_as if info.kind == "dir" else posixpath.dirname(shown_as)
+    if args.get("target", "content") == "files":
+        found = await find_by_name(args, ctx, root, start, on_host=on_host)
+        return _files_result(ctx, args, shown_as, prefix, found)
+    found = await find_in_content(args, ctx, root, start, on_host=on_host)
+    return _content_result(ctx, args, shown_as, prefix, found)
+
+
+async def _look(path: str, ctx: ToolCallContext) -> FileInfo:
+    files = files_of(ctx, path)
+    with told(path):
+        info = await files.stat(path)
+        if info is None:
+            raise await missing(files, path)
+        await unmoved(files, path)
+    if info.kind not in ("dir", "file"):
+        raise ExecutionFailed(f"{path} is a device, pipe or socket; search a file or folder")
+    return info
+
+
+def _shorten(path: str, cwd: str) -> str:
+    """Relative below the working folder, where it means the same and costs less."""
+    if path == cwd:
+        return "."
+    return path.removeprefix(f"{cwd}/") if cwd not in ("", "/") else path
+
+
+def _join(prefix: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(prefix, name))
+
+
+def _quoted(path: str) -> str:
+    """As it is, unless control characters in it could pass for more of the result."""
+    return path if path.isprintable() else repr(path)
+
+
+def _note(found: Outcome, shown: int, what: str) -> str:
+    notes: list[str] = []
+    if found.incomplete:
+        notes.append(found.incomplete)
+    if found.total > shown or found.incomplete:
+        notes.append(f"first {shown} {what} shown; narrow with path, glob or a longer pattern, or raise limit")
+    if found.unread:
+        notes.append(f"{found.unread} files or folders could not be read")
+    return "; ".join(notes)
+
+
+def _files_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefix: str, found: Outcome) -> ToolResult:
+    names = [_join(prefix, name) for name in found.names[: _limit(args)]]
+    while sum(map(len, names)) > RESULT_CHARS and len(names) > 1:
+        names = names[: len(names) // 2]
+    note = _note(found, len(names), "files")
+    data: dict[str, Any] = {"path": path, "files": names, **({"note": note} if note else {})}
+    text = "\n".join(map(_quoted, names)) or f"no files match {args['pattern']!r} in {path}"
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{text}\n[{note}]" if note else text})
+
+
+def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefix: str, found: Outcome) -> ToolResult:
+    rows: list[dict[str, Any]] = []
+    text: list[str] = []
+    room, count, last = RESULT_CHARS, 0, ""
+    for line in found.lines:
+        if line.match and count == _limit(args):
+            break
+        name, shown = _join(prefix, line.path), clip(line.text, LINE_CHARS)
+        room -= len(shown) + 10 + (len(name) if name != last else 0)
+        if room < 0 and rows:
+            break
+        count += line.match
+        if name != last:
+            text.append(_quoted(name))
+            last = name
+        text.append(f"{line.number}{':' if line.match else '-'}{shown}")
+        rows.append({"path": name, "line": line.number, "text": shown, **({} if line.match else {"context": True})})
+    note = _note(found, count, "matches")
+    data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
+    said = "\n".join(text) or f"no matches of {args['pattern']!r} in {path}"
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{said}\n[{note}]" if note else said})
+
+
+def _limit(args: dict[str, Any]) -> int:
+    return int(args.get("limit", 100))

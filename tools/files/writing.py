@@ -1,0 +1,34 @@
+"""write_file: a whole file, created or replaced at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolcrib import Effect, InvalidArguments, ToolCallContext, ToolResult, ToolStatus, WritesFile
+from tools.files.places import judged, resolve, told
+from tools.files.text import Text, count_lines
+
+
+async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    return [WritesFile(await resolve(ctx.environment, args["path"]), args["content"])]
+
+
+async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """``data``: {path, action: created|replaced, bytes, lines}. What was judged is what is written, and where."""
+    effect = judged(ctx, WritesFile)
+    path, content = effect.path, effect.content or ""
+    data = Text("").encode(content)
+    with told(path):
+        info = await ctx.environment.stat(path)
+        if info is not None and info.kind != "file":
+            raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'no regular file'}; name a file")
+        await ctx.environment.write_file(path, data, mode=None if info is None else info.mode)
+    said = {
+        "path": path,
+        "action": "created" if info is None else "replaced",
+        "bytes": len(data),
+        "lines": count_lines(content),
+    }
+    text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)"
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, said, views={"model": text})
