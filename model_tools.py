@@ -9,7 +9,7 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,13 @@ def own_paths() -> list[str]:
     home = Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "toolcrib"
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "toolcrib"
-    given = [os.environ[name] for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE") if os.environ.get(name)]
-    return [str(config), str(state), *given]
+    given = [Path(os.environ[name]) for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE") if os.environ.get(name)]
+    return with_targets([config, state, *given])
+
+
+def with_targets(paths: Iterable[Path]) -> list[str]:
+    """Each path as it is named and as it really is: tools name the first, and open the second."""
+    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
 
 
 def new_dispatcher(gate: ApprovalGate | None = None) -> Dispatcher:

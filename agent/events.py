@@ -1,11 +1,22 @@
-"""What the loop tells whoever watches, as it happens."""
+"""What the loop tells whoever watches, as it happens.
+
+Each turn has fresh ids for its text and its thinking; every event of a call carries that call's id.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from toolcrib import ExecutedCall, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is asked. ``number`` counts from 1."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +24,7 @@ class TextDelta:
     """A piece of the model's text."""
 
     text: str
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +32,21 @@ class ThinkingDelta:
     """A piece of its reasoning."""
 
     text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a call's arguments, as raw text, before it is complete."""
+
+    call_id: str
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A call goes to the dispatcher. Its id is that of every later event of the call."""
+    """A call goes to the dispatcher."""
 
     call: ToolCall
     emoji: str
@@ -36,4 +58,23 @@ class ToolFinished:
     emoji: str
 
 
-Event: TypeAlias = TextDelta | ThinkingDelta | ToolStarted | ToolFinished
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The model has answered. ``usage`` is the server's count of tokens: input, output."""
+
+    number: int
+    text: str
+    calls: int
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The server failed; it is asked again after ``seconds``. What came of this turn so far will come again."""
+
+    attempt: int
+    seconds: float
+    reason: str
+
+
+Event: TypeAlias = TurnStarted | TextDelta | ThinkingDelta | ToolCallDelta | ToolStarted | ToolFinished | TurnFinished | Retrying

@@ -2,46 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent.events import Event, TextDelta, ThinkingDelta, ToolFinished, ToolStarted
-from toolcrib import ExecutedCall, ProviderSession, StreamEvent, ToolCall, ToolcribError
+from agent.events import (
+    Event,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.retry import RetryPolicy, with_retry
+from toolcrib import ExecutedCall, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Session
 
+FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
+"""The specification's words (000-41)."""
 
-class MaxTurnsReached(ToolcribError):
+Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "pending"]
+
+
+class LoopError(ToolcribError):
+    """The run can't go on; the session can."""
+
+
+class MaxTurnsReached(LoopError):
     """The model went on calling tools for as many turns as it had."""
 
 
-async def run_loop(provider: ProviderSession, session: Session, emit: Callable[[Event], None], *, max_turns: int = 10) -> str:
-    """Drive the provider until it answers without calls, and return that text.
+class TokenCapReached(LoopError):
+    """The run used as many tokens as it may."""
 
-    Stops after a call that ended the run, or whose answer is still to come, or an interrupt: the text so far is returned. Raises
-    MaxTurnsReached after ``max_turns`` turns with calls, and whatever the provider raises.
+
+class NoProgress(LoopError):
+    """The model repeats itself: the same failing call, or calls that can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLimits:
+    """``max_turns`` turns with calls; then one more for a final answer, or an error (000-41, 004-6).
+
+    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them. ``repeats`` is how often
+    the same call may fail in a row, ``repairs`` how many turns in a row may have unreadable calls only.
     """
+
+    max_turns: int = 10
+    on_max_turns: Literal["final_answer", "error"] = "final_answer"
+    max_tokens: int | None = None
+    repeats: int = 4
+    repairs: int = 3
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResult:
+    """How a run came out. ``usage`` sums the server's counts over its turns."""
+
+    text: str
+    stopped: Stopped
+    turns: int
+    usage: Mapping[str, int] = field(default_factory=dict)
+
+
+class Loop:
+    """One run: from what the person said to the model's answer. ``emit`` is told of everything, and must not raise."""
+
+    def __init__(
+        self, provider: ProviderSession, session: Session, emit: Callable[[Event], None], limits: LoopLimits | None = None
+    ) -> None:
+        self._provider = provider
+        self._session = session
+        self._emit = emit
+        self._limits = limits or LoopLimits()
+        self._usage: Counter[str] = Counter()
+        self._failed: tuple[str, int] = ("", 0)
+        self._unreadable = 0
+        self._turns = 0
+
+    async def run(self) -> LoopResult:
+        """Until a turn has no calls, an interrupt, a call that ended the run or waits for an answer, or a limit.
+
+        Raises MaxTurnsReached, TokenCapReached, NoProgress, and the ProviderError that retrying could not help.
+        """
+        self._session.scope.clear_interrupt()
+        for _ in range(self._limits.max_turns):
+            turn = await self._turn()
+            if turn is None:
+                return self._result("", "interrupted")
+            if not turn.tool_calls:
+                return self._result(turn.assistant_text, "done")
+            executed = await self._session.turn(turn.tool_calls, on_start=self._started, on_done=self._finished)
+            await self._provider.append_tool_results(turn, executed)
+            self._session.record_results(executed)
+            if (stopped := self._stops(executed)) is not None:
+                return self._result(turn.assistant_text, stopped)
+            self._check_progress(turn.tool_calls, executed)
+            self._check_tokens()
+        return await self._last_answer()
+
+    async def _turn(self, *, last: bool = False) -> ProviderTurn | None:
+        """One reply, on record before anything of it runs. None where it was interrupted."""
+        self._turns += 1
+        self._emit(TurnStarted(self._turns))
+        forward = _forwarder(self._emit, f"turn-{self._turns}")
+        task = asyncio.ensure_future(with_retry(lambda: self._provider.stream_turn(forward), self._limits.retry, self._waits))
+        self._session.scope.enter(task)
+        try:
+            if self._session.scope.cancelled:
+                task.cancel()
+            turn = await task
+        except asyncio.CancelledError:
+            if not self._session.scope.cancelled or not task.cancelled():
+                task.cancel()
+                raise
+            return None
+        finally:
+            self._session.scope.leave(task)
+        self._usage.update(turn.usage)
+        self._session.record_turn(turn, without_calls=last)
+        self._emit(TurnFinished(self._turns, turn.assistant_text, len(turn.tool_calls), turn.usage))
+        return turn
+
+    async def _last_answer(self) -> LoopResult:
+        if self._limits.on_max_turns == "error":
+            raise MaxTurnsReached(
+                f"no answer after {self._limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"
+            )
+        self._session.say(FINAL_ANSWER)
+        self._provider.say(FINAL_ANSWER)
+        turn = await self._turn(last=True)
+        return self._result("", "interrupted") if turn is None else self._result(turn.assistant_text, "max_turns")
+
+    def _stops(self, executed: Sequence[ExecutedCall]) -> Stopped | None:
+        if self._session.scope.cancelled:
+            return "interrupted"
+        if any(one.end_run for one in executed):
+            return "ended"
+        return "pending" if any(one.result.is_pending for one in executed) else None
+
+    # -- limits --------------------------------------------------------------------------------------------------
+
+    def _check_progress(self, calls: Sequence[ToolCall], executed: Sequence[ExecutedCall]) -> None:
+        self._unreadable = self._unreadable + 1 if all(call.fault is not None for call in calls) else 0
+        if self._unreadable > self._limits.repairs:
+            raise NoProgress(f"the model's calls could not be read {self._unreadable} turns in a row: {calls[-1].fault}")
+        for one in executed:
+            key = f"{one.call.name} {json.dumps(one.call.args, sort_keys=True, default=str)}" if one.result.is_error else ""
+            self._failed = (key, self._failed[1] + 1 if key and key == self._failed[0] else 1)
+            if key and self._failed[1] >= self._limits.repeats:
+                raise NoProgress(f"the same call failed {self._failed[1]} times in a row: {key[:200]}: {one.result.message}")
+
+    def _check_tokens(self) -> None:
+        used = self._usage["input"] + self._usage["output"]
+        if self._limits.max_tokens is not None and used >= self._limits.max_tokens:
+            raise TokenCapReached(f"{used:,} tokens used of {self._limits.max_tokens:,}; raise max_tokens, or go on in a new run")
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def _started(self, call: ToolCall) -> None:
+        self._emit(ToolStarted(call, self._session.emoji(call.name)))
+
+    def _finished(self, executed: ExecutedCall) -> None:
+        self._emit(ToolFinished(executed, self._session.emoji(executed.call.name)))
+
+    def _waits(self, attempt: int, seconds: float, error: ProviderError) -> None:
+        self._emit(Retrying(attempt, seconds, str(error)))
+
+    def _result(self, text: str, stopped: Stopped) -> LoopResult:
+        return LoopResult(text, stopped, self._turns, dict(self._usage))
+
+
+def _forwarder(emit: Callable[[Event], None], turn_id: str) -> Callable[[StreamEvent], None]:
+    text_id, thinking_id = f"{turn_id}-assistant", f"{turn_id}-thinking"
 
     def forward(event: StreamEvent) -> None:
         if event.kind == "assistant_delta":
-            emit(TextDelta(event.text))
+            emit(TextDelta(event.text, text_id))
         elif event.kind == "thinking_delta":
-            emit(ThinkingDelta(event.text))
+            emit(ThinkingDelta(event.text, thinking_id))
+        else:
+            emit(ToolCallDelta(event.call_id, event.name, event.text))
 
-    def started(call: ToolCall) -> None:
-        emit(ToolStarted(call, session.emoji(call.name)))
+    return forward
 
-    def finished(executed: ExecutedCall) -> None:
-        emit(ToolFinished(executed, session.emoji(executed.call.name)))
 
-    session.scope.clear_interrupt()
-    for _ in range(max_turns):
-        turn = await provider.stream_turn(forward)
-        if not turn.tool_calls:
-            return turn.assistant_text
-        executed = await session.turn(turn.tool_calls, on_start=started, on_done=finished)
-        await provider.append_tool_results(turn, executed)
-        if session.scope.cancelled or any(one.end_run or one.result.is_pending for one in executed):
-            return turn.assistant_text
-    raise MaxTurnsReached(f"no answer after {max_turns} turns; raise max_turns in the configuration if the task needs more")
+async def run_loop(provider: ProviderSession, session: Session, emit: Callable[[Event], None], *, max_turns: int = 10) -> str:
+    """The loop with its usual limits, for what its text: see Loop."""
+    return (await Loop(provider, session, emit, LoopLimits(max_turns=max_turns, on_max_turns="error")).run()).text

@@ -22,6 +22,7 @@ ToolcribError
 │   ├── BadRequest           any other 4xx: the request is refused as it is
 │   └── StreamBroken         a reply began and did not end well; ``text`` is what had come
 ├── EnvironmentFailed        the place where commands run broke (not: the command failed)
+├── StoreFailed              the store cannot be read or written: names the file and what to do
 └── InvalidTransition        a tool call was asked to move to a status that it may not reach
 """
 
@@ -156,6 +157,10 @@ class StreamBroken(ProviderError):
 
 class EnvironmentFailed(ToolcribError):
     """The place where commands run broke; says nothing about the command's own success."""
+
+
+class StoreFailed(ToolcribError):
+    """The store cannot be opened, read or written. What it held before is as it was."""
 
 
 class InvalidTransition(ToolcribError):

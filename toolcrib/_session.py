@@ -50,6 +50,10 @@ class ExecutedCall:
 class ProviderSession(Protocol):
     """One conversation with one model."""
 
+    def say(self, text: str) -> None:
+        """Add what the person says to the history; the next turn answers it."""
+        ...
+
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         """Send what there is and read one reply. Every delta reaches ``on_event`` at once."""
         ...

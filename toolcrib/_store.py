@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -45,11 +45,33 @@ class TicketRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
+    """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal."""
+
     call: ToolCall
     session_id: str
     status: ToolCallStatus
     handler_started: bool = False
     result: ToolResult | None = None
+    opened_at: float = 0.0
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a session is listed by. ``title`` is the beginning of the first thing that a user said in it, on one line.
+
+    ``messages`` is how many it has. Times are Unix seconds; ``updated_at`` is that of the last message or change.
+    """
+
+    id: str
+    title: str
+    platform: str
+    user: str
+    model: str
+    cwd: str
+    created_at: float
+    updated_at: float
+    messages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +91,11 @@ class CallLedger(Protocol):
     """Every call's status. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
 
     def open(self, call: ToolCall, session_id: str) -> None:
-        """Record a call as NEW, before anything happens."""
+        """Record a call as NEW, before anything happens.
+
+        Providers repeat ids: the id of a call that has ended may be used again, and means the new call from then on.
+        The earlier record is kept. Raises InvalidTransition for the id of a call that is under way.
+        """
         ...
 
     def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None: ...
@@ -80,7 +106,13 @@ class CallLedger(Protocol):
 
     def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None: ...
 
-    def get(self, session_id: str, call_id: str) -> CallRecord | None: ...
+    def get(self, session_id: str, call_id: str) -> CallRecord | None:
+        """The newest call of that id."""
+        ...
+
+    def calls(self, session_id: str) -> Sequence[CallRecord]:
+        """Every call of a session, oldest first."""
+        ...
 
 
 class TicketStore(Protocol):
@@ -91,7 +123,10 @@ class TicketStore(Protocol):
     def pending(self, session_id: str) -> Sequence[TicketRecord]: ...
 
     def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
-        """Every ticket of one call, answered or not, oldest first."""
+        """Every ticket of the newest call of that id, answered or not, oldest first.
+
+        An answer that an earlier call of the same id got must not count for this one.
+        """
         ...
 
     def settle(self, answer: Answer, state: TicketState) -> bool:
@@ -120,15 +155,46 @@ class AuditLog(Protocol):
 
 
 class SessionStore(Protocol):
-    def create(self, session_id: str, *, platform: str, user: str) -> None: ...
+    """Conversations. A message is a JSON object with a ``role``. ``append`` returns when the message is kept for good.
+
+    What takes a ``session_id`` raises KeyError for a session that was never created.
+    """
+
+    def create(self, session_id: str, *, platform: str, user: str, model: str = "", cwd: str = "") -> None:
+        """Creating a session again leaves it as it is."""
+        ...
+
+    def update(self, session_id: str, *, title: str | None = None, model: str | None = None, cwd: str | None = None) -> None:
+        """Change what is given."""
+        ...
 
     def append(self, session_id: str, message: Mapping[str, Json]) -> None: ...
 
-    def messages(self, session_id: str) -> Sequence[Mapping[str, Json]]: ...
+    def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
+        """All of them or, where it raises, none."""
+        ...
+
+    def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
+        """In order, from the ``offset``-th on, at most ``limit``."""
+        ...
+
+    def get(self, prefix: str) -> SessionInfo | None:
+        """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
+        ...
+
+    def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        """The one that ``list`` would give first."""
+        ...
+
+    def list(
+        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+    ) -> Sequence[SessionInfo]:
+        """Those in which a user said something, the last one that was used first; what is given must be equal."""
+        ...
 
 
 class Store(Protocol):
-    """All of it, in one place."""
+    """All of it, in one place. Whatever it does raises StoreFailed where the store can't be read or written."""
 
     @property
     def ledger(self) -> CallLedger: ...
@@ -140,4 +206,12 @@ class Store(Protocol):
     def audit(self) -> AuditLog: ...
     @property
     def sessions(self) -> SessionStore: ...
+
+    def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
+        """End as FAILED the calls that a dead process left under way, of one session or of all, and return them.
+
+        Calls of processes that live, and calls whose tickets still wait for an answer, are left alone.
+        """
+        ...
+
     def close(self) -> None: ...

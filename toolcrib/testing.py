@@ -88,16 +88,25 @@ class FakeEnvironment:
 
 
 class ScriptedSession:
-    """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back."""
+    """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back.
 
-    def __init__(self, *turns: str | Sequence[tuple[str, Json]]) -> None:
+    ``said`` keeps what it was told. A turn that is an exception is raised.
+    """
+
+    def __init__(self, *turns: str | Sequence[tuple[str, Json]] | Exception) -> None:
         self._turns = list(turns)
         self.results: list[list[ExecutedCall]] = []
+        self.said: list[str] = []
         self.closed = False
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         """Raises IndexError when the script is at its end."""
         turn = self._turns.pop(0)
+        if isinstance(turn, Exception):
+            raise turn
         if isinstance(turn, str):
             on_event(StreamEvent("assistant_delta", turn))
             return ProviderTurn(turn, assistant_turn=turn)

@@ -121,16 +121,26 @@ def judge_change(path: str, text: str, protected: Sequence[str] = ()) -> list[Fi
     """What writing or deleting ``path`` means; ``text`` is what does it."""
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
-    found = [rule for rule in PATH_RULES if rule.pattern.search(path)]
+    named = _from_home(path)
+    found = [rule for rule in PATH_RULES if rule.pattern.search(named)]
     special = [rule for rule in found if rule.key != "system.file"] or found
     return [Finding(rule.key, rule.level, rule.why, visible(text), scope=visible(path), paths=(path,)) for rule in special]
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
-    """What reading ``path`` means: toolcrib's keys and state stay closed, its documents and plugins' sources don't."""
-    if is_protected(path, protected) and not path.endswith(READABLE):
-        return [_own(path, text, "reads toolcrib's own keys or state")]
+    """What reading ``path`` means: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
+
+    A folder above them is closed too, since reading it (a search) would show them.
+    """
+    if (is_protected(path, protected) and not path.endswith(READABLE)) or any(under(own, path) for own in protected):
+        return [_own(path, text, "reads toolcrib's own keys or state; name a narrower folder")]
     return []
+
+
+def _from_home(path: str) -> str:
+    """``~/...`` for what lies in the person's own home, wherever that is; any other path as it is."""
+    home = posixpath.expanduser("~")
+    return f"~{path[len(home) :]}" if home not in ("~", "/") and under(path, home) else path
 
 
 def _own(path: str, text: str, why: str) -> Finding:

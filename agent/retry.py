@@ -1,0 +1,55 @@
+"""Asking a model server again, when that may help."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from toolcrib import ProviderError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """``attempts`` in all; waits double from ``first`` seconds up to ``longest``, each shortened by chance by up to a half.
+
+    A server's own ``retry_after`` goes before that; one longer than ``patience`` seconds is not waited for.
+    """
+
+    attempts: int = 4
+    first: float = 0.5
+    longest: float = 20.0
+    patience: float = 60.0
+
+    def wait(self, attempt: int, error: ProviderError) -> float | None:
+        """Seconds before the attempt after ``attempt`` (from 1), or None to give up."""
+        if not error.retryable or attempt >= self.attempts:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= self.patience else None
+        return min(self.longest, self.first * 2.0 ** (attempt - 1)) * _spread()
+
+
+def _spread() -> float:
+    return random.uniform(0.5, 1.0)  # noqa: S311 - so that many clients don't come back at once; no secret
+
+
+async def with_retry(
+    ask: Callable[[], Awaitable[T]], policy: RetryPolicy, on_wait: Callable[[int, float, ProviderError], None]
+) -> T:
+    """Raises the last ProviderError."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await ask()
+        except ProviderError as error:
+            seconds = policy.wait(attempt, error)
+            if seconds is None:
+                raise
+            on_wait(attempt, seconds, error)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,98 @@
+"""One conversation: what it may call, where it runs, and what is remembered of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import ExecutedCall, ProviderTurn, RunIdentity, ToolCall
+from tools.dispatch.bridge import run_async
+from tools.dispatch.faces import as_json
+from tools.dispatch.scope import CallScope
+from tools.dispatch.turn import run_turn
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+
+class Session:
+    """One conversation's side of the crib."""
+
+    def __init__(self, crib: Crib, scope: CallScope, names: Sequence[str]) -> None:
+        self.crib = crib
+        self.scope = scope
+        self.names = list(names)
+
+    # -- what is remembered --------------------------------------------------------------------------------------
+
+    def _remember(self, record: dict[str, Any]) -> None:
+        self.crib.store.sessions.append(self.identity.session_id, record)
+
+    def say(self, text: str) -> None:
+        """Record what the person said."""
+        self._remember({"role": "user", "text": text})
+
+    def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
+        """Record a reply, before anything of it runs. ``without_calls`` leaves its calls out: they will get no result."""
+        record: dict[str, Any] = {"role": "assistant", "text": turn.assistant_text, "usage": dict(turn.usage)}
+        if not without_calls or not turn.tool_calls:
+            record["calls"] = [_call_record(call) for call in turn.tool_calls]
+            record["native"] = turn.assistant_turn
+        self._remember(record)
+
+    def record_results(self, executed: Sequence[ExecutedCall]) -> None:
+        """Record what the model will read, before it is sent."""
+        results = [
+            {"call_id": one.call.id, "name": one.call.name, "text": as_json(one), "is_error": one.result.is_error}
+            for one in executed
+        ]
+        self._remember({"role": "results", "results": results})
+
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """The whole conversation, oldest first."""
+        return self.crib.store.sessions.messages(self.identity.session_id)
+
+    # -- what runs -----------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> RunIdentity:
+        return self.scope.identity
+
+    @property
+    def definitions(self) -> list[Any]:
+        """The schemas that a model is shown; shared and read-only."""
+        return self.crib.registry.get_definitions(self.names)
+
+    def emoji(self, name: str) -> str:
+        entry = self.crib.registry.get(name)
+        return entry.emoji if entry is not None else ""
+
+    async def turn(
+        self,
+        calls: Sequence[ToolCall],
+        on_start: Callable[[ToolCall], None] = lambda call: None,
+        on_done: Callable[[ExecutedCall], None] = lambda executed: None,
+    ) -> list[ExecutedCall]:
+        """Run all calls of one turn; see tools.dispatch.turn."""
+        return await run_turn(self.crib.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
+
+    def call(self, name: str, args: Any) -> ExecutedCall:
+        """Run one call, from sync code."""
+        return self.crib.dispatcher.call_sync(ToolCall(ToolCall.new_id(), name, args), self.scope)
+
+    def interrupt(self) -> None:
+        """End what runs now, from any thread or a signal handler; the session goes on."""
+        self.scope.interrupt()
+
+    async def close(self) -> None:
+        await self.scope.close()
+
+    def close_sync(self) -> None:
+        run_async(self.close())
+
+
+def _call_record(call: ToolCall) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": call.id, "name": call.name, "args": call.args}
+    if call.fault is not None:
+        record["fault"] = call.fault
+    return record
