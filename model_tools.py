@@ -5,6 +5,7 @@ Importing this module registers the built-in tools and gives the registry its di
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import os
@@ -108,11 +109,17 @@ def new_dispatcher(gate: ApprovalGate | None = None) -> Dispatcher:
 # -- the synchronous faces -------------------------------------------------------------------------------------------
 
 _scopes: dict[str, CallScope] = {}
+"""By task, the one used last at the end."""
+_last: tuple[str, CallScope] | None = None
 _scopes_lock = threading.Lock()
 
 
 def _scope(task_id: str) -> CallScope:
     """A scope for callers without a session: everything is granted, and nobody can be asked, so what would ask is denied."""
+    global _last
+    last = _last
+    if last is not None and last[0] == task_id:
+        return last[1]
     with _scopes_lock:
         scope = _scopes.pop(task_id, None)
         if scope is None:
@@ -121,16 +128,27 @@ def _scope(task_id: str) -> CallScope:
                 open_environment=lambda: open_environment("local"),
             )
         _scopes[task_id] = scope
+        _last = (task_id, scope)
         evicted = _scopes.pop(next(iter(_scopes))) if len(_scopes) > _SCOPES else None
     if evicted is not None:
         run_async(evicted.close())
     return scope
 
 
-def _dispatch(name: str, args: Any, **kwargs: Any) -> str:
-    call = ToolCall(kwargs.pop("call_id", None) or ToolCall.new_id(), name, args)
-    scope = kwargs.pop("scope", None) or _scope(kwargs.get("task_id") or "")
-    return as_json(dispatcher.call_sync(call, scope, kwargs))
+@atexit.register
+def close_tasks() -> None:
+    """End what the tasks of the synchronous faces still run, and free their folders; the next call begins anew."""
+    global _last
+    with _scopes_lock:
+        scopes, _last = list(_scopes.values()), None
+        _scopes.clear()
+    for scope in scopes:
+        run_async(scope.close())
+
+
+def _dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
+    call = ToolCall(call_id or ToolCall.new_id(), name, args)
+    return as_json(dispatcher.call_sync(call, scope or _scope(extra.get("task_id") or ""), extra))
 
 
 def handle_function_call(

@@ -116,7 +116,7 @@ class Loop:
         self._emit(TurnStarted(self._turns))
         forward = _forwarder(self._emit, f"turn-{self._turns}")
         task = asyncio.ensure_future(with_retry(lambda: self._provider.stream_turn(forward), self._limits.retry, self._waits))
-        self._session.scope.enter(task)
+        self._session.scope.running.add(task)
         try:
             if self._session.scope.cancelled:
                 task.cancel()
@@ -127,7 +127,7 @@ class Loop:
                 raise
             return None
         finally:
-            self._session.scope.leave(task)
+            self._session.scope.running.discard(task)
         self._usage.update(turn.usage)
         self._session.record_turn(turn, without_calls=last)
         self._emit(TurnFinished(self._turns, turn.assistant_text, len(turn.tool_calls), turn.usage))

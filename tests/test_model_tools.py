@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import model_tools
 import pytest
-from model_tools import get_tool_definitions, handle_function_call
 
+import model_tools
+from model_tools import get_tool_definitions, handle_function_call
 from toolcrib import registry
 
 BUILT_IN = ["terminal", "read_file", "write_file", "patch", "search_files", "todo", "clarify"]
@@ -24,6 +24,7 @@ def _registry_as_it_was() -> Iterator[None]:
     take_back = registry.checkpoint()
     yield
     take_back()
+    model_tools.close_tasks()
 
 
 def names(definitions: list[Any]) -> list[str]:
@@ -170,3 +171,5 @@ def test_tasks_used_longest_ago_are_closed() -> None:
     for number in range(1, model_tools._SCOPES + 1):
         model_tools._scope(f"task-{number}")
     assert model_tools._scope("task-0") is not first
+    model_tools.close_tasks()
+    assert model_tools._scope("task-0").environment.cwd == str(Path.cwd())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEvent:
+class StreamEvent(NamedTuple):  # there is one for each token: a frozen dataclass takes twice as long to make
     """A piece of a reply as it comes. Tool call deltas have ``call_id`` and ``name``; their ``text`` is raw argument text."""
 
     kind: Literal["assistant_delta", "thinking_delta", "tool_call_delta"]
@@ -24,17 +23,25 @@ OnEvent: TypeAlias = Callable[[StreamEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class ProviderTurn:
-    """One reply. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged."""
+    """One reply. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
+
+    ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server told. ``finish`` is
+    ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; whether there are calls is for ``tool_calls`` to say.
+    ``model`` is the server's name for what answered.
+    """
 
     assistant_text: str
     tool_calls: Sequence[ToolCall] = ()
     assistant_turn: Any = None
     usage: Mapping[str, int] = field(default_factory=dict)
+    finish: str = ""
+    model: str = ""
+    reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExecutedCall:
-    """A call and its one result. ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
+    """A call and its one result; to be read only (frozen it would cost half a microsecond more, on every call). ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
 
     ``encoded`` is the JSON text of ``result.data`` where it is known already.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -25,7 +25,7 @@ Json: TypeAlias = Any
 Kind: TypeAlias = Literal["read", "edit", "execute", "other"]
 """What a tool does to the world. ``edit`` and ``execute`` run only where an approval gate is registered."""
 
-_PROCESS = secrets.token_hex(8)
+_PROCESS = os.urandom(8).hex()
 _COUNTER = itertools.count(1)
 
 EMPTY_PARAMETERS: Mapping[str, Json] = freeze({"type": "object", "properties": {}})
@@ -146,7 +146,7 @@ class SuspendTicket:
     response_schema: Mapping[str, Json] | None = None
     resume_mode: ResumeMode = "replay"
     binds: str = ""
-    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    id: str = field(default_factory=lambda: os.urandom(16).hex())
 
     def to_json(self) -> dict[str, Json]:
         suspension: dict[str, Json] = {
@@ -192,7 +192,7 @@ class Answer:
     reason: str | None = None
     by: str = ""
     at: float = 0.0
-    decision_id: str = field(default_factory=lambda: secrets.token_hex(16))
+    decision_id: str = field(default_factory=lambda: os.urandom(16).hex())
 
     @property
     def denied(self) -> bool:

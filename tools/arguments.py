@@ -52,7 +52,7 @@ class ArgumentCheck:
         None and an empty string mean no arguments (002-35). A JSON text of an object is read. Strings become numbers,
         booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42).
         """
-        checked = self._object(args)
+        checked = args if type(args) is dict else self._object(args)
         if not self._validator.is_valid(checked):
             checked = _coerce(checked, self._parameters)
             if not self._validator.is_valid(checked):
@@ -64,8 +64,6 @@ class ArgumentCheck:
         return checked
 
     def _object(self, args: Json) -> dict[str, Json]:
-        if type(args) is dict:
-            return args
         if args is None or args == "":
             return {}
         if isinstance(args, str):

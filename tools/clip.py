@@ -16,8 +16,9 @@ _log = logging.getLogger(__name__)
 MAX_RESULT_CHARS = 40_000
 """About 10,000 tokens."""
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-_encode_ascii = json.JSONEncoder(allow_nan=False).encode
+# What contains itself raises RecursionError instead of ValueError: looking out for it costs more than encoding a small result.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
+_encode_ascii = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 
 _HEAD_SHARE = 0.6
 _SHORT_STRING = 1_000
@@ -25,7 +26,7 @@ _SHORT_STRING = 1_000
 
 
 def encode(value: Json) -> str:
-    """JSON text of any handler's value, always good UTF-8. Raises TypeError or ValueError where JSON has no such thing."""
+    """JSON text of any handler's value, always good UTF-8. Raises TypeError, ValueError or RecursionError where JSON has none."""
     text = _encode(value)
     if not text.isascii():
         try:

@@ -12,6 +12,9 @@ _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD
 _SHORTEST = 8
 """Characters. A shorter value ("test", "1234") would blank out innocent text everywhere."""
 
+_SHORTEST_KEY = 14
+"""Characters of the shortest text that one of the formats below matches."""
+
 _FORMATS: tuple[tuple[str, str], ...] = (
     # (a literal that stands in every such key, the key). The literal is looked for first: it is what keeps this fast.
     ("sk-", r"\bsk-(?:proj-|ant-|or-v1-|svcacct-)?[A-Za-z0-9_-]{20,}"),
@@ -50,6 +53,8 @@ class Redactor:
         for value, _ in self._secrets:
             if value in text:
                 return True
+        if len(text) < _SHORTEST_KEY:
+            return False
         for hint in _HINTS:  # noqa: SIM110 - any() over a generator takes twice as long, on every result
             if hint in text:
                 return True

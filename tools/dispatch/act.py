@@ -6,8 +6,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from toolcrib import Internal, Timeout, ToolError, ToolOutput, ToolResult
-from toolcrib._entry import Invoke
+from toolcrib import Internal, Timeout, ToolError, ToolOutput, ToolResult, ToolStatus
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
@@ -21,7 +20,7 @@ async def run_handler(run: Run) -> ToolResult:
     """The handler's result. A handler may suspend too, and is then run again with its answer."""
     for _ in range(ROUNDS):
         result = await _once(run)
-        if not result.is_pending or result.suspension is None:
+        if result.status is not ToolStatus.PENDING or result.suspension is None:
             return result
         stopped = await suspend(run, result.suspension)
         if stopped is not None:
@@ -30,19 +29,24 @@ async def run_handler(run: Run) -> ToolResult:
 
 
 async def _once(run: Run) -> ToolResult:
-    plan, ctx = run.prepared
-    name, entry, scope = run.call.name, plan.entry, run.scope
+    name, entry, scope = run.call.name, run.plan.entry, run.scope
     invoke, is_async = entry.invoke, entry.is_async
     if entry.handler is None:
         invoke, is_async = scope.loop_handlers.get(name, (None, False))
     if invoke is None:
         return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
-    if plan.hooks.before:
-        await observe(run, plan.hooks.before, run.call, ctx)
+    if run.plan.hooks.before:
+        await observe(run, run.plan.hooks.before, run.call, run.ctx)
     if scope.ledger is not None:
         scope.ledger.handler_started(scope.identity.session_id, run.call.id)
+    seconds = entry.timeout
+    if seconds is None and (is_async or run.offload):
+        seconds = scope.limits.handler_seconds
     try:
-        value, seconds = _start(run, invoke, is_async)
+        if is_async or seconds is None:
+            value = invoke(run.call.args, run.ctx, run.extra)
+        else:
+            value = in_daemon_thread(invoke, run.call.args, run.ctx, run.extra)
         if type(value) not in PLAIN:
             value = await run.settle(value, seconds)
         return _result(run, value)
@@ -57,17 +61,6 @@ async def _once(run: Run) -> ToolResult:
         return failed(name, error, inside=True)
 
 
-def _start(run: Run, invoke: Invoke, is_async: bool) -> tuple[Any, float | None]:
-    """Call the handler: (its value or something to await, its time limit in seconds)."""
-    plan, ctx = run.prepared
-    seconds = plan.entry.timeout
-    if (is_async or run.offload) and seconds is None:
-        seconds = run.scope.limits.handler_seconds
-    if is_async or seconds is None:
-        return invoke(run.call.args, ctx, run.extra), seconds
-    return in_daemon_thread(invoke, run.call.args, ctx, run.extra), seconds
-
-
 def _result(run: Run, value: Any) -> ToolResult:
     """What a handler returned, as a result. That it is JSON is seen when it leaves."""
     if isinstance(value, ToolOutput):
@@ -76,4 +69,4 @@ def _result(run: Run, value: Any) -> ToolResult:
         value = value.result
     if isinstance(value, ToolResult):
         return value if value.tool_name == run.call.name else replace(value, tool_name=run.call.name)
-    return ToolResult.success(run.call.name, value)
+    return ToolResult(run.call.name, ToolStatus.SUCCESS, value)

@@ -71,15 +71,24 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     if holder is None or holder.loop.is_closed():
         holder = _local.holder = _Loop()
     loop = holder.loop
-    task = loop.create_task(coroutine)
+    task = loop.create_task(_then_stop(loop, coroutine))
     try:
-        return loop.run_until_complete(task)
+        loop.run_forever()
     except BaseException:
         if not task.done():  # Ctrl-C: let the coroutine end its processes before the error goes on
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
         raise
+    return task.result()
+
+
+async def _then_stop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """What ``run_until_complete`` does by a callback, one turn of the loop (and one system call) later."""
+    try:
+        return await coroutine
+    finally:
+        loop.stop()
 
 
 def _in_thread(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from toolcrib import ExecutedCall, ToolCallStatus, ToolResult
+from toolcrib import ExecutedCall, ToolCallStatus, ToolResult, ToolStatus
 from tools.clip import clip_data, clip_text, encode, spill_to
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
@@ -19,14 +19,19 @@ _log = logging.getLogger(__name__)
 
 async def close(run: Run, result: ToolResult) -> ExecutedCall:
     """The one result of the call, as it leaves. A call that was never prepared (bad arguments) meets no hook."""
-    hooks = None if run.plan is None or run.ctx is None else run.plan.hooks
+    hooks = run.plan.hooks if run.prepared else None
     if hooks is not None:
         for hook in hooks.transforms:
             result = await _transformed(run, hook, result)
     result, encoded = _bounded(run, result)
-    cancelled = result.failure is not None and result.failure.kind == "Cancelled"
-    status = ToolCallStatus.CANCELLED if cancelled else ToolCallStatus.outcome_of(result.status)
-    run.finish(result, status)
+    if result.status is ToolStatus.SUCCESS:
+        status = ToolCallStatus.SUCCEEDED
+    elif result.failure is not None and result.failure.kind == "Cancelled":
+        status = ToolCallStatus.CANCELLED
+    else:
+        status = ToolCallStatus.outcome_of(result.status)
+    if run.scope.ledger is not None:
+        run.finish(result, status)
     if hooks is not None and hooks.after:
         await observe(run, hooks.after, run.call, result, run.ctx)
     return ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
@@ -63,7 +68,7 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
     """(the result without secrets and within its limit, the JSON text of its data)."""
     scope = run.scope
     limit = scope.limits.result_chars
-    if run.plan is not None and run.plan.entry.max_result_chars is not None:
+    if run.prepared and run.plan.entry.max_result_chars is not None:
         limit = run.plan.entry.max_result_chars
     data, message, views = result.data, result.message, result.views
     try:

@@ -68,7 +68,7 @@ async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
 
 async def go_on(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
     """From an answer that came later, with the earlier answers to the same call counting again. As ``decide``."""
-    _, ctx = run.prepared
+    ctx = run.ctx
     tickets = run.scope.tickets
     records = () if tickets is None else tickets.of_call(run.scope.identity.session_id, run.call.id)
     ctx.answers = {
@@ -81,18 +81,19 @@ async def go_on(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult |
 
 
 async def _ask_gates(run: Run) -> Decision | None:
-    plan, ctx = run.prepared
-    seconds = run.scope.limits.gate_seconds
+    plan, ctx = run.plan, run.ctx
     said: list[tuple[str, Decision]] = []
     for gate in plan.hooks.gates:
         try:
             decision = gate.call(run.call, plan.entry, ctx)
             if decision is None:
                 continue
-            decision = await run.settle(decision, seconds)
+            decision = await run.settle(decision, run.scope.limits.gate_seconds)
         except TimeoutError:
             _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, run.call.name)
-            decision = Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
+            decision = Block(
+                f"the gate {gate.plugin!r} did not answer within {run.scope.limits.gate_seconds:g} s, so the call is not run"
+            )
         except Exception as error:
             _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
             decision = Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
@@ -128,7 +129,7 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
 
 
 async def _asked(run: Run, ticket: SuspendTicket) -> object:
-    _, ctx = run.prepared
+    ctx = run.ctx
     asker = run.scope.asker
     assert asker is not None  # noqa: S101 - the caller looked
     given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_daemon_thread(asker, ticket, ctx)
@@ -144,7 +145,7 @@ async def _awaited(given: object) -> object:
 
 
 async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
-    plan, ctx = run.prepared
+    plan, ctx = run.plan, run.ctx
     name = run.call.name
     for hook in plan.hooks.answers:
         try:

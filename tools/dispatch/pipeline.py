@@ -25,7 +25,6 @@ from toolcrib import (
     NotFound,
     SuspendTicket,
     ToolCall,
-    ToolCallContext,
     ToolCallStatus,
     ToolEntry,
     ToolError,
@@ -67,7 +66,7 @@ class Dispatcher:
         """
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async
-        run = Run(call, scope, extra, plan, inline, offload=False, started=time.perf_counter())
+        run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter())
         if inline:
             return contextvars.copy_context().run(_drive, self._whole(run))
         return run_async(self._whole(run))
@@ -97,19 +96,20 @@ class Dispatcher:
     # -- steps; ``turn`` takes them one by one for calls that run together ------------------------------------------
 
     def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
-        return Run(call, scope, extra, self._plan(call.name), inline=False, offload=True, started=time.perf_counter())
+        return Run(call, scope, extra, inline=False, offload=True, started=time.perf_counter())
 
     async def gate(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall | None:
         """Prepare, and ask the gates. None: it may run. Else what ended it."""
         try:
-            if answered is None:
-                self._open(run)
+            if run.scope.ledger is not None and answered is None:
+                run.scope.ledger.open(run.call, run.scope.identity.session_id)
+                run.move(ToolCallStatus.RUNNING)
             if run.scope.cancelled:
                 raise Cancelled("interrupted before it began")
-            ctx, effects = self._prepare(run)
+            effects = self._prepare(run)
             if effects is not None:
-                ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
-            run.ctx = ctx
+                run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
+            run.prepared = True
             result = await (decide(run) if answered is None else go_on(run, *answered))
         except ToolError as error:
             return await close(run, failed(run.call.name, error, inside=False))
@@ -139,25 +139,19 @@ class Dispatcher:
     async def _whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
         task = None if run.inline else asyncio.current_task()
         if task is not None:
-            run.scope.enter(task)
+            run.scope.running.add(task)
         try:
             ended = await self.gate(run, answered)
             return ended if ended is not None else await self.act(run)
         finally:
             if task is not None:
-                run.scope.leave(task)
+                run.scope.running.discard(task)
 
     # -- prepare -------------------------------------------------------------------------------------------------
 
-    def _open(self, run: Run) -> None:
-        ledger = run.scope.ledger
-        if ledger is not None:
-            ledger.open(run.call, run.scope.identity.session_id)
-            run.move(ToolCallStatus.RUNNING)
-
-    def _prepare(self, run: Run) -> tuple[ToolCallContext, Any]:
-        """(its context, what the tool says it would do: perhaps to be awaited, or None). Raises ToolError where it can't run."""
-        call, scope, plan = run.call, run.scope, run.plan
+    def _prepare(self, run: Run) -> Any:
+        """What the tool says it would do (perhaps to be awaited), or None. Raises ToolError where the call can't run."""
+        call, scope, plan = run.call, run.scope, self._plan(run.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
         if plan is None:
@@ -173,8 +167,8 @@ class Dispatcher:
             raise Denied(f"{call.name!r} acts on the world, and no approval gate is registered with this dispatcher")
         if args is not call.args:
             run.call = replace(call, args=args)
-        ctx = mint_context(run.call, scope)
-        return ctx, None if plan.entry.effects is None else plan.entry.effects(args, ctx)
+        run.plan, run.ctx = plan, mint_context(run.call, scope)
+        return None if plan.entry.effects is None else plan.entry.effects(args, run.ctx)
 
     def _unknown(self, name: str, scope: CallScope) -> str:
         known = self.registry.names() if scope.granted is None else sorted(scope.granted)

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Coroutine, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from toolcrib import Block, SetResult, Suspend, ToolCall, ToolCallContext, ToolCallStatus, ToolEntry, ToolOutput, ToolResult
@@ -40,26 +41,18 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One call on its way. ``plan`` is None for an unknown tool, and ``ctx`` is there once the call is prepared.
-
-    ``offload`` puts sync handlers into a thread.
-    """
+    """One call on its way. ``offload`` puts sync handlers into a thread. ``plan`` and ``ctx`` are set when it is ``prepared``."""
 
     call: ToolCall
     scope: CallScope
     extra: Mapping[str, Any]
-    plan: Plan | None
     inline: bool
     offload: bool
     started: float
-    ctx: ToolCallContext | None = None
+    prepared: bool = False
     end_run: bool = False
-
-    @property
-    def prepared(self) -> tuple[Plan, ToolCallContext]:
-        assert self.plan is not None  # noqa: S101 - the steps come in order
-        assert self.ctx is not None  # noqa: S101 - as above
-        return self.plan, self.ctx
+    plan: Plan = field(init=False)
+    ctx: ToolCallContext = field(init=False)
 
     def move(self, status: ToolCallStatus) -> None:
         if self.scope.ledger is not None:
@@ -71,17 +64,17 @@ class Run:
 
     async def settle(self, value: Any, seconds: float | None = None) -> Any:
         """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""
-        if type(value) in PLAIN or not inspect.isawaitable(value):
+        if type(value) is not CoroutineType and (type(value) in PLAIN or not inspect.isawaitable(value)):
             return value
         if self.inline:  # something declared sync gave an awaitable after all: no loop drives this call, so bridge
-            return run_async(_limited(value, seconds))
-        return await _limited(value, seconds)
+            return run_async(limited(value, seconds))
+        return await limited(value, seconds)
 
 
-async def _limited(awaitable: Awaitable[T], seconds: float | None) -> T:
+async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
     if seconds is None:
         return await awaitable
-    if isinstance(awaitable, Coroutine):  # no timer for what is done at its first step, as most gates and many handlers are
+    if type(awaitable) is CoroutineType:  # no timer for what is done at its first step, as most gates and many handlers are
         try:
             waits_for = awaitable.send(None)
         except StopIteration as stop:
@@ -98,7 +91,7 @@ async def _limited(awaitable: Awaitable[T], seconds: float | None) -> T:
 
 
 class _Rest(Awaitable[T]):
-    """A coroutine after its first step, which waits for ``waits_for``; awaiting this goes on with it, as a ``yield from`` would."""
+    """A coroutine after its first step, now waiting for ``waits_for``; awaiting this goes on with it, as ``yield from`` would."""
 
     __slots__ = ("_coroutine", "_waits_for")
 

@@ -71,7 +71,8 @@ class CallScope:
         self._environment: Environment | None = None
         self._spill_dir: Path | None = None
         self._lock = threading.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
+        self.running: set[asyncio.Task[Any]] = set()
+        """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.cancelled = False
 
     @property
@@ -104,7 +105,7 @@ class CallScope:
         if self.cancelled:
             return
         self.cancelled = True
-        for task in list(self._running):
+        for task in list(self.running):
             try:
                 task.get_loop().call_soon_threadsafe(task.cancel)
             except RuntimeError:  # the loop has closed: so has the task
@@ -113,13 +114,6 @@ class CallScope:
     def clear_interrupt(self) -> None:
         """Before the next turn."""
         self.cancelled = False
-
-    def enter(self, task: asyncio.Task[Any]) -> None:
-        """Let ``interrupt`` reach this task, until it leaves."""
-        self._running.add(task)
-
-    def leave(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
 
     async def close(self) -> None:
         environment, self._environment = self._environment, None

@@ -78,11 +78,11 @@ async def _together(
 async def _entered(run: Run, step: Coroutine[Any, Any, R]) -> R:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - it was made a task
-    run.scope.enter(task)
+    run.scope.running.add(task)
     try:
         return await step
     finally:
-        run.scope.leave(task)
+        run.scope.running.discard(task)
 
 
 def _stops(executed: Sequence[ExecutedCall]) -> str | None:

@@ -277,7 +277,7 @@ def test_a_tool_that_acts_and_does_not_say_how_is_asked_about() -> None:
     assert desk.ask(tool=opaque) is None
     assert found(desk.ask(tool=entry("other", "edit", declares=False))) == {"tool.opaque@other"}
     assert desk.ask(tool=entry("declares nothing now", "edit")) is None
-    assert found(desk.ask("a stranger", tool=entry("odd", "read"))) == {"tool.opaque@odd"}  # type: ignore[arg-type]
+    assert found(desk.ask("a stranger", tool=entry("odd", "read"))) == {"tool.opaque@odd"}  # type: ignore[arg-type]  # a scope that a face may send, and should not
 
 
 def test_what_a_person_is_shown_hides_nothing() -> None:

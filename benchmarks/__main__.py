@@ -1,0 +1,70 @@
+"""python -m benchmarks [GROUP...] [--json] [--quick] [--write]
+
+The exit code is 1 where a bar is missed, 2 where a group could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
+
+GROUPS = ("start", "dispatch", "definitions", "terminal", "size")
+"""A group is a module here, and the part of its figures' names before the dot."""
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print, and answer 1 where a bar is missed, 2 where a group could not be measured, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what toolcrib costs.")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all where none is named")
+    parser.add_argument("--json", action="store_true", help="one object a figure and line")
+    parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not how fast")
+    parser.add_argument("--write", action="store_true", help=f"also keep the table in {RESULTS.name}")
+    options = parser.parse_args(argv)
+    unknown = [group for group in options.groups if group not in GROUPS]
+    if unknown:
+        parser.error(f"no group {unknown[0]!r}: choose from {', '.join(GROUPS)}")
+
+    figures: list[Figure] = []
+    for group in options.groups or GROUPS:
+        try:
+            measured = importlib.import_module(f"benchmarks.{group}").measure(quick=options.quick)
+        except (CannotMeasureError, subprocess.CalledProcessError) as error:
+            print(f"benchmarks {group}: {error}", file=sys.stderr)
+            return 2
+        figures += measured
+        if options.json:
+            print(as_lines(measured), flush=True)
+    if not options.json:
+        print(as_table(figures))
+    if options.write:
+        RESULTS.write_text(_report(figures, sys.argv[1:] if argv is None else argv), encoding="utf-8")
+    return 0 if all(figure.ok for figure in figures) else 1
+
+
+def _report(figures: Sequence[Figure], argv: Sequence[str]) -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
+    today = datetime.datetime.now(datetime.UTC).date()
+    return (
+        "# The last run\n\n"
+        f"    python -m benchmarks {' '.join(argv)}\n\n"
+        f"{today}, {platform.python_implementation()} {platform.python_version()}, {machine}. "
+        "Every baseline was measured in the same run, taking turns; figures are medians.\n"
+        "A bar with an x limits the ratio, any other the value.\n\n"
+        f"{as_table(figures)}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""A figure, and how to time two things fairly."""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+class CannotMeasureError(Exception):
+    """Something that a group needs is missing or broken; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number. ``value`` and ``baseline`` are in ``unit``; ``ratio`` is value over baseline.
+
+    ``bar`` is the most that ``limits`` may be.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: float
+    bar: float
+    limits: Literal["ratio", "value"]
+    against: str
+    """What the baseline is, in words."""
+
+    @property
+    def group(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def ratio(self) -> float:
+        return self.value / self.baseline if self.baseline else float("inf")
+
+    @property
+    def ok(self) -> bool:
+        return (self.ratio if self.limits == "ratio" else self.value) <= self.bar
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "value": _short(self.value),
+            "unit": self.unit,
+            "baseline": _short(self.baseline),
+            "ratio": _short(self.ratio),
+            "bar": _short(self.bar),
+            "ok": self.ok,
+        }
+
+
+def _short(number: float) -> float:
+    """Four significant digits; more would be noise."""
+    return float(f"{number:.4g}")
+
+
+def median_of_each(runs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """Take turns: every round measures each once, so that a slow moment of the machine hits all alike. Medians by name."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            taken[name].append(run())
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def once(function: Callable[[], object]) -> Callable[[], float]:
+    """Seconds of one call."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        function()
+        return time.perf_counter() - begin
+
+    return run
+
+
+def each(function: Callable[[], object], number: int) -> Callable[[], float]:
+    """Seconds a call, over ``number`` of them, with the garbage collector out of the way."""
+
+    def run() -> float:
+        repeat = range(number)
+        gc.collect()
+        gc.disable()
+        try:
+            begin = time.perf_counter()
+            for _ in repeat:
+                function()
+            return (time.perf_counter() - begin) / number
+        finally:
+            gc.enable()
+
+    return run
+
+
+def as_lines(figures: Iterable[Figure]) -> str:
+    """One JSON object a line."""
+    return "\n".join(json.dumps(figure.to_json()) for figure in figures)
+
+
+def as_table(figures: Iterable[Figure]) -> str:
+    """Markdown that also reads well as text."""
+    head = ("figure", "value", "baseline", "ratio", "bar", "", "baseline is")
+    rows = [head, *(_row(figure) for figure in figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    bar = f"{_short(figure.bar):g}x" if figure.limits == "ratio" else f"{_short(figure.bar):g} {figure.unit}"
+    return (
+        figure.name,
+        f"{_short(figure.value):g} {figure.unit}",
+        f"{_short(figure.baseline):g} {figure.unit}",
+        f"{figure.ratio:.2f}x",
+        bar,
+        "ok" if figure.ok else "MISSED",
+        figure.against,
+    )

@@ -1,0 +1,81 @@
+"""What a model is shown: how fast it is made again, how it grows, how long it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.core import Figure, each, median_of_each
+from toolcrib import ToolRegistry, registry
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Times in us, lengths in characters of JSON."""
+    return [_repeat(quick=quick), _scale(quick=quick), _chars()]
+
+
+def _repeat(*, quick: bool) -> Figure:
+    import model_tools
+
+    checks = {entry.check_fn for entry in registry.entries() if entry.check_fn is not None}
+
+    def ask() -> None:
+        for check in checks:
+            check()
+
+    number, rounds = (50, 3) if quick else (2000, 15)
+    runs = {"own": each(ask, number), "shown": each(lambda: model_tools.get_tool_definitions(quiet_mode=True), number)}
+    took = median_of_each(runs, rounds)
+    own = took["own"] * 1e6
+    against = f"its {len(checks)} check_fns alone; the bar is that + 10 us"
+    return Figure("definitions.repeat", took["shown"] * 1e6, "us", own, own + 10, "value", against)
+
+
+def _scale(*, quick: bool) -> Figure:
+    runs = {"hundred": _changing(100), "thousand": _changing(1000)}
+    took = median_of_each(runs, 3 if quick else 25)
+    against = "the same with 100 tools, after a change"
+    return Figure("definitions.scale", took["thousand"] * 1e3, "ms", took["hundred"] * 1e3, 12, "ratio", against)
+
+
+def _changing(count: int) -> Callable[[], float]:
+    """Seconds of get_definitions right after a registration, which makes all of them anew."""
+    tools = ToolRegistry()
+    schema: dict[str, Any] = {
+        "description": "A tool of the usual length, described in one sentence.",
+        "parameters": {
+            "type": "object",
+            "properties": {name: {"type": "string", "description": f"The {name}."} for name in ("path", "text", "mode")},
+            "required": ["path"],
+        },
+    }
+
+    def available() -> bool:
+        return True
+
+    for number in range(count):
+        tools.register(f"tool_{number}", f"set_{number % 10}", schema, lambda args: args, available)
+    timed = each(tools.get_definitions, 1)
+
+    def run() -> float:
+        tools.register("tool_0", "set_0", schema, lambda args: args, available)
+        return timed()
+
+    return run
+
+
+def _chars() -> Figure:
+    import model_tools
+
+    shown = model_tools.get_tool_definitions(quiet_mode=True)
+    bare = json.dumps([_undescribed(definition) for definition in shown], ensure_ascii=False)
+    length = len(json.dumps(shown, ensure_ascii=False))
+    against = f"the same {len(shown)} tools without descriptions"
+    return Figure("definitions.chars", length, "chars", len(bare), 16_000, "value", against)
+
+
+def _undescribed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _undescribed(item) for key, item in value.items() if not (key == "description" and isinstance(item, str))}
+    return [_undescribed(item) for item in value] if isinstance(value, list) else value

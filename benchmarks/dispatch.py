@@ -1,0 +1,129 @@
+"""One call through validation, gates and hooks, without a ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+from benchmarks.core import CannotMeasureError, Figure, each, median_of_each
+from toolcrib import ToolCall, ToolCallContext, ToolResult, hookimpl, registry
+
+ARGS = {"a": 2, "b": 3}
+EXPECTED = {"sum": 5}
+SCHEMA = {
+    "description": "Add two numbers.",
+    "parameters": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    },
+}
+
+
+def add(args: dict[str, Any]) -> dict[str, int]:
+    return {"sum": args["a"] + args["b"]}
+
+
+async def add_async(args: dict[str, Any]) -> dict[str, int]:
+    return add(args)
+
+
+class Observer:
+    """A plugin with the two commonest hooks."""
+
+    @hookimpl
+    def pre_tool_call(self, call: ToolCall, ctx: ToolCallContext) -> None:
+        """Looks and says nothing."""
+
+    @hookimpl
+    def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> None:
+        """Looks and says nothing."""
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Times a call, in us."""
+    import model_tools  # noqa: F401 - gives the registry its dispatcher
+
+    registry.register("bench_sync", "bench", SCHEMA, add, kind="read")
+    registry.register("bench_async", "bench", SCHEMA, add_async, kind="read")
+    try:
+        for name in ("bench_sync", "bench_async"):
+            answer = json.loads(registry.dispatch(name, ARGS))
+            if answer != EXPECTED:
+                raise CannotMeasureError(f"{name} answered {answer}")
+        number, rounds = (20, 3) if quick else (2000, 15)
+        return [*_bare(number, rounds), asyncio.run(_in_loop(number // 10, rounds)), _plugins(number, rounds)]
+    finally:
+        registry.unregister("bench_sync")
+        registry.unregister("bench_async")
+
+
+def _bare(number: int, rounds: int) -> list[Figure]:
+    loop = asyncio.new_event_loop()
+    runs = {
+        "direct": each(lambda: json.dumps(add(ARGS)), number),
+        "sync": each(lambda: registry.dispatch("bench_sync", ARGS), number),
+        "direct_async": each(lambda: json.dumps(loop.run_until_complete(add_async(ARGS))), number),
+        "async": each(lambda: registry.dispatch("bench_async", ARGS), number),
+    }
+    took = median_of_each(runs, rounds)
+    loop.close()
+    return [
+        Figure("dispatch.sync", took["sync"] * 1e6, "us", took["direct"] * 1e6, 10, "value", "json.dumps(handler(args))"),
+        Figure(
+            "dispatch.async",
+            took["async"] * 1e6,
+            "us",
+            took["direct_async"] * 1e6,
+            18,
+            "value",
+            "run_until_complete on a kept loop",
+        ),
+    ]
+
+
+async def _in_loop(number: int, rounds: int) -> Figure:
+    """Sync dispatch of an async tool, from code that a loop is running."""
+
+    def bare() -> None:
+        result: list[str] = []
+
+        def run() -> None:
+            result.append(json.dumps(asyncio.run(add_async(ARGS))))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    runs = {"bare": each(bare, number), "dispatch": each(lambda: registry.dispatch("bench_async", ARGS), number)}
+    took = median_of_each(runs, rounds)
+    return Figure("dispatch.in_loop", took["dispatch"] * 1e6, "us", took["bare"] * 1e6, 1.3, "ratio", "a thread with asyncio.run")
+
+
+def _plugins(number: int, rounds: int) -> Figure:
+    import model_tools
+
+    hooks = model_tools.dispatcher.hooks
+    plugins = [Observer() for _ in range(10)]
+    timed = each(lambda: registry.dispatch("bench_sync", ARGS), number)
+
+    def hooked() -> float:
+        for index, plugin in enumerate(plugins):
+            hooks.register(plugin, f"observer{index}")
+        try:
+            registry.dispatch("bench_sync", ARGS)  # the plan is made at the first call after a change
+            return timed()
+        finally:
+            for plugin in plugins:
+                hooks.unregister(plugin)
+
+    def plain() -> float:
+        registry.dispatch("bench_sync", ARGS)
+        return timed()
+
+    took = median_of_each({"plain": plain, "hooked": hooked}, rounds)
+    against = "no plugin but approval; ten with pre_tool_call and post_tool_call"
+    return Figure("dispatch.plugins", took["hooked"] * 1e6, "us", took["plain"] * 1e6, 4, "ratio", against)

@@ -1,0 +1,57 @@
+"""The benchmarks run and print what they promise. How fast anything is, no test says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.core import Figure, as_lines, as_table, each, median_of_each, once
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+
+
+def test_start_prints_one_object_a_figure(root: Path) -> None:
+    done = run(root, "start", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [figure["name"] for figure in figures] == ["start.version", "start.definitions", "start.definitions_rss"]
+    for figure in figures:
+        assert list(figure) == ["name", "value", "unit", "baseline", "ratio", "bar", "ok"]
+        assert figure["value"] > 0
+        assert figure["baseline"] > 0
+
+
+def test_the_quick_groups_run(root: Path) -> None:
+    done = run(root, "dispatch", "definitions", "terminal", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    for name in ("dispatch.sync", "dispatch.plugins", "definitions.scale", "definitions.chars", "terminal.local"):
+        assert f"| {name} " in done.stdout
+
+
+def test_an_unknown_group_is_named(root: Path) -> None:
+    done = run(root, "stat")
+    assert done.returncode == 2
+    assert "no group 'stat': choose from start," in done.stderr
+
+
+def test_a_bar_limits_the_ratio_or_the_value() -> None:
+    slow = Figure("a.b", 30.0, "us", 10.0, 2, "ratio", "x")
+    assert (slow.ratio, slow.ok, slow.group) == (3.0, False, "a")
+    assert Figure("a.b", 30.0, "us", 10.0, 30, "value", "x").ok
+    assert "MISSED" in as_table([slow])
+    assert json.loads(as_lines([slow]))["ok"] is False
+
+
+def test_runs_take_turns() -> None:
+    order: list[str] = []
+    runs = {"a": once(lambda: order.append("a")), "b": each(lambda: order.append("b"), 2)}
+    taken = median_of_each(runs, 2)
+    assert order == ["a", "b", "b", "a", "b", "b"]
+    assert set(taken) == {"a", "b"}

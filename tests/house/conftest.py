@@ -1,0 +1,86 @@
+"""The project's sources, read once, for the rules to look at."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+LAYERS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file. ``imports`` holds (line, module, whether it runs when the file is imported)."""
+
+    path: str
+    module: str
+    text: str
+    tree: ast.Module
+    imports: list[tuple[int, str, bool]] = field(default_factory=list)
+
+    @property
+    def layer(self) -> int:
+        return LAYERS.index(self.module.partition(".")[0])
+
+
+def _read(path: Path, root: Path) -> Source:
+    relative = path.relative_to(root)
+    module = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+    text = path.read_text(encoding="utf-8")
+    source = Source(str(relative), module, text, ast.parse(text, str(relative)))
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    source.imports.extend(_imports(source.tree, package, at_import=True))
+    return source
+
+
+def _imports(node: ast.AST, package: str, *, at_import: bool) -> Iterator[tuple[int, str, bool]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            yield from ((child.lineno, name.name, at_import) for name in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            base = child.module or ""
+            if child.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - child.level + 1], *([base] if base else [])])
+            yield from ((child.lineno, f"{base}.{name.name}", at_import) for name in child.names)
+        else:
+            later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            yield from _imports(child, package, at_import=at_import and not later and not typing_only)
+
+
+def _read_all(root: Path, tops: tuple[str, ...]) -> list[Source]:
+    files: list[Path] = []
+    for top in tops:
+        single = root / f"{top}.py"
+        files.extend([single] if single.exists() else sorted((root / top).rglob("*.py")))
+    return [_read(path, root) for path in files if "__pycache__" not in path.parts]
+
+
+@pytest.fixture(scope="session")
+def sources(root: Path) -> list[Source]:
+    """The product."""
+    return _read_all(root, LAYERS)
+
+
+@pytest.fixture(scope="session")
+def beside(root: Path) -> list[Source]:
+    """What stands beside the product: benchmarks and examples."""
+    return _read_all(root, ("benchmarks", "examples"))
+
+
+@pytest.fixture(scope="session")
+def tracked(root: Path) -> list[Path]:
+    """Every text file that is, or is about to be, in the repository."""
+    if shutil.which("git") is None or not (root / ".git").exists():
+        pytest.skip("needs git and a clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, capture_output=True, check=True
+    ).stdout
+    return [path for name in sorted(set(listed.decode().split("\0"))) if name and (path := root / name).is_file()]

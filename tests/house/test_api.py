@@ -1,0 +1,53 @@
+"""The names that plugin authors rely on. Adding one here is a promise; taking one away breaks people."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import toolcrib
+
+PUBLIC = {
+    "ActivityEvent", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
+    "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
+    "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Internal", "InvalidArguments",
+    "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError", "ProviderSession",
+    "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand", "SetResult", "StateKey",
+    "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket", "TextProtocol", "Timeout", "Tool", "ToolCall",
+    "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry", "ToolError", "ToolOutput", "ToolRegistry",
+    "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable", "WritesFile", "hookimpl", "registry",
+    "strongest", "tool",
+}  # fmt: skip
+
+HOOKS = {
+    "tool_gate", "on_answer", "pre_tool_call", "transform_tool_result", "post_tool_call",
+    "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call",
+    "register_tools", "register_toolsets", "register_command", "register_environment", "register_provider",
+}  # fmt: skip
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert sorted(toolcrib.__all__) == sorted(PUBLIC)
+
+
+def test_every_public_name_resolves() -> None:
+    assert [name for name in PUBLIC if not hasattr(toolcrib, name)] == []
+
+
+def test_nothing_public_is_left_out() -> None:
+    """Whatever the package shows without an underscore is either promised or a module."""
+    shown = {name for name, value in vars(toolcrib).items() if not name.startswith("_") and type(value).__name__ != "module"}
+    assert shown - PUBLIC - {"annotations"} == set()
+
+
+def test_the_hooks_are_exactly_these() -> None:
+    from toolcrib import _hooks
+
+    groups = (_hooks.ToolHooks, _hooks.RunHooks, _hooks.SetupHooks)
+    assert {name for group in groups for name in vars(group) if not name.startswith("_")} == HOOKS
+
+
+def test_the_contract_imports_alone() -> None:
+    code = "import sys, toolcrib; print([n for n in ('tools','toolsets','model_tools','agent','plugins') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,107 @@
+"""toolcrib <- tools <- toolsets <- model_tools <- agent <- plugins: imports go left only, and never round."""
+
+from __future__ import annotations
+
+import graphlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+LAYERS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+
+
+# The doubles for authors' tests run a call through the real dispatcher, which they import when they are used.
+REACHES_UP_WHEN_CALLED = {"toolcrib.testing"}
+
+
+def inside(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def test_imports_go_left_only(sources: Sequence[Any]) -> None:
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        for line, module, at_import in source.imports
+        if (top := module.partition(".")[0]) in LAYERS
+        and LAYERS.index(top) > source.layer
+        and (at_import or source.module not in REACHES_UP_WHEN_CALLED)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_contract_needs_the_standard_library_and_pluggy_alone(sources: Sequence[Any]) -> None:
+    """What a function imports when it is called (pydantic for @tool) does not count."""
+    known = {*sys.stdlib_module_names, "pluggy", "toolcrib"}
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        if source.layer == 0
+        for line, module, at_import in source.imports
+        if at_import and module.partition(".")[0] not in known
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_imports_the_command_line(sources: Sequence[Any]) -> None:
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        if not inside(source.module, "agent.cli") and source.module != "agent.__main__"
+        for line, module, _ in source.imports
+        if inside(module, "agent.cli")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_configuration_module_reads_and_writes_yaml(sources: Sequence[Any]) -> None:
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        if not inside(source.module, "agent.config")
+        for line, module, _ in source.imports
+        if inside(module, "yaml") or inside(module, "ruamel")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_environments_know_nothing_of_approval(sources: Sequence[Any]) -> None:
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in sources
+        if inside(source.module, "tools.environments")
+        for line, module, _ in source.imports
+        if inside(module, "tools.approval") or inside(module, "tools.dispatch")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_examples_import_the_contract_s_public_names_alone(beside: Sequence[Any]) -> None:
+    """They show what a plugin's author may rely on."""
+    wrong = [
+        f"{source.path}:{line} imports {module}"
+        for source in beside
+        if inside(source.module, "examples")
+        for line, module, _ in source.imports
+        if module.startswith("toolcrib._") or module.partition(".")[0] in LAYERS[1:]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_cycles(sources: Sequence[Any]) -> None:
+    """Counted are the imports that run when a module is imported."""
+    known = {source.module for source in sources}
+    graph = {
+        source.module: {
+            target
+            for _, module, at_import in source.imports
+            if at_import
+            and (target := module if module in known else module.rpartition(".")[0]) in known
+            and target != source.module
+        }
+        for source in sources
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" <- ".join(error.args[1])) from None

@@ -1,0 +1,45 @@
+"""What may stand in the repository."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Sequence
+from pathlib import Path
+
+# Written in pieces, so that this file does not hold what it looks for.
+HOSTS = ("py" + "pi.org", "pythonhosted" + ".org", "registry.npmjs" + ".org", "proxy.golang" + ".org")
+MACHINE = re.compile(r"(?<![\w.])/wor" + r"k/(main|shared|venv|brief)\b")
+# The build server lays its recorded cases there.
+MAY_NAME_THE_MACHINE = {".ci/run"}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+def test_no_path_of_one_machine_and_no_package_registry(root: Path, tracked: Sequence[Path]) -> None:
+    """It must work on anybody's machine, with anybody's mirror."""
+    wrong = []
+    for path in tracked:
+        if str(path.relative_to(root)) in MAY_NAME_THE_MACHINE:
+            continue
+        text = _text(path)
+        wrong += [f"{path.relative_to(root)}: {found[0]}" for found in MACHINE.finditer(text)]
+        wrong += [f"{path.relative_to(root)}: {host}" for host in HOSTS if host in text]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_tests_are_no_packages(root: Path) -> None:
+    """tests/tools/__init__.py would shadow the real ``tools``."""
+    assert sorted((root / "tests").rglob("__init__.py")) == []
+
+
+def test_cited_rules_exist(root: Path) -> None:
+    """The numbers that tests cite are those of the specification's checklist."""
+    ids = runpy.run_path(str(root / "tests" / "house" / "ids.py"))
+    wrong = [f"{where}: {rule}" for rule, places in ids["cited"](root).items() if not ids["exists"](rule) for where in places]
+    assert not wrong, "\n".join(wrong)
