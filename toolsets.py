@@ -144,7 +144,7 @@ class ToolsetCatalog:
     ) -> list[str]:
         """The tools that are wanted, available or not (003-13).
 
-        Those of ``enabled`` if given, else all; less those of ``disabled``. ``without`` names single tools that were switched off.
+        Those of ``enabled`` if given, else all; less those of ``disabled``. ``without`` names single tools.
         """
         chosen = dict.fromkeys(self._tools.names()) if enabled is None else self._union(enabled)
         dropped = self._union(disabled or ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,34 +11,21 @@ from typing import Any
 import model_tools
 from agent.allowlist import PermanentGrants
 from agent.config import Config, state_dir
-from agent.handlers import loop_handlers
+from agent.granting import Granting, ToolLine
+from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
-from toolcrib import EventSink, PluginError, RunIdentity, ToolRegistry, ToolsetError, registry
-from toolcrib._store import Store
+from toolcrib import EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from toolcrib._store import SessionInfo, Store
 from tools.approval.gate import ApprovalGate
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.environments import open_environment, register_environment
 from toolsets import ToolsetCatalog
 
-PLATFORM_PRESET = "toolcrib-{platform}"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolLine:
-    """One registered tool, as people are told of it. ``reason`` says why it is not granted."""
-
-    name: str
-    toolset: str
-    emoji: str
-    description: str
-    granted: bool
-    reason: str | None
-
 
 class Crib:
-    """A context manager; ``close`` takes back what its plugins registered."""
+    """A context manager; ``close`` takes back what its plugins registered, and closes the store."""
 
     def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
         self.config = config
@@ -50,21 +36,22 @@ class Crib:
         self.catalog = ToolsetCatalog(registry)
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
-        own = [config.path, config.path.parent / "plugins", state_dir()]
-        protected = [*model_tools.own_paths(), *model_tools.with_targets(own)]
-        gate = ApprovalGate(self.grants, protected=protected, project_root=str(self.project_dir), audit=store.audit)
-        self.dispatcher: Dispatcher = model_tools.new_dispatcher(gate)
+        self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate())
         self._take_back = registry.checkpoint()
         for name, bundle in config.toolsets.custom.items():
-            self.catalog.add(
-                name,
-                {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes},
-                source=str(config.path),
-            )
+            definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
+            self.catalog.add(name, definition, source=str(config.path))
         self.plugins: list[PluginInfo] = load_plugins(
-            config, self.dispatcher.hooks, registry, add_toolset=self._add_toolset, add_command=_once(self.commands, "command"),
-            add_environment=register_environment, add_provider=_once(self.providers, "provider"), project_dir=self.project_dir,
-        )  # fmt: skip
+            config,
+            self.dispatcher.hooks,
+            registry,
+            add_toolset=self._add_toolset,
+            add_command=_once(self.commands, "command"),
+            add_environment=register_environment,
+            add_provider=_once(self.providers, "provider"),
+            project_dir=self.project_dir,
+        )
+        self._granting = Granting(config, registry, self.catalog)
 
     def __enter__(self) -> Crib:
         return self
@@ -76,6 +63,13 @@ class Crib:
         self._take_back()
         self.store.close()
 
+    def _approval_gate(self) -> ApprovalGate:
+        own = [self.config.path, self.config.path.parent / "plugins", self.config.path.parent / "secrets.env", state_dir()]
+        if self.config.store.path is not None:
+            own.append(Path(self.config.store.path).expanduser())
+        protected = [*model_tools.own_paths(), *model_tools.with_targets(own)]
+        return ApprovalGate(self.grants, protected=protected, project_root=str(self.project_dir), audit=self.store.audit)
+
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
@@ -84,50 +78,18 @@ class Crib:
     # -- what is granted -----------------------------------------------------------------------------------------
 
     def granted(
-        self, platform: str = "cli", enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None
+        self,
+        platform: str = "cli",
+        enabled: Sequence[str] | None = None,
+        disabled: Sequence[str] | None = None,
+        user: str = "",
     ) -> list[str]:
-        """The tools that a session on this platform may call, in order. Arguments stand before the configuration for
-        ``enabled``, and add to it for ``disabled``. Raises ToolsetError for an unknown toolset or platform."""
-        wanted = self._wanted(platform, enabled, disabled)
-        return [name for name, reason in self.registry.availability(wanted).items() if reason is None]
+        """The tools that a session may call; see Granting."""
+        return self._granting.granted(platform, enabled, disabled, user)
 
-    def explain(self, platform: str = "cli") -> list[ToolLine]:
-        """Every registered tool: whether this platform gets it, and why not."""
-        wanted = set(self._wanted(platform))
-        here = self.config.platforms.get(platform)
-        off = {*self.config.tools.disabled, *(here.disabled_tools if here else ())}
-        reasons = self.registry.availability()
-        lines = []
-        for entry in self.registry.entries():
-            reason = reasons[entry.name]
-            if entry.name in off:
-                reason = "switched off in the configuration (disabled tools)"
-            elif entry.name not in wanted:
-                reason = f"not among the toolsets of the platform {platform!r}"
-            lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason))
-        return lines
-
-    def _wanted(self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None) -> list[str]:
-        here = self.config.platforms.get(platform)
-        if enabled is None:
-            enabled = (
-                here.enabled_toolsets if here is not None and here.enabled_toolsets is not None else self.config.toolsets.enabled
-            )
-        preset = PLATFORM_PRESET.format(platform=platform)
-        if preset not in self.catalog.names():
-            known = sorted(name.removeprefix("toolcrib-") for name in self.catalog.names() if name.startswith("toolcrib-"))
-            raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}")
-        dropped = [*self.config.toolsets.disabled, *(here.disabled_toolsets if here else ()), *(disabled or ())]
-        without = {*self.config.tools.disabled, *(here.disabled_tools if here else ())}
-        chosen = [preset] if enabled is None else enabled
-        return self.catalog.select(self._with_plugin_toolsets(chosen, enabled is None), dropped, without=without)
-
-    def _with_plugin_toolsets(self, chosen: Sequence[str], by_default: bool) -> list[str]:
-        """A preset also grants what enabled plugins registered: the person enabled them for that."""
-        if not by_default:
-            return list(chosen)
-        built_in = {entry.toolset for entry in self.registry.entries() if entry.module in model_tools.BUILT_IN}
-        return [*chosen, *(name for name in self.registry.toolsets() if name not in built_in)]
+    def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
+        """Every registered tool, and why it is not granted; see Granting."""
+        return self._granting.explain(platform, user)
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -141,18 +103,57 @@ class Crib:
         enabled: Sequence[str] | None = None,
         disabled: Sequence[str] | None = None,
         sink: EventSink | None = None,
+        resume: str = "",
+        latest: bool = False,
     ) -> Session:
-        """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end."""
+        """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end.
+
+        ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
+        folder. Raises ToolcribError where there is none.
+        """
+        start = cwd or self.config.terminal.cwd or str(self.project_dir)
+        old = self._stored(resume, platform, user, start) if resume or latest else None
+        if old is not None and cwd is None and old.cwd and Path(old.cwd).is_dir():
+            start = old.cwd
+        identity = RunIdentity(old.id if old is not None else secrets.token_hex(16), platform=platform, user=user)
+        names = self.granted(platform, enabled, disabled, user)
+        todos = TodoStore()
+        scope = self._scope(identity, names, start, asker, sink, todos)
+        session = Session(self, scope, names)
+        if old is None:
+            self.store.sessions.create(identity.session_id, platform=platform, user=user, cwd=start)
+        else:
+            session.repair()
+            todos.write(session.stored_state(TODOS.name) or [])
+        return session
+
+    def _stored(self, prefix: str, platform: str, user: str, cwd: str) -> SessionInfo:
+        if prefix:
+            found = self.store.sessions.get(prefix)
+            if found is None:
+                raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
+            return found
+        found = self.store.sessions.latest(platform=platform, user=user, cwd=cwd)
+        if found is None:
+            raise ToolcribError(f"there is no session of this folder ({cwd}) to go on with; `toolcrib sessions` lists all")
+        return found
+
+    def _scope(
+        self,
+        identity: RunIdentity,
+        names: Sequence[str],
+        start: str,
+        asker: Asker | None,
+        sink: EventSink | None,
+        todos: TodoStore,
+    ) -> CallScope:
         config = self.config
-        identity = RunIdentity(secrets.token_hex(16), platform=platform, user=user)
-        names = self.granted(platform, enabled, disabled)
-        start = cwd or config.terminal.cwd or str(self.project_dir)
-        scope = CallScope(
+        return CallScope(
             identity=identity,
             open_environment=lambda: open_environment("local", cwd=start, pass_env=config.terminal.pass_env),
             granted=frozenset(names),
             asker=asker,
-            handlers=loop_handlers(),
+            handlers=loop_handlers(todos),
             activity_sink=sink,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
@@ -164,8 +165,6 @@ class Crib:
                 result_chars=config.tools.max_result_chars,
             ),
         )
-        self.store.sessions.create(identity.session_id, platform=platform, user=user)
-        return Session(self, scope, names)
 
 
 def _once(table: dict[str, Any], what: str) -> Callable[[str, Any], None]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent.config import Config
 from agent.events import (
     Event,
     Retrying,
@@ -62,6 +63,17 @@ class LoopLimits:
     repeats: int = 4
     repairs: int = 3
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    @classmethod
+    def of(cls, config: Config, *, max_turns: int | None = None, max_tokens: int | None = None) -> LoopLimits:
+        """Those of the configuration; what is given stands before it."""
+        retry = config.retry
+        return cls(
+            max_turns=config.max_turns if max_turns is None else max_turns,
+            on_max_turns=config.run.on_max_turns,
+            max_tokens=config.run.max_tokens if max_tokens is None else max_tokens,
+            retry=RetryPolicy(retry.attempts, retry.first, retry.longest, retry.patience),
+        )
 
 
 @dataclass(frozen=True, slots=True)

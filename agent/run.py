@@ -1,32 +1,137 @@
 """The composition root: everything is put together here.
 
-with assemble() as crib:
-    session = crib.open_session(platform="api")
-    print(session.call("read_file", {"path": "README.md"}).result.data)
+A model with tools, in ten lines:
+
+    from agent.run import Agent
+
+    with Agent(model="qwen3-coder", base_url="http://127.0.0.1:11434/v1", project_dir="~/project") as agent:
+        reply = agent.ask("Which test fails, and why?")
+        print(reply.text, reply.usage)
+        print(agent.ask("Mend it.").text)      # the same conversation
+
+    async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) answers what needs a person
+        reply = await agent.aask("Tidy the build folder.")
+
+Or the tools alone:
+
+    with assemble() as crib:
+        session = crib.open_session(platform="api")
+        print(session.call("read_file", {"path": "README.md"}).result.data)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 
-from agent.config import Config, load_config
-from agent.crib import Crib, ToolLine
+from agent.config import Config, load_config, state_dir
+from agent.crib import Crib
+from agent.events import Event
+from agent.granting import ToolLine
+from agent.loop import Loop, LoopLimits, LoopResult
+from agent.models import ModelChoice, open_provider
 from agent.session import Session
 from agent.store.memory import MemoryStore
+from toolcrib import ProviderSession
 from toolcrib._store import Store
+from tools.dispatch.bridge import run_async
+from tools.dispatch.scope import Asker
 
-__all__ = ["Crib", "Session", "ToolLine", "assemble"]
+__all__ = ["Agent", "Crib", "LoopResult", "Session", "ToolLine", "assemble"]
 
 
 def assemble(
     *,
     config: Config | None = None,
     config_file: Path | None = None,
+    profile: str | None = None,
     project_dir: Path | None = None,
     store: Store | None = None,
 ) -> Crib:
     """Put one process's toolcrib together. ``config`` given is used as it is, else ``config_file`` or the person's own is read.
 
-    Raises ConfigError with every fault of the configuration. Plugins that fail are reported in ``Crib.plugins``.
+    Raises ConfigError with every fault of the configuration, and StoreFailed where sessions can't be kept. Plugins that fail
+    are reported in ``Crib.plugins``.
     """
-    return Crib(load_config(config_file) if config is None else config, project_dir, store or MemoryStore())
+    if config is None:
+        config = load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd())
+    return Crib(config, project_dir, store or open_store(config))
+
+
+def open_store(config: Config) -> Store:
+    """The store that the configuration asks for. Raises StoreFailed."""
+    if not config.store.enabled:
+        return MemoryStore()
+    from agent.store.sqlite import SqliteStore
+
+    path = Path(config.store.path).expanduser() if config.store.path is not None else state_dir() / "toolcrib.db"
+    return SqliteStore(path, synchronous=config.store.synchronous)
+
+
+class Agent:
+    """A model with tools: one conversation, sync (``ask``) or async (``aask``), not both at once.
+
+    What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``,
+    whatever would ask a person is denied. ``on_event`` sees agent.events as they happen. ``resume`` goes on with a stored
+    session.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        base_url: str = "",
+        api_key_env: str = "",
+        instructions: str = "",
+        toolsets: Sequence[str] | None = None,
+        project_dir: str | Path | None = None,
+        asker: Asker | None = None,
+        on_event: Callable[[Event], None] = lambda event: None,
+        limits: LoopLimits | None = None,
+        config: Config | None = None,
+        resume: str = "",
+    ) -> None:
+        folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
+        self.crib = assemble(config=config, project_dir=folder)
+        self.session: Session = self.crib.open_session(platform="api", asker=asker, enabled=toolsets, resume=resume)
+        self._choice = ModelChoice(model, base_url, api_key_env)
+        self._instructions = instructions
+        self._on_event = on_event
+        self._limits = limits or LoopLimits.of(self.crib.config)
+        self._provider: ProviderSession | None = None
+
+    def ask(self, text: str) -> LoopResult:
+        """Say something, and run until the model answers. Raises LoopError, ProviderError and ConfigError kinds; the
+        conversation can go on after them."""
+        return run_async(self.aask(text))
+
+    async def aask(self, text: str) -> LoopResult:
+        if self._provider is None:
+            self._provider = await open_provider(self.session, self._choice, instructions=self._instructions)
+        self.session.say(text)
+        self._provider.say(text)
+        return await Loop(self._provider, self.session, self._on_event, self._limits).run()
+
+    def interrupt(self) -> None:
+        """End what runs, from any thread; ``ask`` returns with what there is."""
+        self.session.interrupt()
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        run_async(self.aclose())
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what still runs, and close the connection and the store."""
+        if self._provider is not None:
+            await self._provider.close()
+        await self.session.close()
+        self.crib.close()

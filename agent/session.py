@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import ExecutedCall, ProviderTurn, RunIdentity, ToolCall
+from toolcrib._store import SessionInfo
+from tools.clip import encode
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import as_json
 from tools.dispatch.scope import CallScope
@@ -22,6 +24,7 @@ class Session:
         self.crib = crib
         self.scope = scope
         self.names = list(names)
+        self.wire = "manual"
 
     # -- what is remembered --------------------------------------------------------------------------------------
 
@@ -34,19 +37,57 @@ class Session:
 
     def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
         """Record a reply, before anything of it runs. ``without_calls`` leaves its calls out: they will get no result."""
-        record: dict[str, Any] = {"role": "assistant", "text": turn.assistant_text, "usage": dict(turn.usage)}
+        record: dict[str, Any] = {
+            "role": "assistant",
+            "text": turn.assistant_text,
+            "usage": dict(turn.usage),
+            "model": turn.model,
+        }
         if not without_calls or not turn.tool_calls:
             record["calls"] = [_call_record(call) for call in turn.tool_calls]
-            record["native"] = turn.assistant_turn
+            record["native"] = {"wire": self.wire, "message": turn.assistant_turn}
         self._remember(record)
 
     def record_results(self, executed: Sequence[ExecutedCall]) -> None:
         """Record what the model will read, before it is sent."""
-        results = [
-            {"call_id": one.call.id, "name": one.call.name, "text": as_json(one), "is_error": one.result.is_error}
-            for one in executed
-        ]
+        record: dict[str, Any] = {"role": "results", "results": [_result_record(one) for one in executed]}
+        if self.scope.state:
+            record["state"] = dict(self.scope.state)
+        self._remember(record)
+
+    def stored_state(self, name: str) -> Any:
+        """A value of the session's state as a result record last carried it; None where none did."""
+        for record in reversed(self.records()):
+            if name in record.get("state", {}):
+                return record["state"][name]
+        return None
+
+    def repair(self) -> None:
+        """After a process died: give every call of the last turn that has no result one, from the ledger where it is known."""
+        self.crib.store.recover(self.identity.session_id)
+        last = self.records()[-1:]
+        if not last or last[0]["role"] != "assistant" or not last[0].get("calls"):
+            return
+        results = [self._known_result(call) for call in last[0]["calls"]]
         self._remember({"role": "results", "results": results})
+
+    def _known_result(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        known = self.crib.store.ledger.get(self.identity.session_id, call["id"])
+        if known is None or known.result is None:
+            text = encode(
+                {"error": f"Error executing {call['name']}: interrupted before it ran; ask for it again if it is needed"}
+            )
+            return {"call_id": call["id"], "name": call["name"], "text": text, "is_error": True}
+        return _result_record(ExecutedCall(known.call, known.result, known.status))
+
+    def set_model(self, model: str) -> None:
+        """Record which model the session talks to."""
+        self.crib.store.sessions.update(self.identity.session_id, model=model)
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """What the store says of this session; None until something was said in it."""
+        return self.crib.store.sessions.get(self.identity.session_id)
 
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The whole conversation, oldest first."""
@@ -96,3 +137,8 @@ def _call_record(call: ToolCall) -> dict[str, Any]:
     if call.fault is not None:
         record["fault"] = call.fault
     return record
+
+
+def _result_record(executed: ExecutedCall) -> dict[str, Any]:
+    call, result = executed.call, executed.result
+    return {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}

@@ -47,7 +47,8 @@ def test_a_broken_module_is_logged_kept_for_doctor_and_stops_nothing(
     (tmp_path / "disc_broken.py").write_text("import surely_not_installed\n")
     (tmp_path / "disc_bad_schema.py").write_text(
         "from toolcrib import registry\n"
-        "registry.register('bad', 't', {'description': 'd', 'parameters': {'type': 'object', 'properties': {'a': {'type': 'strng'}}}}, print)\n"
+        "parameters = {'type': 'object', 'properties': {'a': {'type': 'strng'}}}\n"
+        "registry.register('bad', 't', {'description': 'd', 'parameters': parameters}, print)\n"
     )
     (tmp_path / "disc_last.py").write_text(register.format("last"))
     monkeypatch.syspath_prepend(tmp_path)

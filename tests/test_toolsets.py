@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import model_tools
 import pytest
-import toolsets
 from hypothesis import given
 from hypothesis import strategies as st
-from toolsets import TOOLSETS, ToolsetCatalog, resolve_toolset
 
-from toolcrib import ToolRegistry, ToolsetError
+import toolsets
+from model_tools import get_tool_definitions
+from toolcrib import ToolRegistry, ToolsetError, registry
+from toolsets import TOOLSETS, ToolsetCatalog, resolve_toolset
 
 PLATFORMS = ("cli", "gateway", "telegram", "api", "cron", "acp")
 FILES = ["read_file", "write_file", "patch", "search_files"]
 
 
 def catalog(*tools: tuple[str, str]) -> ToolsetCatalog:
-    registry = ToolRegistry()
+    own = ToolRegistry()
     for name, toolset in tools:
-        registry.register(name, toolset, {"description": "d"}, lambda args: 1)
-    return ToolsetCatalog(registry)
+        own.register(name, toolset, {"description": "d"}, lambda args: 1)
+    return ToolsetCatalog(own)
 
 
 def test_named_bundles_and_composites_expand_to_tools() -> None:
@@ -63,25 +63,25 @@ def test_platform_presets_and_the_specifications_names_for_them(platform: str) -
 
 def test_every_preset_names_tools_that_exist() -> None:
     for name in TOOLSETS:
-        assert set(resolve_toolset(name)) <= set(model_tools.registry.names()), name
+        assert set(resolve_toolset(name)) <= set(registry.names()), name
 
 
 @pytest.mark.parametrize("name", sorted(toolsets._LEGACY_TOOLSET_MAP))
 def test_legacy_names_still_resolve(name: str) -> None:
     """003-16"""
     assert resolve_toolset(name)
-    model_tools.get_tool_definitions([name])
+    get_tool_definitions([name])
 
 
 def test_legacy_names_show_the_tools_that_exist() -> None:
     """003-16"""
-    shown = model_tools.get_tool_definitions(["file_tools", "web_tools"])
+    shown = get_tool_definitions(["file_tools", "web_tools"])
     assert [definition["function"]["name"] for definition in shown] == FILES
 
 
 @pytest.mark.parametrize("name", ["all", "*"])
 def test_all(name: str) -> None:
-    assert resolve_toolset(name) == model_tools.registry.names()
+    assert resolve_toolset(name) == registry.names()
 
 
 def test_a_toolset_of_registered_tools_needs_no_bundle() -> None:

@@ -71,7 +71,7 @@ class Environment(Protocol):
 
     Every method raises EnvironmentFailed where the place itself broke; a command that fails is no error but an exit code.
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
-    what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, IsADirectoryError, PermissionError ...).
+    what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
     """
 
     @property

@@ -41,7 +41,9 @@ class ProviderTurn:
 
 @dataclass(slots=True)
 class ExecutedCall:
-    """A call and its one result; to be read only (frozen it would cost half a microsecond more, on every call). ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
+    """A call and its one result; to be read only (frozen, it would cost half a microsecond more on every call).
+
+    ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
 
     ``encoded`` is the JSON text of ``result.data`` where it is known already.
     """

@@ -20,9 +20,10 @@ from toolcrib._environment import Captured, Environment, ExecOutcome, ExecReques
 from toolcrib._hooks import hookimpl
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
 
-__all__ = ["FakeEnvironment", "ScriptedSession", "call_tool"]
+__all__ = ["ChatServer", "FakeEnvironment", "Response", "ScriptedSession", "call_tool"]
 
 
 class FakeEnvironment:

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from agent.config._example import example_text
 from agent.config._files import locked, write_private
+from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
+from agent.config._layers import load_config
+from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, StoreConfig
 from agent.config._paths import config_path, state_dir
-from agent.config._read import BrokenConfig, Fault, load_config, parse_config
+from agent.config._read import BrokenConfig, Fault, parse_config
 from agent.config._schema import (
     AllowlistEntry,
     ApprovalConfig,
@@ -19,11 +22,14 @@ from agent.config._schema import (
     CustomToolset,
     PlatformConfig,
     PluginsConfig,
+    Profile,
     TerminalConfig,
     ToolsConfig,
     ToolsetsConfig,
+    UserConfig,
 )
-from agent.config._write import append_allowlist, edit_config, remove_allowlist, set_value
+from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
+from agent.config._write import append_allowlist, edit_config, parse_value, remove_allowlist, set_value, unset_value
 
 __all__ = [
     "AllowlistEntry",
@@ -31,21 +37,40 @@ __all__ = [
     "BrokenConfig",
     "Config",
     "CustomToolset",
+    "DisplayConfig",
     "Fault",
+    "ModelConfig",
+    "NotSet",
     "PlatformConfig",
     "PluginsConfig",
+    "Profile",
+    "RetryConfig",
+    "RunConfig",
+    "Secrets",
+    "StoreConfig",
     "TerminalConfig",
     "ToolsConfig",
     "ToolsetsConfig",
+    "UserConfig",
+    "all_keys",
     "append_allowlist",
     "config_path",
     "edit_config",
     "example_text",
+    "find_key",
+    "leaves",
     "load_config",
     "locked",
     "parse_config",
+    "parse_value",
+    "plain",
+    "read_secrets",
     "remove_allowlist",
+    "secret",
+    "secrets_path",
     "set_value",
     "state_dir",
+    "unset_value",
+    "value_at",
     "write_private",
 ]

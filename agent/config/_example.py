@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
-from agent.config._read import schema_of
+from agent.config._keys import schema_of
 from agent.config._schema import Config
 
 _HEAD = """\

@@ -20,17 +20,17 @@ def state_dir(path: str | Path | None = None) -> Path:
 
 def _chosen(path: str | Path | None, variable: str) -> Path | None:
     value = path or os.environ.get(variable)
-    return Path(_expanded(value, variable)).absolute() if value else None
+    return Path(expanded(value, variable)).absolute() if value else None
 
 
 def _base(variable: str, below_home: str, instead: str) -> Path:
     value = os.environ.get(variable, "")
     if value.startswith("/"):  # the XDG specification: a relative one is to be ignored
         return Path(value)
-    return _expanded(f"~/{below_home}", instead)
+    return expanded(f"~/{below_home}", instead)
 
 
-def _expanded(value: str | Path, variable: str) -> Path:
+def expanded(value: str | Path, variable: str) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError as error:

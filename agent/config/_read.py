@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import os
 import stat
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.config._paths import config_path
-from agent.config._schema import Config, is_required
+from agent.config._keys import join, required, schema_of, suggest
+from agent.config._schema import Config, Profile
 from toolcrib import ConfigError
 
 MAX_BYTES = 1_000_000
@@ -27,6 +28,11 @@ _SCALARS = {
     "timestamp": "a date",
 }
 _TAG = "tag:yaml.org,2002:"
+_NO_KEYS = (
+    "this looks like an API key, and keys do not belong here: put it into an environment variable or into the file secrets.env "
+    "beside this one (chmod 600), and name it, as model.api_key_env does"
+)
+NOT_IN_PROFILES = frozenset(["profiles", "command_allowlist", "plugins.trusted_projects"])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,26 +46,37 @@ class Fault:
 
     def __str__(self) -> str:
         where = f"{self.path}:{self.line}" if self.line else str(self.path)
-        return f"{where}: {self.key}: {self.text}" if self.key else f"{where}: {self.text}"
+        return visible(f"{where}: {self.key}: {self.text}" if self.key else f"{where}: {self.text}")
 
 
 class BrokenConfig(ConfigError):
-    """A configuration file with faults; all of them are in ``faults``, in order of lines, and in the text."""
+    """A configuration file with faults; all of them are in ``faults``, in order of lines, and in the text.
 
-    def __init__(self, faults: typing.Sequence[Fault]) -> None:
+    ``advice`` says how to go on, where that is more than to mend them.
+    """
+
+    def __init__(self, faults: typing.Sequence[Fault], advice: str = "") -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: fault.line))
+        end = f"\n{advice}" if advice else ""
         if len(self.faults) == 1:
-            super().__init__(str(self.faults[0]))
+            super().__init__(f"{self.faults[0]}{end}")
         else:
             lines = "".join(f"\n  {fault}" for fault in self.faults)
-            super().__init__(f"{self.faults[0].path} has {len(self.faults)} faults, and nothing of it is used:{lines}")
+            super().__init__(f"{self.faults[0].path} has {len(self.faults)} faults, and nothing of it is used:{lines}{end}")
 
 
-def load_config(path: str | Path | None = None) -> Config:
-    """Read the configuration; no file means all defaults. Raises BrokenConfig (a ConfigError) with every fault."""
-    file = config_path(path)
-    data = read_bytes(file)
-    return Config(path=file) if data is None else parse_config(data, file)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """A key that a file gives. ``laid`` where a profile does."""
+
+    value: Any
+    line: int
+    laid: bool
+
+
+def visible(text: str) -> str:
+    """On one line, with nothing in it that acts on a terminal: the names in a file may come from anybody."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def read_bytes(file: Path) -> bytes | None:
@@ -75,26 +92,44 @@ def read_bytes(file: Path) -> bytes | None:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise BrokenConfig([Fault(file, 0, "", "expected a regular file")])
+    return read_handle(handle, file, MAX_BYTES)
+
+
+def read_handle(handle: int, file: Path, limit: int) -> bytes:
+    """All of an open regular file; closes it. Raises BrokenConfig where it is larger than ``limit`` bytes."""
     with os.fdopen(handle, "rb") as opened:
-        data = opened.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise BrokenConfig([Fault(file, 0, "", f"larger than {MAX_BYTES:,} bytes; this is no configuration")])
+        data = opened.read(limit + 1)
+    if len(data) > limit:
+        raise BrokenConfig([Fault(file, 0, "", f"larger than {limit:,} bytes; this is no configuration")])
     return data
 
 
 def parse_config(data: bytes, path: Path) -> Config:
-    """The same for the content of a file. ``path`` stands in the faults and in the result."""
+    """The content of a file, no profile chosen. ``path`` stands in the faults and in the result."""
+    return read_node(parse_node(data, path), path)
+
+
+def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = ()) -> Config:
+    """From YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` brought."""
+    reader = Reader(path, laid)
+    config: Config | None = reader.section(node, Config, "")
+    if reader.faults or config is None:
+        raise BrokenConfig(reader.faults)
+    origins = {
+        key: f"profile {profile} {path}:{given.line}" if given.laid else f"{path}:{given.line}"
+        for key, given in reader.given.items()
+    }
+    return dataclasses.replace(config, path=path, profile=profile, origins=origins)
+
+
+def parse_node(data: bytes, path: Path) -> Any:
+    """The root of the file's YAML nodes; None where it is empty. Raises BrokenConfig."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise BrokenConfig([Fault(path, line, "", f"not UTF-8 (byte 0x{data[error.start]:02x}); save it as UTF-8")]) from None
-    node = _compose(text, path)
-    reader = _Reader(path)
-    config: Config | None = reader.section(node, Config, "")
-    if reader.faults or config is None:
-        raise BrokenConfig(reader.faults)
-    return dataclasses.replace(config, path=path)
+    return _compose(text, path)
 
 
 def _compose(text: str, path: Path) -> Any:
@@ -114,12 +149,15 @@ def _compose(text: str, path: Path) -> Any:
         raise BrokenConfig([Fault(path, 0, "", "nested too deeply")]) from None
 
 
-class _Reader:
+class Reader:
     """Walks the nodes along the schema and collects faults; what it returns counts only if there are none."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
         self.faults: list[Fault] = []
+        self.given: dict[str, Given] = {}
+        self._laid = laid
+        self._profile = ""
 
     def fault(self, node: Any, key: str, text: str) -> None:
         self.faults.append(Fault(self.path, node.start_mark.line + 1, key, text))
@@ -128,30 +166,41 @@ class _Reader:
         """An instance of ``cls``, or None where it can't be made. An empty section is one with all defaults."""
         hints, fields = schema_of(cls)
         values: dict[str, Any] = {}
-        if node is not None and not _is_blank(node):
-            if not _is_mapping(node):
+        if node is not None and not is_blank(node):
+            if not is_mapping(node):
                 self.fault(node, key, f"expected keys ({', '.join(fields)}), got {_kind(node)}")
                 return None
             for name, key_node, value_node in self._pairs(node, key):
                 if name in fields:
-                    values[name] = self.value(value_node, hints[name], _join(key, name), fields[name].metadata)
+                    values[name] = self.value(key_node, value_node, hints[name], join(key, name), fields[name].metadata)
                 else:
-                    self.fault(key_node, _join(key, name), f"unknown key; {_suggest(name, key, fields)}")
-        missing = [name for name, entry in fields.items() if is_required(entry) and name not in values]
+                    self.fault(key_node, join(key, name), f"unknown key; {suggest(name, key, fields)}")
+        missing = [name for name in required(fields) if name not in values]
         if missing and node is not None:
             self.fault(node, key, f"{' and '.join(missing)} missing")
         return None if missing else cls(**values)
 
-    def value(self, node: Any, hint: Any, key: str, metadata: Mapping[str, Any]) -> Any:
+    def value(self, key_node: Any, node: Any, hint: Any, key: str, metadata: Mapping[str, Any]) -> Any:
         """The value of one key, checked. A wrong one is a fault, and None."""
+        if self._profile and key.removeprefix(self._profile) in NOT_IN_PROFILES:
+            self.fault(key_node, key, "not in a profile: it stands outside of them, and counts for all")
+            return None
         faults = len(self.faults)
-        found = self._typed(node, hint, key, metadata.get("expect", ""))
+        expect = metadata.get("expect", "")
+        found = self._typed(node, hint, key, expect)
         check = metadata.get("check")
         if len(self.faults) == faults and check is not None and found is not None and not check(found):
-            self.fault(node, key, f"expected {metadata['expect']}")
+            self.fault(node, key, f"expected {expect}")
+        if not _holds_keys(hint):
+            self._note(key_node, key, found)
         return found
 
+    def _note(self, key_node: Any, key: str, value: Any) -> None:
+        self.given[key] = Given(value, key_node.start_mark.line + 1, id(key_node) in self._laid)
+
     def _typed(self, node: Any, hint: Any, key: str, expect: str) -> Any:
+        if hint is Profile:
+            return self._partial(node, key)
         if dataclasses.is_dataclass(hint):
             return self.section(node, typing.cast("type[Any]", hint), key)
         origin, args = typing.get_origin(hint), typing.get_args(hint)
@@ -159,23 +208,51 @@ class _Reader:
             return None if _is_null(node) else self._typed(node, args[0], key, expect)
         if origin is tuple:
             return self._list(node, args[0], key, expect)
+        if origin is typing.Literal:
+            return self._choice(node, args, key)
         if origin is not None:
             return self._map(node, args[1], key, expect)
         return self._scalar(node, hint, key, expect)
+
+    def _partial(self, node: Any, key: str) -> Profile:
+        """A configuration inside the configuration: read like it, of which only what it gives is kept."""
+        outside, self.given, self._profile = self.given, {}, f"{key}."
+        self.section(node, Config, key)
+        values = {name.removeprefix(self._profile): given.value for name, given in self.given.items()}
+        self.given, self._profile = {**outside, **self.given}, ""
+        return Profile(values)
+
+    def _choice(self, node: Any, choices: tuple[str, ...], key: str) -> Any:
+        value = self._scalar(node, str, key, f"one of {', '.join(filter(None, choices))}")
+        if value is None or value in choices:
+            return value
+        near = difflib.get_close_matches(value.lower(), [choice for choice in choices if choice], n=1)
+        near = near or [choice for choice in choices if choice and choice.lower() == value.lower()]
+        meant = f"; did you mean {near[0]}?" if near else ""
+        self.fault(node, key, f"expected one of {', '.join(filter(None, choices))}{meant}")
+        return None
 
     def _list(self, node: Any, hint: Any, key: str, expect: str) -> Any:
         if not _is_list(node):
             self.fault(node, key, f"expected {expect}, got {_kind(node)}; a list is written [a, b], an empty one []")
             return None
-        return tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))
+        outside, self.given = self.given, {}  # what stands in an item has no key of its own
+        found = tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))
+        self.given = outside
+        return found
 
     def _map(self, node: Any, hint: Any, key: str, expect: str) -> Any:
-        if _is_blank(node):
+        if is_blank(node):
             return {}
-        if not _is_mapping(node):
+        if not is_mapping(node):
             self.fault(node, key, f"expected {expect}, got {_kind(node)}")
             return None
-        return {name: self._typed(value, hint, _join(key, name), "text") for name, _key, value in self._pairs(node, key)}
+        found = {}
+        for name, key_node, value in self._pairs(node, key):
+            found[name] = self._typed(value, hint, join(key, name), "text")
+            if hint is Profile or not dataclasses.is_dataclass(hint):
+                self._note(key_node, join(key, name), found[name])
+        return found
 
     def _scalar(self, node: Any, hint: type[Any], key: str, expect: str) -> Any:
         from yaml import YAMLError
@@ -193,6 +270,9 @@ class _Reader:
             hint_text = "; put it in quotes" if hint is str and tag in ("int", "float", "bool", "timestamp") else ""
             self.fault(node, key, f"expected {expect}, got {_kind(node)}{hint_text}")
             return None
+        if isinstance(value, str) and _is_secret(value):
+            self.fault(node, key, _NO_KEYS)
+            return None
         return value
 
     def _pairs(self, node: Any, key: str) -> Iterator[tuple[str, Any, Any]]:
@@ -202,50 +282,34 @@ class _Reader:
                 self.fault(key_node, key, f"expected a name as key, got {_kind(key_node)}; put it in quotes")
                 continue
             name = key_node.value
+            if _is_secret(name):
+                self.fault(key_node, key, _NO_KEYS)
+                continue
             if name in seen:
-                self.fault(key_node, _join(key, name), f"given twice; the first is in line {seen[name]}")
+                self.fault(key_node, join(key, name), f"given twice; the first is in line {seen[name]}")
                 continue
             seen[name] = key_node.start_mark.line + 1
             yield name, key_node, value_node
 
 
-def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(types, dataclass fields) of a section's keys, by name."""
-    fields = {entry.name: entry for entry in dataclasses.fields(cls) if "internal" not in entry.metadata}
-    return typing.get_type_hints(cls), fields
+@functools.cache
+def _redactor() -> Any:
+    from tools.redact import Redactor
+
+    return Redactor()
 
 
-def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:
-    """Every key, dotted; ``*`` stands for a name that the person chooses."""
-    hints, fields = schema_of(cls)
-    for name in fields:
-        key, hint = _join(prefix, name), hints[name]
-        args = typing.get_args(hint)
-        if dataclasses.is_dataclass(hint):
-            yield from all_keys(typing.cast("type[Any]", hint), key)
-            continue
-        yield key
-        if args and dataclasses.is_dataclass(args[-1]):
-            yield from all_keys(typing.cast("type[Any]", args[-1]), f"{key}.*")
-        elif args and dataclasses.is_dataclass(args[0]):
-            yield from all_keys(typing.cast("type[Any]", args[0]), f"{key}[]")
+def _is_secret(value: str) -> bool:
+    """Whether it has the form of a well-known key."""
+    return bool(_redactor().text(value) != value)
 
 
-def _suggest(name: str, key: str, fields: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, fields, n=1)
-    if near:
-        return f"did you mean {_join(key, near[0])}?"
-    elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
-    if elsewhere:
-        return f"did you mean {elsewhere[0]}?"
-    return f"expected one of {', '.join(fields)}"
+def _holds_keys(hint: Any) -> bool:
+    """Whether the keys below it are told apart: a section, or a mapping."""
+    return dataclasses.is_dataclass(hint) or typing.get_origin(hint) is Mapping
 
 
-def _join(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name
-
-
-def _is_mapping(node: Any) -> bool:
+def is_mapping(node: Any) -> bool:
     return bool(node.id == "mapping" and node.tag == f"{_TAG}map")
 
 
@@ -258,12 +322,12 @@ def _is_null(node: Any) -> bool:
     return bool(node.tag == f"{_TAG}null" and node.value)
 
 
-def _is_blank(node: Any) -> bool:
+def is_blank(node: Any) -> bool:
     return bool(node.tag == f"{_TAG}null")
 
 
 def _kind(node: Any) -> str:
-    if node.id == "mapping" and _is_mapping(node):
+    if node.id == "mapping" and is_mapping(node):
         return "keys and values"
     if node.id == "sequence" and _is_list(node):
         return "a list"

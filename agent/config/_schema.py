@@ -6,63 +6,34 @@ but config.example.yaml, which ``example_text()`` writes.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.config._paths import config_path
+from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, StoreConfig
+from agent.config._paths import config_path, expanded, state_dir
+from agent.config._setting import (
+    NAMES,
+    SECONDS,
+    above_zero,
+    absolute,
+    all_text,
+    at_least_one,
+    digests,
+    env_names,
+    profile_names,
+    setting,
+)
 
-Check = Callable[[Any], bool]
-
-
-def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None) -> Any:
-    """A key. ``expect`` tells people what a good value is, and ``check`` refuses others of the right type.
-
-    A list or mapping is given as its class, and starts empty. ``...`` makes the key required.
-    """
-    metadata = {"doc": doc, "expect": expect, "check": check}
-    if default is ...:
-        return field(metadata=metadata)
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def _above_zero(value: float) -> bool:
-    return value > 0
-
-
-def _at_least_one(value: int) -> bool:
-    return value >= 1
-
-
-def _all_text(values: tuple[str, ...]) -> bool:
-    return all(values)
-
-
-def _env_names(values: tuple[str, ...]) -> bool:
-    return all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) for value in values)
-
-
-def _absolute(value: str) -> bool:
-    return value.startswith(("/", "~"))
-
-
-def _digests(values: Mapping[str, str]) -> bool:
-    return all(_absolute(path) and re.fullmatch(r"[0-9a-f]{64}", digest) for path, digest in values.items())
-
-
-_SECONDS = "a number of seconds above 0"
-_NAMES = "a list of names"
+_INTERNAL = {"internal": True}
 
 
 @dataclass(frozen=True, slots=True)
 class CustomToolset:
     description: str = setting("", "What it is for.", expect="text")
-    tools: tuple[str, ...] = setting((), "Names of tools.", expect=_NAMES, check=_all_text)
-    includes: tuple[str, ...] = setting((), "Names of other toolsets whose tools it has too.", expect=_NAMES, check=_all_text)
+    tools: tuple[str, ...] = setting((), "Names of tools.", expect=NAMES, check=all_text)
+    includes: tuple[str, ...] = setting((), "Names of other toolsets whose tools it has too.", expect=NAMES, check=all_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +43,10 @@ class ToolsetsConfig:
     enabled: tuple[str, ...] | None = setting(
         None,
         "Toolsets to use, such as [terminal, file]. null takes the preset of the platform; [] takes none.",
-        expect=f"{_NAMES}, or null",
-        check=_all_text,
+        expect=f"{NAMES}, or null",
+        check=all_text,
     )
-    disabled: tuple[str, ...] = setting((), "Toolsets never to use, whatever is enabled.", expect=_NAMES, check=_all_text)
+    disabled: tuple[str, ...] = setting((), "Toolsets never to use, whatever is enabled.", expect=NAMES, check=all_text)
     custom: Mapping[str, CustomToolset] = setting(
         dict,
         "Your own toolsets by name:\n"
@@ -92,9 +63,9 @@ class ToolsetsConfig:
 class ToolsConfig:
     """All tools"""
 
-    disabled: tuple[str, ...] = setting((), "Tools never to offer nor run, by name.", expect=_NAMES, check=_all_text)
+    disabled: tuple[str, ...] = setting((), "Tools never to offer nor run, by name.", expect=NAMES, check=all_text)
     timeout: float = setting(
-        300.0, "Seconds that an async tool may take, where the tool itself sets no limit.", expect=_SECONDS, check=_above_zero
+        300.0, "Seconds that an async tool may take, where the tool itself sets no limit.", expect=SECONDS, check=above_zero
     )
     max_result_chars: int = setting(
         40_000,
@@ -109,14 +80,14 @@ class PlatformConfig:
     enabled_toolsets: tuple[str, ...] | None = setting(
         None,
         "Toolsets on this platform, instead of toolsets.enabled. null leaves that as it is.",
-        expect=f"{_NAMES}, or null",
-        check=_all_text,
+        expect=f"{NAMES}, or null",
+        check=all_text,
     )
     disabled_toolsets: tuple[str, ...] = setting(
-        (), "Toolsets not on this platform, besides toolsets.disabled.", expect=_NAMES, check=_all_text
+        (), "Toolsets not on this platform, besides toolsets.disabled.", expect=NAMES, check=all_text
     )
     disabled_tools: tuple[str, ...] = setting(
-        (), "Tools not on this platform, besides tools.disabled.", expect=_NAMES, check=_all_text
+        (), "Tools not on this platform, besides tools.disabled.", expect=NAMES, check=all_text
     )
 
 
@@ -125,7 +96,7 @@ class PluginsConfig:
     """Code of others that runs inside toolcrib, with all your rights"""
 
     enabled: tuple[str, ...] = setting(
-        (), "Plugins to load, by name; `toolcrib plugins` lists what there is.", expect=_NAMES, check=_all_text
+        (), "Plugins to load, by name; `toolcrib plugins` lists what there is.", expect=NAMES, check=all_text
     )
     allow_override: Mapping[str, str] = setting(
         dict,
@@ -139,7 +110,7 @@ class PluginsConfig:
         "Any change of the folder ends the trust. `toolcrib plugins` shows the digest:\n"
         "  trusted_projects: {/home/me/project: 5f2b...}",
         expect="absolute paths of projects, each with a digest of 64 characters of 0-9 and a-f",
-        check=_digests,
+        check=digests,
     )
 
 
@@ -151,16 +122,16 @@ class TerminalConfig:
         None,
         "Folder that sessions start in, absolute or from ~. null takes the folder that toolcrib was started in.",
         expect="an absolute path, or null",
-        check=_absolute,
+        check=absolute,
     )
     timeout: float = setting(
-        120.0, "Seconds that a command may take, where the call sets no limit.", expect=_SECONDS, check=_above_zero
+        120.0, "Seconds that a command may take, where the call sets no limit.", expect=SECONDS, check=above_zero
     )
     pass_env: tuple[str, ...] = setting(
         (),
         "Environment variables that commands see besides a short safe list. Do not name secrets here: the model can print them.",
         expect="a list of names of environment variables",
-        check=_env_names,
+        check=env_names,
     )
 
 
@@ -169,10 +140,10 @@ class ApprovalConfig:
     """Who must agree before a call runs"""
 
     gate_timeout: float = setting(
-        10.0, "Seconds that a gate may take to decide; a later one blocks the call.", expect=_SECONDS, check=_above_zero
+        10.0, "Seconds that a gate may take to decide; a later one blocks the call.", expect=SECONDS, check=above_zero
     )
     answer_timeout: float = setting(
-        300.0, "Seconds that a person has to answer; after that the answer is no.", expect=_SECONDS, check=_above_zero
+        300.0, "Seconds that a person has to answer; after that the answer is no.", expect=SECONDS, check=above_zero
     )
 
 
@@ -187,13 +158,36 @@ class AllowlistEntry:
     cwd: str = setting(
         ..., "The folder below which it is allowed.", expect="an absolute path", check=lambda path: path.startswith("/")
     )
-    version: int = setting(..., "Form of this entry.", expect="a whole number of 1 or more", check=_at_least_one)
+    version: int = setting(..., "Form of this entry.", expect=COUNT, check=at_least_one)
+
+
+@dataclass(frozen=True, slots=True)
+class UserConfig:
+    disabled_toolsets: tuple[str, ...] = setting(
+        (), "Toolsets that this user does not get, besides the platform's.", expect=NAMES, check=all_text
+    )
+    disabled_tools: tuple[str, ...] = setting(
+        (), "Tools that this user does not get, besides the platform's.", expect=NAMES, check=all_text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A partial configuration: dotted key -> checked value, of the keys that it gives."""
+
+    values: Mapping[str, Any] = field(default_factory=dict, metadata=_INTERNAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings, checked. ``path`` is the file that they came from, which need not exist."""
+    """All settings, checked. ``path`` is the file that they came from, which need not exist.
 
+    ``profile`` is the name of the profile in force, or empty. ``notices`` are what the project's file says and may not.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
     toolsets: ToolsetsConfig = field(default_factory=ToolsetsConfig)
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(
@@ -206,9 +200,31 @@ class Config:
         "      disabled_tools: [terminal]",
         expect="names of platforms, each with enabled_toolsets, disabled_toolsets and disabled_tools",
     )
+    users: Mapping[str, UserConfig] = setting(
+        dict,
+        "What one user does not get, on any platform, by the id that the platform knows the user by:\n"
+        "  users:\n"
+        "    '12345':\n"
+        "      disabled_toolsets: [terminal]\n"
+        "      disabled_tools: []",
+        expect="ids of users, each with disabled_toolsets and disabled_tools",
+    )
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    display: DisplayConfig = field(default_factory=DisplayConfig)
+    profiles: Mapping[str, Profile] = setting(
+        dict,
+        "Other settings by name, each laid over the rest of this file when it is chosen by --profile or $TOOLCRIB_PROFILE:\n"
+        "  profiles:\n"
+        "    local:\n"
+        "      model: {provider: chat, base_url: 'http://127.0.0.1:11434/v1', name: qwen3}\n"
+        "A profile may have all that stands in this file, but profiles, command_allowlist and plugins.trusted_projects.\n"
+        "One that sets model.base_url does not inherit model.api_key_env: a key goes to the server that it was given for.",
+        expect="names (letters, digits, _ and -), each with keys as in this file",
+        check=profile_names,
+    )
     command_allowlist: tuple[AllowlistEntry, ...] = setting(
         (),
         "Commands that run unasked: what you answered `always` to. toolcrib writes it. An entry that you write yourself\n"
@@ -222,15 +238,33 @@ class Config:
     max_turns: int = setting(
         10,
         "Times that the model may be asked again before a run ends.",
-        expect="a whole number of 1 or more",
-        check=_at_least_one,
+        expect=COUNT,
+        check=at_least_one,
     )
-    path: Path = field(default_factory=config_path, compare=False, metadata={"internal": True})
+    path: Path = field(default_factory=config_path, compare=False, metadata=_INTERNAL)
+    profile: str = field(default="", compare=False, metadata=_INTERNAL)
+    notices: tuple[str, ...] = field(default=(), compare=False, metadata=_INTERNAL)
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=_INTERNAL)
 
     @property
     def folder(self) -> Path:
-        """The folder of the configuration file, which also holds ``plugins/``."""
+        """The folder of the configuration file, which also holds ``plugins/`` and ``secrets.env``."""
         return self.path.parent
+
+    @property
+    def store_path(self) -> Path:
+        """Where the database lies, absolute; it need not exist."""
+        return expanded(self.store.path, "store.path") if self.store.path else state_dir() / "toolcrib.db"
+
+    def origin(self, key: str) -> str:
+        """Where a value comes from: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
+        ``environment NAME``; several for what has several, joined by "; ". Raises ConfigError for an unknown key."""
+        from agent.config._keys import find_key
+
+        dotted = ".".join(find_key(key)[0])
+        below = [origin for name, origin in self.origins.items() if name.startswith(f"{dotted}.")]
+        found = [self.origins[dotted]] if dotted in self.origins else list(dict.fromkeys(below))
+        return "; ".join(found) or "default"
 
 
 def is_required(entry: Any) -> bool:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal
 
 from agent.config._files import locked, write_private
+from agent.config._keys import NotSet, leaves
+from agent.config._layers import load_config
 from agent.config._paths import config_path
-from agent.config._read import load_config, parse_config, read_bytes
+from agent.config._read import is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
 from toolcrib import ConfigError
 
@@ -27,7 +31,7 @@ def edit_config(path: str | Path | None, change: Change) -> Config:
 
     Raises ConfigError, and leaves the file as it was, where it is broken before or after the change, or can't be written.
     """
-    return _edit(path, change, lambda _old, _new: True)
+    return _edit(path, lambda text: _changed(text, change), lambda _old, _new: True)
 
 
 def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> Config:
@@ -39,7 +43,7 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
 
     def change(document: Any) -> None:
         for part in parts[:-1]:
-            if document.get(part) is None:
+            if document.get(part) is None or isinstance(document[part], _Null):
                 document[_quoted(part)] = {}
             document = document[part]
             if not isinstance(document, Mapping):
@@ -47,6 +51,26 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
         document[_quoted(parts[-1])] = _quoted(value)
 
     return edit_config(path, change)
+
+
+def parse_value(text: str, hint: Any) -> Any:
+    """What a person typed for a key of that type, which is YAML; for text, also what YAML would take for something else.
+
+    Raises ConfigError.
+    """
+    import yaml
+
+    types = typing.get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    is_text = str in types or typing.get_origin(hint) is Literal
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        if is_text:
+            return text
+        raise ConfigError("the value is no YAML; quote it for the shell, such as '[a, b]'") from None
+    if value is None and type(None) in types and text.strip():
+        return None
+    return text if is_text and not isinstance(value, str) else value
 
 
 def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
@@ -60,28 +84,58 @@ def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
     def only_added(old: Config, new: Config) -> bool:
         return new == dataclasses.replace(old, command_allowlist=(*old.command_allowlist, entry))
 
-    current = load_config(path)
-    return current if entry in current.command_allowlist else _edit(path, change, only_added)
+    current = load_config(path, profile="")
+    return current if entry in current.command_allowlist else _edit(path, lambda text: _changed(text, change), only_added)
 
 
 def remove_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
     """Take an entry out of command_allowlist, wherever it stands. Raises as edit_config."""
 
     def change(document: Any) -> None:
-        kept = load_config(path).command_allowlist
+        kept = load_config(path, profile="").command_allowlist
         for index in reversed([place for place, other in enumerate(kept) if other == entry]):
             del document["command_allowlist"][index]
 
-    return _edit(path, change, lambda _old, new: entry not in new.command_allowlist)
+    return _edit(path, lambda text: _changed(text, change), lambda _old, new: entry not in new.command_allowlist)
 
 
-def _edit(path: str | Path | None, change: Change, meant: Callable[[Config, Config], bool]) -> Config:
+def unset_value(path: str | Path | None, key: str | Sequence[str]) -> Config:
+    """Take one key, or all below it, out of the file, so that its default counts. Comments stay where they are.
+
+    Raises NotSet (a ConfigError) where the file does not have it, else as edit_config.
+    """
+    parts = key.split(".") if isinstance(key, str) else list(key)
+    dotted = ".".join(parts)
+
+    def change(document: Any) -> None:
+        for part in parts[:-1]:
+            document = document[part]
+        del document[parts[-1]]
+
+    def rewrite(text: str) -> str:
+        node = parse_node(text.encode("utf-8"), config_path(path))
+        pair, in_block = _pair_at(node, parts)
+        above = _pair_at(node, parts[:1])[0] if len(parts) == 2 else None
+        alone = above[0] if above and len(getattr(above[1], "value", ())) == 1 else None
+        if pair is None:
+            raise NotSet(f"{dotted} is not set in {config_path(path)}")
+        return _without_lines(text, pair[0], pair[1], alone) if in_block else _changed(text, change)
+
+    def only_gone(old: Config, new: Config) -> bool:
+        stays = dict(leaves(new))
+        kept = {name: value for name, value in leaves(old) if name != dotted and not name.startswith(f"{dotted}.")}
+        return all(name in stays and stays[name] == value for name, value in kept.items())
+
+    return _edit(path, rewrite, only_gone)
+
+
+def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callable[[Config, Config], bool]) -> Config:
     asked = config_path(path)
     target = asked.resolve()  # a link, as people keep who manage their dotfiles, stays one
     with locked(target):
         data = read_bytes(target)
         old = Config(path=asked) if data is None else parse_config(data, asked)
-        text = _changed("" if data is None else data.decode("utf-8-sig"), change)
+        text = rewrite("" if data is None else data.decode("utf-8-sig"))
         new = parse_config(text.encode("utf-8"), asked)
         if not meant(old, new):
             raise ConfigError(f"{asked}: the change would have changed more than was asked; the file is as it was")
@@ -90,14 +144,11 @@ def _edit(path: str | Path | None, change: Change, meant: Callable[[Config, Conf
 
 
 def _changed(text: str, change: Change) -> str:
-    from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
     from ruamel.yaml.error import YAMLError
     from ruamel.yaml.util import load_yaml_guess_indent
 
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1 << 20  # no long line is folded
+    yaml = _round_trip()
     try:
         document, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
         if indent is not None and offset:
@@ -118,6 +169,67 @@ def _changed(text: str, change: Change) -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts if part.strip()) + "\n"
 
 
+def _pair_at(node: Any, parts: Sequence[str]) -> tuple[Any, bool]:
+    """((key node, value node) or None, whether all above it is in block style, where each key has lines of its own)"""
+    pair, in_block = None, True
+    for part in parts:
+        if node is None or not is_mapping(node):
+            return None, False
+        in_block = in_block and not node.flow_style
+        pair = next((pair for pair in node.value if pair[0].value == part), None)
+        node = pair[1] if pair else None
+    return pair, in_block
+
+
+def _without_lines(text: str, key: Any, value: Any, alone: Any) -> str:
+    """``text`` without the lines of one key in block style; what ruamel takes away includes the comment above the next key.
+
+    ``alone`` is the section's own key, where it has no other; it goes too, if no comments are left in it.
+    """
+    lines = text.splitlines(keepends=True)
+    first, end = key.start_mark.line, _last_line(value) + 1
+    if alone is not None and alone.start_mark.line == first - 1 and not re.match(r"\s+#", "".join(lines[end : end + 1])):
+        first -= 1
+    return "".join([*lines[:first], *lines[end:]])
+
+
+def _last_line(node: Any) -> int:
+    """The end of a block is where the next token begins, beyond the comments between; so the last thing in it is looked for."""
+    if node.id in ("mapping", "sequence") and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _last_line(last[1] if node.id == "mapping" else last)
+    mark = node.end_mark
+    return int(mark.line - 1 if mark.column == 0 and mark.line > node.start_mark.line else mark.line)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Null:
+    """``null`` in so many words: ruamel would write nothing at all, which says less (toolsets.enabled)."""
+
+    text: str = "null"
+
+
+def _round_trip() -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import RoundTripConstructor
+    from ruamel.yaml.representer import RoundTripRepresenter
+
+    class Constructor(RoundTripConstructor):
+        pass
+
+    class Representer(RoundTripRepresenter):
+        pass
+
+    tag = "tag:yaml.org,2002:null"
+    Constructor.add_constructor(tag, lambda _self, node: _Null(node.value) if node.value else None)
+    Representer.add_representer(_Null, lambda self, null: self.represent_scalar(tag, null.text))
+    yaml = YAML()
+    yaml.Constructor, yaml.Representer = Constructor, Representer
+    yaml.preserve_quotes = True
+    yaml.width = 1 << 20  # no long line is folded
+    return yaml
+
+
 def _dump(yaml: Any, document: Any) -> str:
     stream = io.StringIO()
     yaml.dump(document, stream)
@@ -134,7 +246,7 @@ def _quoted(value: Any) -> Any:
         return {_quoted(key): _quoted(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_quoted(item) for item in value]
-    return value
+    return _Null() if value is None else value
 
 
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])

@@ -32,10 +32,8 @@ from agent.config import (
     set_value,
     state_dir,
 )
-from agent.config._read import all_keys
+from agent.config._keys import all_keys
 from toolcrib import ConfigError
-
-# 'from agent.config._read' above: no one but this test needs the list of keys.
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agent.config import config_path
 from agent.run import Crib, assemble
-from tools.dispatch.bridge import close_loop
-
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolsetError
+from tools.dispatch.bridge import close_loop
 
 FILES = ["read_file", "write_file", "patch", "search_files"]
 PLUGIN = """

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tools.arguments import ArgumentCheck, check_schema
 
 from toolcrib import InvalidArguments
 from toolcrib._frozen import freeze
+from tools.arguments import ArgumentCheck, check_schema
 
 
 def check(properties: dict[str, Any], args: Any, **more: Any) -> dict[str, Any]:

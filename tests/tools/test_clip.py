@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tools.clip import clip_data, clip_text, encode, spill_to
 
 

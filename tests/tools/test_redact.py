@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tools.redact import Redactor
 
 REPEAT = "a1B2" * 20
@@ -20,9 +21,17 @@ def test_variables_that_are_named_like_secrets(name: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [f"sk-{REPEAT}", f"sk-ant-{REPEAT}", f"ghp_{REPEAT}", f"github_pat_{REPEAT}", f"glpat-{REPEAT}", "AKIA" + "A1B2" * 4, f"xoxb-{REPEAT}",
-     f"-----BEGIN RSA PRIVATE KEY-----\n{REPEAT}\n-----END RSA PRIVATE KEY-----"],
-)  # fmt: skip
+    [
+        f"sk-{REPEAT}",
+        f"sk-ant-{REPEAT}",
+        f"ghp_{REPEAT}",
+        f"github_pat_{REPEAT}",
+        f"glpat-{REPEAT}",
+        "AKIA" + "A1B2" * 4,
+        f"xoxb-{REPEAT}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{REPEAT}\n-----END RSA PRIVATE KEY-----",
+    ],
+)
 def test_the_forms_of_well_known_keys(key: str) -> None:
     redactor = Redactor()
     assert redactor.touches(f"before {key} after")

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from agent.store.memory import MemoryStore
+from toolcrib import ExecutedCall, RunIdentity, ToolCall, ToolRegistry, hookimpl
+from toolcrib.testing import FakeEnvironment
 from tools.arguments import check_schema
 from tools.dispatch.bridge import close_loop, run_async
 from tools.dispatch.faces import as_json
@@ -17,9 +20,6 @@ from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope, Limits
 from tools.dispatch.turn import run_turn
-
-from toolcrib import ExecutedCall, RunIdentity, ToolCall, ToolRegistry, hookimpl
-from toolcrib.testing import FakeEnvironment
 
 ANY = {"description": "A tool.", "parameters": {"type": "object"}}
 

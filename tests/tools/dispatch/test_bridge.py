@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+
 from tools.dispatch.bridge import close_loop, run_async
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -209,10 +210,8 @@ def test_the_answer_is_always_json(value: Any) -> None:
     text.encode()
     read = json.loads(text)
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError):
             value = json.loads(value)
-        except ValueError:
-            pass
     assert read == value
 
 

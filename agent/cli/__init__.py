@@ -1,0 +1,18 @@
+"""The command ``toolcrib``."""
+
+from __future__ import annotations
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line and return its exit code. ``--version`` loads nothing else, to be as quick as Python itself."""
+    import sys
+
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words in (["--version"], ["-V"]):
+        from agent._version import __version__
+
+        print(f"toolcrib {__version__}")
+        return 0
+    from agent.cli.app import run
+
+    return run(words)

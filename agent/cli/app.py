@@ -1,0 +1,195 @@
+"""From a command line to an exit code: finds the subcommand, parses its options, and words every expected error."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from agent._version import __version__
+from agent.cli import commands
+from agent.cli.logs import logging_to_stderr
+from agent.cli.signals import Ended, ending_in_order
+from toolcrib import ConfigError, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.run import Crib
+
+OK, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
+TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+"""What the distribution brings to the top level; others bring such names too."""
+_EPILOG = """\
+examples:
+  toolcrib chat                                            type tool calls by hand
+  toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
+  toolcrib tools                                           which tools there are, and why one is missing
+  toolcrib toolsets --platform telegram                    what a platform gets
+  toolcrib doctor                                          what is wrong here, and what to do
+
+`toolcrib COMMAND --help` tells more. The configuration is described in config.example.yaml.
+"""
+
+
+def run(argv: Sequence[str]) -> int:
+    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted; commands may have others."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # whatever the locale is, output never fails for a character
+    try:
+        with ending_in_order(), ExitStack() as stack:
+            code = _run(argv, stack)
+            sys.stdout.flush()
+            return code
+    except SystemExit as end:  # argparse ends so
+        return end.code if isinstance(end.code, int) else FAILED
+    except ToolcribError as error:
+        _say(str(error))
+        return USAGE
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in TOPS:
+            raise
+        _say(f"this installation is damaged: {error}\n`toolcrib doctor` names what differs from the release")
+        return USAGE
+    except Ended as end:
+        return 128 + end.number
+    except KeyboardInterrupt as error:
+        _say("; ".join(["interrupted", *getattr(error, "__notes__", ())]))
+        return INTERRUPTED
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EIO):
+            raise
+        # Whoever read our output has gone, a pipe or a terminal. Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def built_in() -> dict[str, str]:
+    """Subcommand name -> module, one for each file of agent/cli/commands."""
+    return {info.name.replace("_", "-"): f"{commands.__name__}.{info.name}" for info in iter_modules(commands.__path__)}
+
+
+def _run(argv: Sequence[str], stack: ExitStack) -> int:
+    before, name, after = _split(argv)
+    parser = _parser()
+    options = parser.parse_args(before)
+    if name is None:
+        if options.version:
+            print(f"toolcrib {__version__}")
+            return OK
+        stack.enter_context(logging_to_stderr(verbose=options.verbose))
+        print(_help(options, stack, full=options.help), end="")
+        return OK
+    stack.enter_context(logging_to_stderr(verbose=options.verbose or _asks_for_more(after)))
+    if options.help:
+        after = ["--help"]
+    known = built_in()
+    command: Any = import_module(known[name]) if name in known else _of_plugins(name, options, after, stack, known)
+    inner = argparse.ArgumentParser(
+        prog=f"toolcrib {name}", description=command.HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _common(inner, argparse.SUPPRESS)
+    command.configure(inner)
+    result = command.run(inner.parse_args(after, options))
+    return OK if result is None else int(result)
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
+    """(options before the subcommand, the subcommand, what follows it)"""
+    takes_value = False
+    for index, word in enumerate(argv):
+        if not takes_value and not word.startswith("-"):
+            return list(argv[:index]), word, list(argv[index + 1 :])
+        takes_value = word == "--config"
+    return list(argv), None, []
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="toolcrib", usage="toolcrib [OPTIONS] COMMAND ...", add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("-V", "--version", action="store_true")
+    _common(parser, None)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, default: Any) -> None:
+    """Options that may stand before the subcommand and after it."""
+    group = parser.add_argument_group("everywhere")
+    group.add_argument(
+        "--config", metavar="FILE", default=default, help="another configuration file than $XDG_CONFIG_HOME/toolcrib/config.yaml"
+    )
+    group.add_argument(
+        "-v", "--verbose", action="store_true", default=default or False, help="log to stderr, as TOOLCRIB_LOG=debug does"
+    )
+
+
+def _asks_for_more(words: Sequence[str]) -> bool:
+    return "--verbose" in words or "-v" in words
+
+
+def _help(options: argparse.Namespace, stack: ExitStack, *, full: bool) -> str:
+    found = [(name, str(import_module(module).HELP)) for name, module in sorted(built_in().items())]
+    lines = ["toolcrib - the guarded counter where agents get their tools", "", "usage: toolcrib [OPTIONS] COMMAND ...", ""]
+    lines += ["commands:", *(f"  {name:<12} {text}" for name, text in found)]
+    added = _plugin_help(options, stack)
+    if added:
+        lines += ["", "of plugins:", *(f"  {name:<12} {text}" for name, text in added)]
+    lines += ["", "options: --help  --version  --verbose  --config FILE"]
+    lines += ["", _EPILOG] if full else ["", "`toolcrib --help` shows examples; `toolcrib chat` starts.", ""]
+    return "\n".join(lines)
+
+
+def _plugin_help(options: argparse.Namespace, stack: ExitStack) -> list[tuple[str, str]]:
+    from agent.config import load_config
+
+    try:
+        if not load_config(options.config).plugins.enabled:
+            return []
+        crib = stack.enter_context(open_crib(options))
+    except ConfigError as error:
+        _say(f"the commands of plugins are not shown: {error}")
+        return []
+    return sorted((name, str(getattr(module, "HELP", ""))) for name, module in crib.commands.items())
+
+
+def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], stack: ExitStack, known: dict[str, str]) -> Any:
+    """A plugin's subcommand. Its plugin stays loaded until the command has run."""
+    from difflib import get_close_matches
+
+    from agent.config import load_config
+
+    early, _ = _config_option().parse_known_args(list(after))
+    options.config = early.config or options.config
+    added: dict[str, Any] = {}
+    if load_config(options.config).plugins.enabled:
+        added = dict(stack.enter_context(open_crib(options)).commands)
+    if name in added:
+        return added[name]
+    near = get_close_matches(name, [*known, *added], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`toolcrib --help` lists them"
+    raise ToolcribError(f"there is no command {name!r}; {hint}")
+
+
+def _config_option() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    return parser
+
+
+def open_crib(options: argparse.Namespace) -> Crib:
+    """Everything put together, as these options say: a context manager. Raises ConfigError."""
+    from pathlib import Path
+
+    from agent.run import assemble
+
+    return assemble(config_file=Path(options.config) if options.config else None, project_dir=Path.cwd())
+
+
+def _say(text: str) -> None:
+    print(f"toolcrib: {text}", file=sys.stderr)

@@ -1,0 +1,145 @@
+"""Put a ticket's question to the person at the terminal, exactly as it is, and read an answer that can't be mistaken."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from agent.cli.escape import exact
+from agent.cli.signals import Ended
+from toolcrib import Answer, SuspendTicket, ToolCallContext
+from tools.dispatch.scope import Asker
+
+BY = "terminal"
+_SCOPES: Mapping[str, str] = {
+    "once": "this call only",
+    "session": "this kind of thing below the project's folder, until the session ends",
+    "always": "this very command in this folder, from now on (kept in your configuration)",
+}
+_MOST_ARGUMENT_CHARS = 4_000
+
+
+class Reader(Protocol):
+    def show(self, text: str) -> None: ...
+
+    async def read_line(self, prompt: str) -> str:
+        """Raises EOFError and KeyboardInterrupt."""
+        ...
+
+
+def asker_for(terminal: Reader | None) -> Asker:
+    """Asks there; without a terminal the answer is no, with what to do about it."""
+    return refuse if terminal is None else TerminalAsker(terminal)
+
+
+def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+    """For piped input, which never answers."""
+    reason = (
+        f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
+        "Run it in a terminal to be asked."
+    )
+    return _answer(ticket, {"approved": False, "reason": reason}, by="nobody")
+
+
+class TerminalAsker:
+    """An asker (see CallScope): one question at a time. End of input and Ctrl-C mean no."""
+
+    def __init__(self, terminal: Reader) -> None:
+        self._terminal = terminal
+
+    async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        put: Callable[[SuspendTicket, ToolCallContext], Awaitable[Any]]
+        put = self._approve if ticket.resume_mode == "replay" else self._question
+        try:
+            return _answer(ticket, await put(ticket, ctx))
+        except EOFError:
+            return _answer(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
+        except Ended:
+            raise
+        except KeyboardInterrupt:
+            return _answer(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
+
+    async def _approve(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
+        self._terminal.show("\n".join(describe(ticket, ctx)))
+        scopes = [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _SCOPES] or ["once"]
+        keys = "  ".join(f"[{word[0]}]{word[1:]}" for word in (*scopes, "deny"))
+        while True:
+            said = (await self._terminal.read_line(f"  {keys}  ? > ")).strip()
+            word, _, rest = said.partition(" ")
+            word = word.lower()
+            scope = next((scope for scope in scopes if word in (scope, scope[0])), None)
+            if scope is not None and not rest:
+                return {"approved": True, "scope": scope}
+            if word in ("d", "deny", "n", "no"):
+                reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
+                return {"approved": False, "reason": reason} if reason else {"approved": False}
+            self._terminal.show("\n".join(_legend(scopes)))
+
+    async def _question(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
+        choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]
+        schema = ticket.response_schema or {"type": "string"}
+        lines = [f"❓ {line}" if not index else f"   {line}" for index, line in enumerate(exact(ticket.message).split("\n"))]
+        lines += [f"  {number}. {exact(choice)}" for number, choice in enumerate(choices, 1)]
+        self._terminal.show("\n".join(lines))
+        hint = f"1-{len(choices)}, or your own words" if choices else "your answer"
+        while True:
+            said = (await self._terminal.read_line(f"  {hint} > ")).strip()
+            if said.isdecimal() and 1 <= int(said) <= len(choices):
+                return choices[int(said) - 1]
+            if said and schema.get("type", "string") == "string":
+                return said
+            if said and (value := _json(said)) is not None:
+                return value[0]
+            self._terminal.show("  Ctrl-D declines." if not said else f"  Expected JSON of type {schema.get('type')}.")
+
+
+def describe(ticket: SuspendTicket, ctx: ToolCallContext) -> list[str]:
+    """What an approval is about: what would run, where, and each thing that speaks against it."""
+    parameters = ticket.parameters
+    name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(parameters.get("tool", ctx.tool_name)), {})
+    if "command" in parameters:
+        lines = [f"{name} wants to run:", *_quoted(str(parameters["command"])), f"  in {exact(str(parameters.get('cwd', '?')))}"]
+    else:
+        paths = [parameters["path"]] if "path" in parameters else list(parameters.get("paths", ()))
+        lines = [f"{name} wants to {'change' if paths else 'run with'}:"]
+        lines += [line for path in paths for line in _quoted(str(path))]
+        lines += ["  with:"] if paths else []
+        lines += _quoted(_clipped(json.dumps(args, ensure_ascii=False, indent=2)))
+    found: Sequence[Mapping[str, Any]] = parameters.get("findings", ())
+    reasons = [f"  ! {exact(str(one.get('why', '')))} ({exact(str(one.get('key', '')))})" for one in found]
+    lines += list(dict.fromkeys(reasons)) or [f"  ! {line}" for line in exact(ticket.message).split("\n")]
+    if any(one.get("level") == "ask-once" for one in found):
+        lines.append("  This is asked every time.")
+    return lines
+
+
+def _quoted(text: str) -> list[str]:
+    """Behind a bar, so that no line of it can pass for one of ours."""
+    shown = [f"  │ {line}" for line in exact(text).split("\n")]
+    if any(char != "\n" and not char.isprintable() for char in text):
+        shown.append("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
+    return shown
+
+
+def _clipped(text: str) -> str:
+    if len(text) <= _MOST_ARGUMENT_CHARS:
+        return text
+    half = _MOST_ARGUMENT_CHARS // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters not shown ...]\n{text[-half:]}"
+
+
+def _legend(scopes: Sequence[str]) -> list[str]:
+    return [*(f"  {scope[0]}  {_SCOPES[scope]}" for scope in scopes), "  d  do not run it; what you write after it is the reason"]
+
+
+def _json(text: str) -> tuple[Any] | None:
+    try:
+        return (json.loads(text),)
+    except ValueError:
+        return None
+
+
+def _answer(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
+    return Answer(ticket.id, payload=payload, by=by, at=time.time())

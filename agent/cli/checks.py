@@ -1,0 +1,181 @@
+"""What `toolcrib doctor` looks at. Each check yields findings; one that breaks is a finding too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent.config import BrokenConfig, Config, load_config, state_dir
+from toolcrib import ConfigError, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.run import Crib
+
+Level = Literal["ok", "note", "wrong"]
+_OLDEST = (3, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``fix`` says what to do about it; empty where there is nothing to do."""
+
+    level: Level
+    text: str
+    fix: str = ""
+
+
+def examine(config_file: Path | None, project_dir: Path) -> Iterator[Finding]:
+    """All of it, also where the configuration is broken: then what depends on it is left out, and that is said."""
+    yield from _guarded("Python", check_python)
+    config, faults = read_config(config_file)
+    yield from faults
+    yield from _guarded("the programs", check_programs)
+    yield from _guarded("the state folder", check_state)
+    yield from _guarded("the installation", check_installation)
+    yield from _guarded("the tools", check_tools)
+    if config is None:
+        yield Finding("note", "plugins, toolsets and approvals are not checked", "mend the configuration first")
+        return
+    yield from _guarded("what is configured", lambda: check_assembled(config, project_dir))
+
+
+def _guarded(what: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except ToolcribError as error:
+        yield Finding("wrong", str(error), "do what the message says")
+    except Exception as error:  # noqa: BLE001 - doctor must go on whatever is broken
+        yield Finding(
+            "wrong", f"{what} cannot be checked: {type(error).__name__}: {error}", "run it with --verbose, and report it"
+        )
+
+
+def check_python() -> Iterator[Finding]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < _OLDEST:
+        yield Finding("wrong", f"Python {found} is too old", f"install Python {'.'.join(map(str, _OLDEST))} or newer")
+    else:
+        yield Finding("ok", f"Python {found} at {sys.executable}")
+
+
+def read_config(config_file: Path | None) -> tuple[Config | None, list[Finding]]:
+    """(the configuration, or None where it is broken; what there is to say about the file)"""
+    try:
+        config = load_config(config_file)
+    except BrokenConfig as error:
+        fix = "mend that line; config.example.yaml explains every key"
+        return None, [Finding("wrong", str(fault), fix) for fault in error.faults]
+    except ConfigError as error:
+        return None, [Finding("wrong", str(error), "do what the message says")]
+    if not config.path.exists():
+        return config, [Finding("ok", f"no configuration at {config.path}: everything is at its default")]
+    if config.path.stat().st_mode & 0o022:
+        return config, [Finding("wrong", f"others may write {config.path}", f"chmod go-w {config.path}")]
+    return config, [Finding("ok", f"configuration {config.path}")]
+
+
+def check_programs() -> Iterator[Finding]:
+    for name, without, level in (
+        ("bash", "the terminal tool has no bash to run commands with", "wrong"),
+        ("rg", "search_files works without ripgrep, but slower", "note"),
+    ):
+        where = shutil.which(name)
+        if where:
+            yield Finding("ok", f"{name} at {where}")
+        elif level == "wrong":
+            yield Finding("wrong", without, f"install {name}, and see that it is on PATH")
+        else:
+            yield Finding("note", without, "install ripgrep")
+
+
+def check_state() -> Iterator[Finding]:
+    folder = state_dir()
+    nearest = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be made below {nearest}"
+        yield Finding("wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
+    elif nearest == folder and folder.stat().st_mode & 0o022:
+        yield Finding("wrong", f"others may write {folder}", f"chmod 700 {folder}")
+    else:
+        yield Finding("ok", f"state folder {folder}")
+
+
+def check_installation() -> Iterator[Finding]:
+    from agent.cli.installed import compare
+
+    yield from compare()
+
+
+def check_tools() -> Iterator[Finding]:
+    import model_tools
+    from toolcrib import registry
+
+    for problem in registry.problems:
+        yield Finding("wrong", f"{problem.subject}: {problem.reason}", "reinstall toolcrib, or mend or disable what registers it")
+    reasons = registry.availability()
+    for name, reason in reasons.items():
+        if reason is not None:
+            yield Finding("note", f"tool {name} is missing: {reason}", "do that if you want the tool")
+    available = sum(reason is None for reason in reasons.values())
+    level: Level = "ok" if available else "wrong"
+    fix = "" if available else "reinstall toolcrib"
+    yield Finding(
+        level, f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules can work here", fix
+    )
+
+
+def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
+    from agent.run import assemble
+    from toolcrib import registry
+
+    before = len(registry.problems)
+    with assemble(config=config, project_dir=project_dir) as crib:
+        yield from _plugins(crib)
+        for problem in crib.registry.problems[before:]:
+            yield Finding("note", f"{problem.subject}: {problem.reason}", "rename one of the two")
+        yield from _toolsets(crib)
+        yield from _allowlist(crib)
+
+
+def _plugins(crib: Crib) -> Iterator[Finding]:
+    from agent.cli.app import built_in
+
+    for info in crib.plugins:
+        if info.error:
+            fix = f"mend it, or take it out of plugins.enabled in {crib.config.path}"
+            yield Finding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
+        elif info.loaded:
+            yield Finding("ok", f"plugin {info.name} {info.version} ({info.source})")
+    for name in crib.commands:
+        if name in built_in():
+            yield Finding("wrong", f"a plugin adds a command {name!r}, which toolcrib has itself", "rename the plugin's command")
+
+
+def _toolsets(crib: Crib) -> Iterator[Finding]:
+    for name in crib.catalog.names():
+        try:
+            crib.catalog.resolve(name)
+        except ToolcribError as error:
+            yield Finding("wrong", str(error), f"mend toolsets.custom in {crib.config.path}")
+    for platform in sorted({"cli", *crib.config.platforms}):
+        try:
+            crib.granted(platform)
+        except ToolcribError as error:
+            yield Finding("wrong", f"platform {platform}: {error}", f"mend toolsets and platforms in {crib.config.path}")
+    known = set(crib.registry.names())
+    for name in crib.config.tools.disabled:
+        if name not in known:
+            yield Finding("note", f"tools.disabled names {name!r}, and there is no such tool", f"mend {crib.config.path}")
+
+
+def _allowlist(crib: Crib) -> Iterator[Finding]:
+    for fault in crib.grants.faults:
+        yield Finding("wrong", f"command_allowlist: {list(fault.entry.argv)} does not count: {fault.reason}", "take it out")
+    waiting = crib.grants.unconfirmed()
+    if waiting:
+        yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")

@@ -1,0 +1,100 @@
+"""``toolcrib call``: one call through the whole dispatcher, for scripts and for trying things out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
+from toolcrib import ExecutedCall, ToolcribError
+
+NAME = "call"
+HELP = "Run one tool and print its result as JSON."
+_EXAMPLE = """toolcrib call terminal '{"command": "ls"}'"""
+_EPILOG = """\
+examples:
+  toolcrib call terminal '{"command": "uname -a"}'
+  echo '{"path": "README.md"}' | toolcrib call read_file -
+  toolcrib call write_file @arguments.json --plain
+
+exit codes: 0 done, 1 the tool failed, 2 a wrong command line or configuration (nothing ran), 3 denied, 130 interrupted.
+`terminal` is done when the command has ended: its own exit code stands in the JSON.
+What needs approval is asked on the terminal; it is denied where standard input is none.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("tool", metavar="TOOL", help="its name; `toolcrib tools` lists them")
+    parser.add_argument("args", metavar="ARGS", nargs="?", default="{}", help="a JSON object, - for stdin, or @FILE")
+    parser.add_argument("--plain", action="store_true", help="for people to read, instead of JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.cli.ask import asker_for
+    from agent.cli.render import result_text
+    from agent.cli.signals import interrupting
+    from agent.cli.terminal import find_terminal
+    from tools.dispatch.faces import as_json
+
+    arguments = _arguments(args.args)
+    with open_crib(args) as crib:
+        if crib.registry.get(args.tool) is None:
+            near = crib.registry.closest(args.tool)
+            hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
+            raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
+        session = crib.open_session(platform="cli", asker=asker_for(find_terminal()))
+        with interrupting(session.interrupt):
+            try:
+                executed = session.call(args.tool, arguments)
+            finally:
+                session.close_sync()
+    print(result_text(executed) if args.plain else as_json(executed))
+    return exit_code(executed)
+
+
+def exit_code(executed: ExecutedCall) -> int:
+    if executed.result.is_success:
+        return OK
+    kind = executed.result.failure.kind if executed.result.failure else ""
+    return {"Denied": DENIED, "Cancelled": INTERRUPTED}.get(kind, FAILED)
+
+
+def _arguments(given: str) -> dict[str, Any]:
+    """Raises ToolcribError, which says where the JSON breaks off and shows an example."""
+    text, where = _read(given)
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        lines = text.splitlines() or [""]
+        line = lines[min(error.lineno, len(lines)) - 1]
+        start = max(0, error.colno - 31)
+        shown, caret = line[start : start + 60], " " * (error.colno - 1 - start) + "^"
+        raise ToolcribError(
+            f"{where} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}\n  {shown}\n  {caret}\n"
+            f"Write an object, such as: {_EXAMPLE}"
+        ) from None
+    except RecursionError:
+        raise ToolcribError(f"{where} is nested too deep") from None
+    if not isinstance(value, dict):
+        raise ToolcribError(f"{where} must be a JSON object, such as: {_EXAMPLE}")
+    return value
+
+
+def _read(given: str) -> tuple[str, str]:
+    """(the text, where it is from)"""
+    try:
+        if given == "-" and sys.stdin is None:
+            raise ToolcribError("standard input is closed; pipe the arguments in, or give them as ARGS")
+        if given == "-":
+            return sys.stdin.buffer.read().decode("utf-8"), "standard input"
+        if given.startswith("@"):
+            return Path(given[1:]).read_text("utf-8"), given[1:]
+    except OSError as error:
+        raise ToolcribError(f"{given[1:]} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ToolcribError(f"{given.removeprefix('@')} is not UTF-8: {error.reason} at byte {error.start}") from None
+    return given, "ARGS"

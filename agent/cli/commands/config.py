@@ -1,0 +1,215 @@
+"""``toolcrib config``: what is set and where that comes from; changing it with comments kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.app import FAILED, OK
+
+if TYPE_CHECKING:
+    from agent.config import Config
+
+NAME = "config"
+HELP = "Show the settings and where each comes from; get, set, unset, check."
+_EPILOG = """\
+examples:
+  toolcrib config show --origins
+  toolcrib config get tools.timeout
+  toolcrib config set tools.disabled '[terminal]'          the value is YAML; comments in the file stay
+  toolcrib config set profiles.local.model.name qwen3
+  toolcrib config unset tools.disabled                     back to the default
+  toolcrib config check                                    every fault, each with file and line; exit code 1
+  $EDITOR "$(toolcrib config path)"
+
+show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
+project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
+them; a command that a model asks for may not, since the approval gate blocks them.
+
+API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
+"""
+_ACTIONS = ("show", "get", "set", "unset", "path", "check")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG + "\nkeys:\n" + _key_lines() + "\n"
+    # So that options may stand between the words, as in `config show --origins tools`.
+    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
+    parser.add_argument("key", nargs="?", metavar="KEY", help="for get, set and unset; for show, only what is below it")
+    parser.add_argument("value", nargs="?", metavar="VALUE", help="for set")
+    parser.add_argument("--profile", metavar="NAME", help="as with this profile ('': with none); for show, get and check")
+    parser.add_argument("--origins", action="store_true", help="with show or get: where each value comes from")
+    parser.add_argument("--json", action="store_true", help="with show or get: as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from toolcrib import ToolcribError
+
+    needs = {"get": ("key",), "set": ("key", "value"), "unset": ("key",)}.get(args.action, ())
+    if any(getattr(args, name) is None for name in needs):
+        raise ToolcribError(f"say what: toolcrib config {args.action} {' '.join(needs).upper()}")
+    if args.value is not None and args.action != "set":
+        raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
+    if args.key is not None and args.action in ("path", "check"):
+        raise ToolcribError(f"`config {args.action}` takes no key")
+    if (args.origins or args.json) and args.action not in ("show", "get"):
+        raise ToolcribError(f"`config {args.action}` takes neither --origins nor --json")
+    if args.profile is not None and args.action in ("set", "unset"):
+        raise ToolcribError(f"to change a profile, name its key: toolcrib config {args.action} profiles.NAME.KEY")
+    actions = {"show": _show, "get": _get, "set": _set, "unset": _unset, "path": _path, "check": _check}
+    return actions[args.action](args)
+
+
+def _key_lines() -> str:
+    from textwrap import fill
+
+    from agent.config import all_keys
+
+    keys = [key for key in all_keys() if "[]" not in key]
+    return fill("  ".join(keys), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _load(args: argparse.Namespace) -> Config:
+    from agent.config import load_config
+
+    config = load_config(args.config, profile=args.profile, project_dir=Path.cwd())
+    _notices(config)
+    return config
+
+
+def _notices(config: Config) -> None:
+    for notice in config.notices:
+        print(f"toolcrib: {notice}", file=sys.stderr)
+
+
+def _show(args: argparse.Namespace) -> int:
+    config = _load(args)
+    found = _below(config, args.key) if args.key else _below(config, "")
+    if args.json:
+        from agent.config import plain, value_at
+
+        whole = {key: {"value": value, "origin": config.origin(key)} for key, value in found}
+        print(json.dumps(whole if args.origins else plain(value_at(config, _parts(args.key))), ensure_ascii=False, indent=2))
+        return OK
+    _lines(config, found, origins=args.origins)
+    return OK
+
+
+def _get(args: argparse.Namespace) -> int:
+    from agent.config import NotSet
+
+    try:
+        if args.json or args.origins:
+            return _show(args)
+        config = _load(args)
+        found = _below(config, args.key)
+    except NotSet as error:
+        print(f"toolcrib: {error}", file=sys.stderr)
+        return FAILED
+    if [key for key, _value in found] == [".".join(_parts(args.key))]:
+        value = found[0][1]
+        print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    else:
+        _lines(config, found, origins=False)
+    return OK
+
+
+def _set(args: argparse.Namespace) -> int:
+    from agent.config import find_key, parse_value, set_value
+
+    parts, hint = find_key(args.key)
+    set_value(args.config, parts, parse_value(args.value, hint))
+    return _told(args, parts)
+
+
+def _unset(args: argparse.Namespace) -> int:
+    from agent.config import NotSet, unset_value
+
+    parts = _parts(args.key)
+    try:
+        unset_value(args.config, parts)
+    except NotSet as error:
+        print(f"toolcrib: {error}", file=sys.stderr)
+        return FAILED
+    return _told(args, parts)
+
+
+def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
+    """What counts now, which may be something else where a profile or the project says so too."""
+    from agent.config import BrokenConfig, NotSet
+
+    try:
+        config = _load(args)
+        _lines(config, _below(config, args.key), origins=True)
+    except NotSet:
+        print(f"{'.'.join(parts)} is not set")
+    except BrokenConfig as error:
+        print(f"toolcrib: it is changed, but {error}", file=sys.stderr)
+    return OK
+
+
+def _path(args: argparse.Namespace) -> int:
+    from agent.config import config_path
+
+    print(config_path(args.config))
+    return OK
+
+
+def _check(args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+    from agent.config import BrokenConfig, config_path, load_config, read_secrets
+    from toolcrib import ConfigError
+
+    file = config_path(args.config)
+    faults: list[str] = []
+    config: Config | None = None
+    for profile, project in ((args.profile, None), (args.profile, Path.cwd())):
+        try:
+            config = load_config(file, profile=profile, project_dir=project)
+        except BrokenConfig as error:
+            faults = [str(fault) for fault in error.faults]
+            break
+        except ConfigError as error:
+            faults = [str(error)]
+            break
+    try:
+        read_secrets(file.parent)
+    except ConfigError as error:
+        faults.append(str(error))
+    if config is not None and file.exists() and file.stat().st_mode & 0o022:
+        faults.append(f"others may write {file}: chmod go-w {file}")
+    if config is not None:
+        _notices(config)
+    for fault in faults:
+        print(tame(fault))
+    if not faults:
+        print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
+    return FAILED if faults else OK
+
+
+def _parts(key: str | None) -> tuple[str, ...]:
+    from agent.config import find_key
+
+    return find_key(key)[0] if key else ()
+
+
+def _below(config: Config, key: str) -> list[tuple[str, Any]]:
+    from agent.config import leaves, value_at
+
+    parts = _parts(key)
+    return list(leaves(value_at(config, parts), ".".join(parts)))
+
+
+def _lines(config: Config, found: list[tuple[str, Any]], *, origins: bool) -> None:
+    from agent.cli.escape import tame
+    from agent.cli.render import table
+
+    texts = [(key, json.dumps(value, ensure_ascii=False)) for key, value in found]
+    if origins:
+        table([(f"{key}: {value}", config.origin(key)) for key, value in texts])
+    else:
+        print("\n".join(tame(f"{key}: {value}") for key, value in texts))

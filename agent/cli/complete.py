@@ -1,0 +1,41 @@
+"""Completion for the chat's line: slash commands, tool names, and the arguments that a tool requires."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from agent.cli.conversation import SLASH
+
+_EMPTY: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+
+
+class LineCompleter(Completer):
+    """``definitions`` are those that a model would be shown."""
+
+    def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+        self._tools = {one["function"]["name"]: one["function"] for one in definitions}
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("/"):
+            yield from (Completion(name, -len(text), display_meta=meta) for name, meta in SLASH.items() if name.startswith(text))
+        elif text.startswith("@"):
+            named = text.removeprefix("@tool ") if text.startswith("@tool ") else text[1:]
+            name, space, rest = named.partition(" ")
+            if not space:
+                yield from (Completion(f"{tool} ", -len(name)) for tool in self._tools if tool.startswith(name))
+            elif not rest and name in self._tools:
+                yield Completion(skeleton(self._tools[name]))
+
+
+def skeleton(function: Mapping[str, Any]) -> str:
+    """``{"command": ""}``: the required arguments, to fill in."""
+    parameters = function["parameters"]
+    properties = parameters.get("properties", {})
+    required = {name: _EMPTY.get(str(properties.get(name, {}).get("type")), "") for name in parameters.get("required", ())}
+    return json.dumps(required)

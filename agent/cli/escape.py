@@ -1,0 +1,41 @@
+"""Text for a terminal: nothing in it may move the cursor, hide or reorder what a person reads."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_BREAKS = frozenset("\u2028\u2029")
+
+
+def exact(text: str) -> str:
+    """For what somebody agrees to: every character that isn't plainly visible is written out, but for newlines and spaces."""
+    return "".join(char if char == "\n" or char.isprintable() else _written(char) for char in text)
+
+
+def tame(text: str) -> str:
+    """For output: as it is, but for control characters (not newline and tab) and those that reorder text."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(_written(char) if _acts(char) else char for char in text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """``text`` without line breaks, at most ``limit`` characters."""
+    flat = tame(" ".join(text.split()))
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+def _acts(char: str) -> bool:
+    if char in "\n\t":
+        return False
+    return unicodedata.category(char) in ("Cc", "Cs") or char in _BIDI or char in _BREAKS
+
+
+def _written(char: str) -> str:
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return f"^{chr(code ^ 0x40)}"
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

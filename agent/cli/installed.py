@@ -1,0 +1,73 @@
+"""Are the installed files those that were released? Other distributions bring a ``tools`` or ``toolsets.py`` too."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.app import TOPS
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+    from agent.cli.checks import Finding
+
+_FIX = "reinstall it apart from other packages: uv tool install toolcrib, or pipx install toolcrib"
+_MOST_NAMED = 10
+
+
+def compare() -> Iterator[Finding]:
+    """Files that differ from the wheel's RECORD, and modules that come from elsewhere."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    from agent.cli.checks import Finding
+
+    home = Path(__file__).resolve().parents[2]
+    strangers = [f"{top} ({where})" for top in TOPS if (where := _origin(top)) is None or not where.is_relative_to(home)]
+    if strangers:
+        yield Finding("wrong", f"not from {home}: {', '.join(strangers)}", _FIX)
+    try:
+        dist = distribution("toolcrib")
+    except PackageNotFoundError:
+        yield Finding("note", f"toolcrib runs from {home} without being installed", "pip install it, so that it can be checked")
+        return
+    if _is_editable(dist):
+        yield Finding("ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared")
+        return
+    wrong = list(_differing(dist))
+    if wrong:
+        named = ", ".join(wrong[:_MOST_NAMED]) + (f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else "")
+        yield Finding("wrong", f"installed files are not those of toolcrib {dist.version}: {named}", _FIX)
+    else:
+        yield Finding("ok", f"toolcrib {dist.version}, its files as released")
+
+
+def _origin(top: str) -> Path | None:
+    spec = importlib.util.find_spec(top)
+    return Path(spec.origin).resolve() if spec is not None and spec.origin else None
+
+
+def _is_editable(dist: Distribution) -> bool:
+    about = json.loads(dist.read_text("direct_url.json") or "{}")
+    return bool(about.get("dir_info", {}).get("editable"))
+
+
+def _differing(dist: Distribution) -> Iterator[str]:
+    for file in dist.files or ():
+        if file.hash is None or file.suffix == ".pyc" or file.parts[0] == "..":  # scripts lie elsewhere with some installers
+            continue
+        try:
+            digest = hashlib.new(file.hash.mode, Path(str(file.locate())).read_bytes()).digest()
+        except FileNotFoundError:
+            yield f"{file} (gone)"
+            continue
+        except OSError as error:
+            yield f"{file} ({error.strerror})"
+            continue
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
+            yield str(file)

@@ -1,0 +1,65 @@
+"""What of the log a person sees: short warnings, or everything when asked for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from toolcrib import ConfigError
+
+_OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class _ToStderr(logging.Handler):
+    """Looks sys.stderr up each time, since the prompt replaces it while it is on screen."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self.brief = level > logging.DEBUG
+        self.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s: %(message)s"))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.name.split(".")[0].startswith(_OURS)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = f"toolcrib: {record.levelname.lower()}: {record.getMessage()}" if self.brief else self.format(record)
+            print(text, file=sys.stderr)
+        except Exception:  # noqa: BLE001 - as in the standard library: logging must not end the program
+            self.handleError(record)
+
+
+@contextmanager
+def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
+    """For the length of one command. TOOLCRIB_LOG names the level, ``warning`` by default. Raises ConfigError."""
+    named = os.environ.get("TOOLCRIB_LOG", "").lower() or "warning"
+    if named not in _LEVELS:
+        raise ConfigError(f"TOOLCRIB_LOG={named!r}: expected one of {', '.join(_LEVELS)}")
+    level = logging.DEBUG if verbose else _LEVELS[named]
+    root, handler = logging.getLogger(), _ToStderr(level)
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(min(level, logging.WARNING))
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
+
+
+@contextmanager
+def shown_otherwise() -> Iterator[None]:
+    """While a command gathers faults that it will list itself: they are not logged as well, unless everything is."""
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ToStderr) and handler.brief]
+    levels = [handler.level for handler in handlers]
+    for handler in handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)

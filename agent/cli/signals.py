@@ -1,0 +1,67 @@
+"""Ctrl-C, a kill and a closed terminal: what runs is ended first, wherever the signal falls."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(KeyboardInterrupt):  # asyncio and the dispatcher let no other kind pass from wherever it is raised
+    """SIGTERM or SIGHUP came: the command unwinds, and its exit code is 128 + ``number``."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise Ended, once, so that everything is closed on the way out."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for ending in _ENDING:
+            signal.signal(ending, signal.SIG_IGN)  # a second one must not break the clean-up off
+        raise Ended(number)
+
+    with _handling(end, _ENDING):
+        yield
+
+
+@contextmanager
+def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
+    """While calls run, the first signal calls ``interrupt`` and a second one is raised at once.
+
+    Gives the list of the signals that came. Raises Ended at the end where SIGTERM or SIGHUP came.
+    """
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            interrupt()
+        else:
+            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+    with _handling(handle, (signal.SIGINT, *_ENDING)):
+        yield came
+    for number in came:
+        if number in _ENDING:
+            raise Ended(number)
+
+
+@contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None], numbers: tuple[signal.Signals, ...]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # Python leaves signals to the main thread
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)

@@ -1,0 +1,73 @@
+"""The person's own terminal: where questions are put and answers read. Piped input is no person."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from agent.cli.escape import one_line
+
+
+@dataclass(slots=True)
+class Terminal:
+    """``output`` is a terminal too: stdout in a chat, else stderr or /dev/tty, so that results can be piped on."""
+
+    output: TextIO
+    _session: Any = None
+
+    def show(self, text: str) -> None:
+        print(text, file=self.output, flush=True)
+
+    async def read_line(self, prompt: str) -> str:
+        """One line, edited in place. Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
+
+        What was typed before the prompt stood there is thrown away: it was no answer to it.
+        """
+        _forget_what_was_typed()
+        if self._session is None:
+            from prompt_toolkit import PromptSession
+            from prompt_toolkit.input import create_input
+            from prompt_toolkit.output import create_output
+
+            self._session = PromptSession(input=create_input(sys.stdin), output=create_output(self.output))
+        answer: str = await self._session.prompt_async(prompt, handle_sigint=False)
+        return answer
+
+
+def find_terminal() -> Terminal | None:
+    """None where nobody can be asked: standard input is no terminal, or there is none to write to."""
+    if not _is_terminal(sys.stdin):
+        return None
+    if _is_terminal(sys.stderr):
+        return Terminal(sys.stderr)
+    try:
+        return Terminal(open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace"))  # noqa: PTH123 - kept open as long as the process
+    except OSError:
+        return None
+
+
+def is_interactive() -> bool:
+    """Whether a person both types and reads."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
+
+
+def confirm_by_word(question: str) -> bool:
+    """True only for a typed ``yes``."""
+    _forget_what_was_typed()
+    try:
+        return input(f"{one_line(question)} Type yes or no: ").strip().lower() == "yes"
+    except EOFError:
+        return False
+
+
+def _forget_what_was_typed() -> None:
+    import termios
+
+    with contextlib.suppress(termios.error):  # a terminal that just went away reads as EOF afterwards
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()

@@ -1,0 +1,174 @@
+"""Dotted keys: what there is, what one means, and what stands at it."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.config._schema import Config, Profile, is_required
+from toolcrib import ConfigError
+
+
+class NotSet(ConfigError):
+    """Nothing stands at this key, and it has no default."""
+
+
+def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(types, dataclass fields) of a section's keys, by name."""
+    fields = {entry.name: entry for entry in dataclasses.fields(cls) if "internal" not in entry.metadata}
+    return typing.get_type_hints(cls), fields
+
+
+def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:
+    """Every key, dotted; ``*`` stands for a name that the person chooses. Below ``profiles.*`` they are all the same again."""
+    hints, fields = schema_of(cls)
+    for name in fields:
+        key, hint = join(prefix, name), hints[name]
+        args = typing.get_args(hint)
+        if dataclasses.is_dataclass(hint):
+            yield from all_keys(typing.cast("type[Any]", hint), key)
+            continue
+        yield key
+        if args and dataclasses.is_dataclass(args[-1]):
+            yield from all_keys(typing.cast("type[Any]", args[-1]), f"{key}.*")
+        elif args and dataclasses.is_dataclass(args[0]):
+            yield from all_keys(typing.cast("type[Any]", args[0]), f"{key}[]")
+
+
+def join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
+
+
+def suggest(name: str, key: str, fields: Collection[str]) -> str:
+    """What may be meant by the unknown ``name`` below ``key``, where ``fields`` are."""
+    elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
+    near = difflib.get_close_matches(name, fields, n=1)
+    if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
+        inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
+        return f"did you mean {join(inside, elsewhere[0])}?"
+    if near:
+        return f"did you mean {join(key, near[0])}?"
+    return f"did you mean {elsewhere[0]}?" if elsewhere else f"expected one of {', '.join(fields)}"
+
+
+def find_key(text: str) -> tuple[tuple[str, ...], Any]:
+    """(the key's parts, the type of its value). A name that a person chose may be quoted: ``users."a.b".disabled_tools``.
+
+    Raises ConfigError with the nearest key.
+    """
+    parts: list[str] = []
+    cls: Any = Config
+    rest = text
+    while True:
+        name, rest = _head(rest)
+        hints, fields = schema_of(cls)
+        if name not in fields:
+            raise ConfigError(f"there is no key {join('.'.join(parts), name)!r}; {suggest(name, '.'.join(parts), fields)}")
+        parts.append(name)
+        hint = hints[name]
+        item = typing.get_args(hint)[-1] if typing.get_origin(hint) is Mapping else None
+        if rest and item is not None:
+            name, rest = _chosen_name(rest, item)
+            parts.append(name)
+            hint = Config if item is Profile else item
+        if not rest:
+            return tuple(parts), hint
+        if not dataclasses.is_dataclass(hint):
+            raise ConfigError(f"there is no key {text!r}: {'.'.join(parts)} holds no keys")
+        cls = hint
+
+
+def _head(text: str) -> tuple[str, str]:
+    quote = text[:1]
+    if quote in ("'", '"') and (end := text.find(quote, 1)) > 0 and text[end + 1 : end + 2] in ("", "."):
+        return text[1:end], text[end + 2 :]
+    name, _, rest = text.partition(".")
+    return name, rest
+
+
+def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
+    """An unquoted name may have dots in it, as an address has, where what follows it is plain."""
+    name, after = _head(rest)
+    if name != rest.partition(".")[0] or item is Profile:
+        return name, after
+    if not dataclasses.is_dataclass(item):
+        return rest, ""
+    before, _, last = rest.rpartition(".")
+    return (before, last) if before and last in schema_of(typing.cast("type[Any]", item))[1] else (name, after)
+
+
+def value_at(config: Config, parts: Sequence[str]) -> Any:
+    """What stands there, with the default where nothing is given. Raises NotSet for a name that is not there."""
+    value: Any = config
+    hint: Any = Config
+    for index, part in enumerate(parts):
+        if isinstance(value, Profile):
+            return _in_profile(value, parts, index)
+        if isinstance(value, Mapping):
+            hint = typing.get_args(hint)[-1]
+            if part not in value and (not dataclasses.is_dataclass(hint) or hint is Profile):
+                raise NotSet(f"{'.'.join(parts[: index + 1])} is not set")
+            value = value[part] if part in value else hint()
+        else:
+            hint = typing.get_type_hints(type(value))[part]
+            value = getattr(value, part)
+    return value
+
+
+def _in_profile(profile: Profile, parts: Sequence[str], index: int) -> Any:
+    key = ".".join(parts[index:])
+    if key in profile.values:
+        return profile.values[key]
+    below = {name.removeprefix(f"{key}."): value for name, value in profile.values.items() if name.startswith(f"{key}.")}
+    if not below:
+        raise NotSet(f"{'.'.join(parts)} is not set")
+    return Profile(below)
+
+
+def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> Any:
+    """``value`` (a section or a mapping of names) with ``new`` at that key."""
+    if not parts:
+        return new
+    part, below = parts[0], parts[1:]
+    if isinstance(value, Mapping):
+        inner = typing.get_args(hint)[-1]
+        old = value[part] if part in value else inner() if below else None
+        return {**value, part: replaced(old, below, new, inner)}
+    inner = typing.get_type_hints(type(value))[part]
+    return dataclasses.replace(value, **{part: replaced(getattr(value, part), below, new, inner)})
+
+
+def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, plain value) of all that ``value`` holds, the way ``find_key`` takes them."""
+    if isinstance(value, Profile):
+        values: Mapping[str, Any] = value.values
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        values = {name: getattr(value, name) for name in schema_of(type(value))[1]}
+    elif isinstance(value, Mapping):
+        values = value
+    else:
+        values = {}
+    if not values:
+        yield prefix, plain(value)
+    for name, item in values.items():
+        yield from leaves(item, join(prefix, name))
+
+
+def plain(value: Any) -> Any:
+    """The same as dicts, lists and scalars, as JSON and YAML have them."""
+    if isinstance(value, Profile):
+        return plain(value.values)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name in schema_of(type(value))[1]}
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def required(fields: Mapping[str, Any]) -> list[str]:
+    return [name for name, entry in fields.items() if is_required(entry)]

@@ -1,0 +1,98 @@
+"""The layers of a configuration: defaults, the person's file, a profile of it, and what the project may say."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent.config._paths import config_path
+from agent.config._project import with_project
+from agent.config._read import BrokenConfig, Fault, is_blank, is_mapping, parse_node, read_bytes, read_node
+from agent.config._schema import Config
+
+PROFILE = "TOOLCRIB_PROFILE"
+
+
+def load_config(path: str | Path | None = None, *, profile: str | None = None, project_dir: str | Path | None = None) -> Config:
+    """Read the configuration; no file means all defaults.
+
+    ``profile`` names one of the file's profiles, None takes $TOOLCRIB_PROFILE, and "" takes none. ``project_dir`` is the
+    project whose ``.toolcrib/config.yaml`` may narrow what stands; None reads no project's.
+
+    Raises BrokenConfig (a ConfigError) with every fault: of the file and all of its profiles, or then of the project's file.
+    A project's file that can't be read stops toolcrib there, too: what it would have disabled must not run.
+    """
+    file = config_path(path)
+    chosen = os.environ.get(PROFILE, "") if profile is None else profile
+    data = read_bytes(file)
+    node = None if data is None else parse_node(data, file)
+    config = Config(path=file) if data is None else read_node(node, file)
+    if chosen:
+        if chosen not in config.profiles:
+            raise BrokenConfig(
+                [Fault(file, 0, "profiles", _unknown(chosen, list(config.profiles), by_environment=profile is None))]
+            )
+        config = _with_profile(node, file, chosen)
+    if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
+        config = dataclasses.replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
+    return config if project_dir is None else with_project(config, Path(project_dir))
+
+
+def _unknown(name: str, known: list[str], *, by_environment: bool) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}" if known else "there are none in this file"
+    return f"there is no profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
+
+
+def _with_profile(node: Any, file: Path, name: str) -> Config:
+    profile = _child(_child(node, "profiles"), name)
+    if profile is None or is_blank(profile):
+        return dataclasses.replace(read_node(node, file), profile=name)
+    laid = {id(key) for key in _key_nodes(profile)}
+    return read_node(_laid_over(_without_foreign_key(node, profile), profile), file, name, laid)
+
+
+def _without_foreign_key(node: Any, profile: Any) -> Any:
+    """A profile that names another server does not get the key that was given for the first one."""
+    there, here = _child(node, "model"), _child(profile, "model")
+    if _child(here, "base_url") is None or _child(here, "api_key_env") is not None or _child(there, "api_key_env") is None:
+        return node
+    model = _mapping(there, [pair for pair in there.value if pair[0].value != "api_key_env"])
+    return _mapping(node, [(key, model if value is there else value) for key, value in node.value])
+
+
+def _laid_over(base: Any, over: Any) -> Any:
+    """The nodes of both: mappings key by key, all else as ``over`` has it."""
+    if base is None or not is_mapping(base) or not (is_mapping(over) or is_blank(over)):
+        return over
+    if is_blank(over):
+        return base
+    new = {key.value: (key, value) for key, value in over.value}
+    pairs = [
+        (new[key.value][0], _laid_over(value, new.pop(key.value)[1])) if key.value in new else (key, value)
+        for key, value in base.value
+    ]
+    return _mapping(base, [*pairs, *new.values()])
+
+
+def _mapping(like: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    import yaml
+
+    return yaml.MappingNode(like.tag, pairs, like.start_mark, like.end_mark)
+
+
+def _child(node: Any, name: str) -> Any:
+    if node is None or not is_mapping(node):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
+def _key_nodes(node: Any) -> Iterator[Any]:
+    if is_mapping(node):
+        for key, value in node.value:
+            yield key
+            yield from _key_nodes(value)

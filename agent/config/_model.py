@@ -1,0 +1,108 @@
+"""The part of the schema about the model, its runs, and what is kept and shown of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, is_base_url, is_env_name, setting
+
+COUNT = "a whole number of 1 or more"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The model that drives the tools"""
+
+    provider: Literal["", "manual", "chat"] = setting(
+        "",
+        "chat: a server with the OpenAI Chat Completions API. manual: you type the calls. Empty takes chat where a server is\n"
+        "named (here, by options or by OPENAI_BASE_URL and OPENAI_API_KEY), else manual.",
+    )
+    name: str = setting("", "The model, as its server calls it.", expect="text")
+    base_url: str = setting(
+        "",
+        "Where the server is, such as http://127.0.0.1:8080/v1.",
+        expect="an address that begins with http:// or https://, without user, password or query; a key belongs to api_key_env",
+        check=is_base_url,
+    )
+    api_key_env: str = setting(
+        "",
+        "The environment variable, or the line of secrets.env beside this file, that holds the key for base_url.\n"
+        "The key goes to that server alone: whatever sets another base_url must name its key too.",
+        expect="the name of an environment variable in capitals, such as MY_API_KEY; the key itself goes there or to secrets.env",
+        check=is_env_name,
+    )
+    stream: bool = setting(True, "Whether a reply is shown as it comes.", expect="true or false")
+    max_output_tokens: int | None = setting(
+        None, "Tokens that one reply may have. null leaves it to the server.", expect=f"{COUNT}, or null", check=at_least_one
+    )
+    first_byte_timeout: float = setting(
+        120.0, "Seconds that the server may take before its reply begins.", expect=SECONDS, check=above_zero
+    )
+    between_bytes_timeout: float = setting(60.0, "Seconds that a reply, once begun, may pause.", expect=SECONDS, check=above_zero)
+    context: int | None = setting(
+        None,
+        "Tokens that the model takes in all. null where the server tells, or nobody knows.",
+        expect=f"{COUNT}, or null",
+        check=at_least_one,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """When a run ends (besides max_turns, below)"""
+
+    on_max_turns: Literal["final_answer", "error"] = setting(
+        "final_answer",
+        "What follows the last turn of max_turns. final_answer: the model is asked once more, for its answer. error: a fault.",
+    )
+    max_tokens: int | None = setting(
+        None,
+        "Tokens that one run may use, in and out, as the server counts them. null sets no limit.",
+        expect=f"{COUNT}, or null",
+        check=at_least_one,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """Asking a model server again, when that may help"""
+
+    attempts: int = setting(4, "Times in all; 1 never asks again.", expect=COUNT, check=at_least_one)
+    first: float = setting(
+        0.5, "Seconds before the second attempt; each further wait is twice as long.", expect=SECONDS, check=above_zero
+    )
+    longest: float = setting(20.0, "Seconds of the longest such wait.", expect=SECONDS, check=above_zero)
+    patience: float = setting(
+        60.0,
+        "A server that tells to wait longer than these seconds is not waited for.",
+        expect="a number of seconds, 0 or more",
+        check=at_least_zero,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """What is remembered of sessions"""
+
+    enabled: bool = setting(True, "Whether sessions are kept on disk. false forgets them at the end.", expect="true or false")
+    path: str | None = setting(
+        None,
+        "The database, absolute or from ~. null takes toolcrib.db in the state folder ($TOOLCRIB_STATE, or\n"
+        "$XDG_STATE_HOME/toolcrib).",
+        expect="an absolute path, or null",
+        check=absolute,
+    )
+    synchronous: Literal["NORMAL", "FULL"] = setting(
+        "NORMAL", "NORMAL survives a killed process; FULL a loss of power too, and takes longer."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayConfig:
+    """What the chat shows"""
+
+    markdown: bool = setting(True, "Whether answers are laid out, or shown as the model wrote them.", expect="true or false")
+    thinking: bool = setting(False, "Whether the model's thinking is shown, where it comes.", expect="true or false")
+    color: Literal["auto", "always", "never"] = setting("auto", "auto: on a terminal, where NO_COLOR is not set.")

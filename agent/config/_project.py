@@ -1,0 +1,154 @@
+"""What a project's ``.toolcrib/config.yaml`` may say: nothing but the display, lower limits, and less tools.
+
+Whoever wrote the repository wrote that file, so all else in it is left unused, and told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent.config._keys import all_keys, find_key, join, plain, replaced, value_at
+from agent.config._read import BrokenConfig, Fault, Reader, is_blank, is_mapping, parse_node, read_handle, visible
+from agent.config._schema import Config
+from toolcrib import ConfigError
+
+MAX_BYTES = 64_000
+MAX_NOTICES = 20
+_DISPLAY = frozenset(key for key in all_keys() if key.startswith("display."))
+_LIMITS = frozenset(
+    ["tools.timeout", "tools.max_result_chars", "terminal.timeout", "max_turns", "run.max_tokens", "model.max_output_tokens"]
+)
+_LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled_toolsets", "platforms.*.disabled_tools"])
+_MAY = frozenset(tuple(key.split(".")) for key in _DISPLAY | _LIMITS | _LISTS)
+
+
+def with_project(config: Config, project_dir: Path) -> Config:
+    """``config``, narrowed by the project's file, if it has one; what is not used of it stands in ``notices``.
+
+    Raises BrokenConfig where the file is no regular file inside the project, or what it may say is wrong.
+    """
+    file = project_dir / ".toolcrib" / "config.yaml"
+    try:
+        data = _read_inside(project_dir, file, config.path)
+        return config if data is None else _narrowed(config, file, data)
+    except BrokenConfig as error:
+        advice = f"it comes with the project; mend or remove {file}: until then toolcrib does not work in this project"
+        raise BrokenConfig(error.faults, advice) from None
+
+
+def _read_inside(project_dir: Path, file: Path, own: Path) -> bytes | None:
+    """The file's content, no link followed below ``project_dir``. None where there is none, or where it is the person's own."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    folder = None
+    try:
+        folder = os.open(file.parent, flags | os.O_DIRECTORY)
+        handle = os.open(file.name, flags, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        links = [path for path in (file.parent, file) if path.is_symlink()]
+        text = f"{links[0]} is a link, and none is followed here" if links else f"cannot be read: {error.strerror or error}"
+        raise BrokenConfig([Fault(file, 0, "", text)]) from error
+    finally:
+        if folder is not None:
+            os.close(folder)
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(handle)
+        raise BrokenConfig([Fault(file, 0, "", "expected a regular file")])
+    if own.exists() and os.path.samestat(about, own.stat()):
+        os.close(handle)
+        return None
+    return read_handle(handle, file, MAX_BYTES)
+
+
+def _narrowed(config: Config, file: Path, data: bytes) -> Config:
+    node = parse_node(data, file)
+    _refuse_aliases(node, file)
+    filtering = _Filter(file)
+    kept = filtering.kept(node, (), "")
+    reader = Reader(file)
+    reader.section(kept, Config, "")
+    if reader.faults:
+        raise BrokenConfig(reader.faults)
+    notices = filtering.notices
+    for key, given in reader.given.items():
+        where = f"{file}:{given.line}"
+        parts = find_key(key)[0]
+        stands = value_at(config, parts)
+        origin = config.origins.get(key, "default")
+        value = given.value
+        if key in _LIMITS:
+            if stands is not None and (value is None or value > stands):
+                text = f"not used: a project may only lower it, and {plain(stands)} stands ({origin})"
+                notices.append(visible(f"{where}: {key}: {text}"))
+            if value is None or (stands is not None and value >= stands):
+                continue
+        elif key not in _DISPLAY:
+            value = (*stands, *(name for name in dict.fromkeys(value) if name not in stands))
+            if value == stands:
+                continue
+            where = f"{where}; {origin}" if stands else where
+        config = dataclasses.replace(replaced(config, parts, value), origins={**config.origins, key: f"project {where}"})
+    more = len(notices) - MAX_NOTICES
+    shown = (*notices[:MAX_NOTICES], f"{file}: and {more} more of the kind") if more > 0 else tuple(notices)
+    return dataclasses.replace(config, notices=shown)
+
+
+def _refuse_aliases(node: Any, file: Path) -> None:
+    """Few bytes of them can stand for a list of millions."""
+    seen: set[int] = set()
+    left = [] if node is None else [node]
+    while left:
+        one = left.pop()
+        if id(one) in seen:
+            raise BrokenConfig([Fault(file, one.start_mark.line + 1, "", "an alias (*name) of this is used; write it out")])
+        seen.add(id(one))
+        if one.id == "mapping":
+            left += [part for pair in one.value for part in pair]
+        elif one.id == "sequence":
+            left += one.value
+
+
+class _Filter:
+    """Takes out of the nodes what a project may not say, and says so."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.notices: list[str] = []
+
+    def kept(self, node: Any, path: tuple[str, ...], key: str) -> Any:
+        """What is not plain keys is kept, for the reader to find fault with."""
+        if node is None or is_blank(node) or not is_mapping(node):
+            return node
+        import yaml
+
+        return yaml.MappingNode(node.tag, list(self._pairs(node, path, key)), node.start_mark, node.end_mark)
+
+    def _pairs(self, node: Any, path: tuple[str, ...], key: str) -> Iterator[tuple[Any, Any]]:
+        for key_node, value in node.value:
+            if key_node.id != "scalar":
+                yield key_node, value
+                continue
+            name = key_node.value
+            below = (*path, "*" if path == ("platforms",) else name)
+            if below in _MAY:
+                yield key_node, value
+            elif any(may[: len(below)] == below for may in _MAY):
+                yield key_node, self.kept(value, below, join(key, name))
+            else:
+                self._tell(key_node, join(key, name))
+
+    def _tell(self, key_node: Any, key: str) -> None:
+        text = "not used: a project may only set display, lower limits and disable tools"
+        try:
+            find_key(key)
+        except ConfigError as error:
+            text = f"not used: {error}"
+        shown = key if len(key) <= 80 else f"{key[:79]}…"
+        self.notices.append(visible(f"{self.file}:{key_node.start_mark.line + 1}: {shown}: {text}")[:500])

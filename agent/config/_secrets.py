@@ -1,0 +1,101 @@
+"""Secrets: from the environment, or from a file that only its owner may read. Never from config.yaml."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from agent.config._paths import config_path
+from toolcrib import ConfigError
+
+_MAX_BYTES = 64_000
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(?:"([^"]*)"|'([^']*)')\s*(?:#.*)?""")
+
+
+class Secrets(Mapping[str, str]):
+    """Name -> value. Says how many it has, never which values."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Secrets(<{len(self)}>)"
+
+
+def secrets_path(folder: str | Path | None = None) -> Path:
+    """``secrets.env`` in ``folder``, else beside the configuration file. It need not exist."""
+    return (Path(folder) if folder is not None else config_path().parent) / "secrets.env"
+
+
+def secret(name: str, environ: Mapping[str, str] | None = None, folder: str | Path | None = None) -> str | None:
+    """The value of that environment variable (``environ``, else os.environ), else that line of ``secrets.env``; an empty one
+    counts as none. Raises as read_secrets, where the file is needed."""
+    found = (os.environ if environ is None else environ).get(name)
+    return found or read_secrets(folder).get(name) or None
+
+
+def read_secrets(folder: str | Path | None = None) -> Secrets:
+    """All of ``secrets.env``: lines ``NAME=value``, quotes around the value and ``export`` before it allowed, nothing expanded.
+
+    No file means none. Raises ConfigError where others than its owner may read it, or a line can't be read.
+    """
+    file = secrets_path(folder)
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Secrets({})
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
+    with os.fdopen(handle, "rb") as opened:
+        _refuse_open_doors(os.fstat(handle), file)
+        data = opened.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"{file} is larger than {_MAX_BYTES:,} bytes; it is to hold lines NAME=value")
+    return Secrets(dict(_parsed(data, file)))
+
+
+def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise ConfigError(f"{file} is no regular file")
+    if about.st_mode & 0o077:
+        raise ConfigError(f"others may read or write {file}, so nothing in it is used; chmod 600 {file}")
+    if about.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{file} belongs to somebody else, so nothing in it is used; chown it to yourself")
+
+
+def _parsed(data: bytes, file: Path) -> Iterator[tuple[str, str]]:
+    """No message holds any part of the file: a line that can't be read may be a key."""
+    try:
+        lines = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}:{line}: not UTF-8; save it as UTF-8") from None
+    for number, text in enumerate(lines, 1):
+        text = text.strip()
+        if not text or text.startswith("#"):
+            continue
+        match = _LINE.fullmatch(text)
+        if match is None:
+            raise ConfigError(f"{file}:{number}: expected NAME=value")
+        value = match[2]
+        if value[:1] in ("'", '"'):
+            quoted = _QUOTED.fullmatch(value)
+            if quoted is None:
+                raise ConfigError(f"{file}:{number}: the quotes around the value of {match[1]} do not match")
+            value = quoted[1] if quoted[1] is not None else quoted[2]
+        yield match[1], value

@@ -1,0 +1,77 @@
+"""How a key is declared, and what its value may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+Check = Callable[[Any], bool]
+
+
+def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None) -> Any:
+    """A key. ``expect`` tells people what a good value is, and ``check`` refuses others of the right type.
+
+    A list or mapping is given as its class, and starts empty. ``...`` makes the key required.
+    """
+    metadata = {"doc": doc, "expect": expect, "check": check}
+    if default is ...:
+        return field(metadata=metadata)
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def above_zero(value: float) -> bool:
+    return value > 0
+
+
+def at_least_one(value: int) -> bool:
+    return value >= 1
+
+
+def all_text(values: tuple[str, ...]) -> bool:
+    return all(values)
+
+
+def env_names(values: tuple[str, ...]) -> bool:
+    return all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value) for value in values)
+
+
+def absolute(value: str) -> bool:
+    return value.startswith(("/", "~"))
+
+
+def digests(values: Mapping[str, str]) -> bool:
+    return all(absolute(path) and re.fullmatch(r"[0-9a-f]{64}", digest) for path, digest in values.items())
+
+
+def at_least_zero(value: float) -> bool:
+    return value >= 0
+
+
+def is_env_name(value: str) -> bool:
+    """Empty, or in capitals: what has small letters here is more likely a key than the name of one."""
+    return re.fullmatch(r"(?:[A-Z_][A-Z0-9_]*)?", value) is not None
+
+
+def is_base_url(value: str) -> bool:
+    """Empty, or http(s) with a host; a user, a password or a query would be a place for secrets."""
+    from urllib.parse import urlsplit
+
+    try:
+        url = urlsplit(value)
+        port = url.port
+    except ValueError:
+        return False
+    plain = not (url.username or url.password or url.query or url.fragment) and port != 0
+    return not value or (url.scheme in ("http", "https") and bool(url.hostname) and plain and value.isprintable())
+
+
+def profile_names(values: Mapping[str, Any]) -> bool:
+    return all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in values)
+
+
+SECONDS = "a number of seconds above 0"
+NAMES = "a list of names"

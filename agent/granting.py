@@ -1,0 +1,89 @@
+"""Who gets which tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import model_tools
+from agent.config import Config
+from toolcrib import ToolRegistry, ToolsetError
+from toolsets import ToolsetCatalog
+
+PREFIX = "toolcrib-"
+"""A platform's preset is the toolset of this and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLine:
+    """One registered tool, as people are told of it. ``reason`` says why it is not granted."""
+
+    name: str
+    toolset: str
+    emoji: str
+    description: str
+    granted: bool
+    reason: str | None
+
+
+class Granting:
+    """``enabled`` as an argument stands before the configuration's; ``disabled`` adds to it: only narrowing adds up."""
+
+    def __init__(self, config: Config, tools: ToolRegistry, catalog: ToolsetCatalog) -> None:
+        self._config = config
+        self._tools = tools
+        self._catalog = catalog
+
+    def granted(
+        self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, user: str = ""
+    ) -> list[str]:
+        """The tools that can be called, in order. Raises ToolsetError for an unknown toolset or platform."""
+        wanted = self._wanted(platform, enabled, disabled, user)
+        return [name for name, reason in self._tools.availability(wanted).items() if reason is None]
+
+    def explain(self, platform: str, user: str = "") -> list[ToolLine]:
+        """Every registered tool: whether this platform and user get it, and why not. Raises as ``granted``."""
+        wanted = set(self._wanted(platform, None, None, user))
+        narrowed = set(self._wanted(platform)) - wanted
+        switched_off = self._switched_off(platform)
+        reasons = self._tools.availability()
+        lines = []
+        for entry in self._tools.entries():
+            reason = reasons[entry.name]
+            if entry.name in switched_off:
+                reason = "switched off in the configuration (disabled tools)"
+            elif entry.name in narrowed:
+                reason = f"not for the user {user!r} (users.{user} in the configuration)"
+            elif entry.name not in wanted:
+                reason = f"not among the toolsets of the platform {platform!r}"
+            lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason))
+        return lines
+
+    def _wanted(
+        self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, user: str = ""
+    ) -> list[str]:
+        self._check(platform)
+        config, here, person = self._config, self._config.platforms.get(platform), self._config.users.get(user)
+        if enabled is None and here is not None:
+            enabled = here.enabled_toolsets
+        if enabled is None:
+            enabled = config.toolsets.enabled
+        dropped = [*config.toolsets.disabled, *(disabled or ())]
+        dropped += [*(here.disabled_toolsets if here else ()), *(person.disabled_toolsets if person else ())]
+        without = {*self._switched_off(platform), *(person.disabled_tools if person else ())}
+        chosen = self._preset(platform) if enabled is None else enabled
+        return self._catalog.select(chosen, dropped, without=without)
+
+    def _switched_off(self, platform: str) -> set[str]:
+        here = self._config.platforms.get(platform)
+        return {*self._config.tools.disabled, *(here.disabled_tools if here else ())}
+
+    def _preset(self, platform: str) -> list[str]:
+        """A preset also grants what enabled plugins registered: the person enabled them for that."""
+        built_in = {entry.toolset for entry in self._tools.entries() if entry.module in model_tools.BUILT_IN}
+        return [f"{PREFIX}{platform}", *(name for name in self._tools.toolsets() if name not in built_in)]
+
+    def _check(self, platform: str) -> None:
+        known = sorted(name.removeprefix(PREFIX) for name in self._catalog.names() if name.startswith(PREFIX))
+        if platform not in known:
+            raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}")

@@ -1,0 +1,180 @@
+"""Tool calls of a Chat Completions reply, put together from deltas that no two servers send alike (X-2, X-3, X-8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from toolcrib import StreamEvent, ToolCall
+
+UNREADABLE = "INVALID_JSON"
+"""The one argument of a call whose arguments could not be read: their raw text."""
+
+CUT_OFF = (
+    "cut off: the reply reached its token limit inside this call, so it was not run. "
+    "Call again with less in one call, for instance a long file in several parts"
+)
+_SHOWN = 200
+
+
+class OpenCall:
+    """One call as it comes. ``id`` never changes; ``wire_id`` is what the server calls it, "" until it said."""
+
+    __slots__ = ("extra", "id", "name", "parts", "shown", "wire_id")
+
+    def __init__(self, call_id: str, wire_id: str) -> None:
+        self.id = call_id
+        self.wire_id = wire_id
+        self.name = ""  # on the wire
+        self.shown = ""  # the tool's own
+        self.parts: list[str] = []
+        self.extra: dict[str, Any] = {}
+
+    @property
+    def raw(self) -> str:
+        return "".join(self.parts)
+
+    def complete(self) -> bool:
+        """True where the arguments so far are one whole JSON object: nothing can be added to them."""
+        if not self.parts or not self.parts[-1].rstrip().endswith("}"):
+            return False
+        return read_arguments(self.raw)[1] is None
+
+
+class CallReader:
+    """``feed`` the tool_calls of each delta; ``calls`` are in the order of their first delta."""
+
+    def __init__(self, on_event: Callable[[StreamEvent], None], name_of: Callable[[str], str]) -> None:
+        self.calls: list[OpenCall] = []
+        self._on_event = on_event
+        self._name_of = name_of
+        self._by_index: dict[int, OpenCall] = {}
+        self._by_id: dict[str, OpenCall] = {}
+        self._ids: set[str] = set()
+        self.last: OpenCall | None = None
+
+    def feed(self, deltas: list[Any]) -> None:
+        touched: list[OpenCall] = []
+        for delta in deltas:
+            if type(delta) is not dict:
+                continue
+            function = delta.get("function")
+            if type(function) is not dict:
+                function = {}
+            elif len(function) == 1 and len(delta) == 2 and type(index := delta.get("index")) is int and index in self._by_index:
+                # The usual one, of which a long call has thousands: a piece of arguments and no more.
+                arguments = function.get("arguments")
+                if type(arguments) is str:
+                    self.last = call = self._by_index[index]
+                    call.parts.append(arguments)
+                    self._on_event(StreamEvent("tool_call_delta", arguments, call.id, call.shown))
+                    continue
+            self._one(delta, function, touched)
+
+    def _one(self, delta: dict[str, Any], function: dict[str, Any], touched: list[OpenCall]) -> None:
+        wire_id, name, arguments = _text(delta.get("id")), _text(function.get("name")), _arguments(function)
+        index = delta.get("index")
+        if type(index) is int:
+            call = self._by_index.get(index)
+            if call is None or self._is_next(call, wire_id, name, arguments):
+                call = self._open(wire_id)
+            self._by_index[index] = call
+        else:
+            call = self._without_index(wire_id, name, arguments, touched)
+        touched.append(call)
+        self.last = call
+        if not call.wire_id:
+            call.wire_id = wire_id
+        if name and name != call.name and not (call.name and (call.parts or wire_id)):
+            call.name += name
+            call.shown = self._name_of(call.name)
+        if arguments:
+            call.parts.append(arguments)
+        for key, value in delta.items():
+            if value is not None and key not in ("id", "index", "function", "type", "custom"):
+                call.extra[key] = value  # Gemini's thought signature: refused without it
+        self._on_event(StreamEvent("tool_call_delta", arguments, call.id, call.shown))
+
+    def _without_index(self, wire_id: str, name: str, arguments: str, touched: list[OpenCall]) -> OpenCall:
+        if wire_id and wire_id in self._by_id and self._by_id[wire_id] not in touched:
+            return self._by_id[wire_id]
+        last = self.calls[-1] if self.calls else None
+        if last is None or (name and last in touched) or self._is_next(last, wire_id, name, arguments):
+            return self._open(wire_id)
+        if name and not wire_id and (name != last.name or last.complete()):
+            return self._open(wire_id)
+        return last
+
+    @staticmethod
+    def _is_next(call: OpenCall, wire_id: str, name: str, arguments: str) -> bool:
+        """A delta for a place that is taken: does it begin another call? Only what brings a name can."""
+        if not name:
+            return False
+        if wire_id and call.wire_id:
+            return wire_id != call.wire_id
+        return bool(arguments.strip()) and call.complete()
+
+    def _open(self, wire_id: str) -> OpenCall:
+        call_id = wire_id if wire_id and wire_id not in self._ids else ToolCall.new_id()
+        call = OpenCall(call_id, wire_id)
+        self._ids.add(call_id)
+        self.calls.append(call)
+        if wire_id:
+            self._by_id[wire_id] = call
+        return call
+
+    def finish(self, *, truncated: bool) -> tuple[list[ToolCall], list[dict[str, Any]]]:
+        """(the calls, with their faults; the same as the wire's tool_calls). ``truncated``: the token limit ended the reply."""
+        calls, native = [], []
+        for call in self.calls:
+            raw = call.raw
+            args, fault = read_arguments(raw)
+            if truncated and call is self.last:
+                fault = CUT_OFF
+            elif not call.name:
+                fault = "the call names no tool"
+            if fault is not None:
+                args = {UNREADABLE: raw}
+            calls.append(ToolCall(call.id, call.shown, args, fault))
+            # What is not JSON goes back wrapped: servers that read old calls would refuse the whole conversation for it.
+            arguments = (raw if raw.strip() else "{}") if fault is None else json.dumps(args, ensure_ascii=False)
+            function = {"name": call.name or "unnamed", "arguments": arguments}
+            native.append({"id": call.id, "type": "function", "function": function, **call.extra})
+        return calls, native
+
+
+def read_arguments(raw: str) -> tuple[Any, str | None]:
+    """(arguments, None), or (None, what is wrong with them). Strict JSON: nothing is repaired. No text at all means {}."""
+    if not raw.strip():
+        return {}, None
+    try:
+        args = json.loads(raw, parse_constant=_refuse)
+    except RecursionError:
+        return None, "the arguments are nested too deeply"
+    except ValueError as error:
+        shown = raw if len(raw) <= _SHOWN else f"{raw[: _SHOWN // 2]} ... {raw[-_SHOWN // 2 :]}"
+        return None, f"the arguments are not valid JSON ({error}); send one JSON object. They were: {shown}"
+    if not isinstance(args, dict):
+        return None, f"the arguments are not a JSON object but {type(args).__name__}; send one JSON object"
+    if "\\ud" in raw or "\\uD" in raw:
+        try:
+            json.dumps(args, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return None, "the arguments hold half of a surrogate pair (\\ud800-\\udfff); write the character itself"
+    return args, None
+
+
+def _arguments(function: dict[str, Any]) -> str:
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

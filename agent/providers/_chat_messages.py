@@ -1,0 +1,115 @@
+"""A conversation as Chat Completions messages, each kept as the JSON text that is sent: small, and the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._names import WireNames
+
+NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
+"""What stands for a result that never came: the wire refuses a call without one (X-1)."""
+
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+
+
+class ChatMessages:
+    """The history of one conversation.
+
+    Every call in it has exactly one result, right after its message; a missing one is filled in when the conversation goes on.
+    """
+
+    def __init__(self, names: WireNames, model: str) -> None:
+        self._names = names
+        self._model = model
+        self._sent: list[bytes] = []
+        self._reasoned: dict[int, bytes] = {}  # the messages since the person last spoke, with their reasoning
+        self._open: list[str] = []
+
+    def system(self, text: str) -> None:
+        self._close_calls()
+        self._add({"role": "system", "content": text})
+
+    def user(self, text: str) -> None:
+        self._close_calls()
+        self._reasoned.clear()
+        self._add({"role": "user", "content": text})
+
+    def assistant(self, message: Mapping[str, Any]) -> None:
+        """Take the native message. Its reasoning goes back only where the server insists (see ``joined``)."""
+        self._close_calls()
+        bare = {key: value for key, value in message.items() if key not in _REASONING}
+        calls = bare.get("tool_calls") or []
+        if not (bare.get("content") or calls):
+            return  # an empty reply: servers refuse it in a history
+        if len(bare) < len(message):
+            self._reasoned[len(self._sent)] = _encode(message)
+        self._add(bare)
+        self._open = [call["id"] for call in calls]
+
+    def results(self, results: Iterable[tuple[str, str]]) -> None:
+        """(call id, what the model reads) of the last message's calls; in the order of the calls, one each."""
+        texts = dict(results)
+        for call_id in self._open:
+            self._add({"role": "tool", "tool_call_id": call_id, "content": texts.get(call_id, NO_RESULT)})
+        self._open = []
+
+    def records(self, records: Sequence[Mapping[str, Any]], *, skip_system: bool) -> None:
+        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        for record in records:
+            role = record.get("role")
+            skip_system = skip_system and role == "system"
+            if role == "system" and not skip_system:
+                self.system(record["text"])
+            elif role == "user":
+                self.user(record["text"])
+            elif role == "assistant":
+                self.assistant(self._native(record))
+            elif role == "results":
+                self.results((one["call_id"], one["text"]) for one in record["results"])
+
+    def joined(self, *, with_reasoning: bool) -> bytes:
+        """The messages as a JSON list. ``with_reasoning``: what the model thought since the person last spoke goes back too."""
+        self._close_calls()
+        if with_reasoning and self._reasoned:
+            return b"[" + b",".join([self._reasoned.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
+        return b"[" + b",".join(self._sent) + b"]"
+
+    def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        native = record.get("native")
+        if isinstance(native, Mapping):
+            message = native.get("message") if native.get("wire") == "chat" else native
+            if isinstance(message, Mapping) and message.get("role") == "assistant":
+                return message if self._same_model(record.get("model") or "") else _common(message)
+        message = {"role": "assistant", "content": record.get("text") or None}
+        if calls := [self._call(call) for call in record.get("calls") or ()]:
+            message["tool_calls"] = calls
+        return message
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = {"name": self._names.wire(call["name"]), "arguments": json.dumps(call["args"], ensure_ascii=False)}
+        return {"id": call["id"], "type": "function", "function": function}
+
+    def _same_model(self, other: str) -> bool:
+        """Servers add a date to the name that they were asked for."""
+        return not other or other.startswith(self._model) or self._model.startswith(other)
+
+    def _close_calls(self) -> None:
+        if self._open:
+            self.results(())
+
+    def _add(self, message: Mapping[str, Any]) -> None:
+        self._sent.append(_encode(message))
+
+
+def _common(message: Mapping[str, Any]) -> dict[str, Any]:
+    """What every server takes: one model's signatures are refused by another."""
+    common: dict[str, Any] = {"role": "assistant", "content": message.get("content")}
+    if calls := message.get("tool_calls"):
+        common["tool_calls"] = [{key: call[key] for key in ("id", "type", "function")} for call in calls]
+    return common
+
+
+def _encode(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

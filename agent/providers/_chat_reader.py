@@ -1,0 +1,265 @@
+"""A Chat Completions reply, streamed or whole, read into one ProviderTurn.
+
+What servers send differs in almost everything but the names (X-3 to X-5, X-8), so each rule here stands for some server's
+recorded answer. Whether there are calls is decided by the calls, never by the finish reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent.providers._calls import CallReader
+from agent.providers._faults import from_object
+from agent.providers.sse import SseEvent
+from toolcrib import ProviderTurn, StreamBroken, StreamEvent
+
+_FINISH = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "eos": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+}
+_PLAIN = frozenset({"role", "content"})
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+class ChatReader:
+    """Feed it ``read_events`` (of a stream) or ``read_body`` (a whole reply), then take ``finish()``.
+
+    Deltas reach ``on_event`` as they come. ``name_of`` turns a tool's name on the wire into its own. The read methods raise the
+    ProviderError kind that an error object in the reply means, and StreamBroken for what is no such reply; both with the text
+    so far.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[StreamEvent], None] | None = None,
+        name_of: Callable[[str], str] | None = None,
+        *,
+        server: str = "",
+    ) -> None:
+        self._on_event = on_event or _nobody
+        self._server = server or "the server"
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_key = ""
+        self._details: list[Any] = []
+        self._calls = CallReader(self._on_event, name_of or str)
+        self._half = {"assistant_delta": "", "thinking_delta": ""}  # a surrogate whose other half is to come
+        self._finish = ""
+        self.usage: dict[str, int] = {}
+        self.model = ""
+        self.begun = False
+        self.done = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def ended(self) -> bool:
+        """True once the server said that the reply is whole."""
+        return self.done or bool(self._finish)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
+
+    def read_events(self, events: Sequence[SseEvent]) -> None:
+        """Take the events of a stream. ``begun`` is true from the first, ``done`` once the server said [DONE]."""
+        self.begun = self.begun or bool(events)
+        for name, data in events:
+            if data[:1] == "{" and not name:
+                try:
+                    chunk, end = _raw_decode(data)
+                except (ValueError, RecursionError):
+                    raise self._broken("sent a piece that is not JSON", data) from None
+                if end != len(data) and data[end:].strip():
+                    raise self._broken("sent a piece that is not JSON", data)
+                self._chunk(chunk)
+            elif self.done:
+                return
+            else:
+                self._unusual(name, data)
+
+    def read_body(self, body: Any) -> None:
+        """Take a whole reply, as parsed JSON."""
+        if not isinstance(body, dict) or ("choices" not in body and not body.get("error")):
+            if isinstance(body, dict) and (body.get("object") == "error" or "detail" in body):
+                raise from_object(body, server=self._server)
+            raise self._broken("answered with something that is no chat completion", json.dumps(body, default=str))
+        self._chunk(body)
+        self.done = True
+
+    def finish(self) -> ProviderTurn:
+        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
+        if not self.ended:
+            raise self._broken("ended the connection before the reply was complete")
+        for kind, half in self._half.items():
+            if half:
+                self._emit(kind, "")
+        truncated = _FINISH.get(self._finish) == "length"
+        calls, native = self._calls.finish(truncated=truncated)
+        text = self.text
+        message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+        if native:
+            message["tool_calls"] = native
+        if self._reasoning_key:
+            message[self._reasoning_key] = self.reasoning
+        if self._details:
+            message["reasoning_details"] = self._details
+        finish = _FINISH.get(self._finish, "other")
+        return ProviderTurn(text, tuple(calls), message, self.usage, finish, self.model, self.reasoning)
+
+    # -- one piece -----------------------------------------------------------------------------------------------
+
+    def _chunk(self, chunk: dict[str, Any]) -> None:
+        choices = chunk.get("choices")
+        if choices:
+            choice = choices[0] if type(choices) is list else None
+            if type(choice) is not dict or choice.get("index"):
+                choice = self._ours(choices)
+            delta = choice.get("delta")
+            if type(delta) is dict:
+                content = delta.get("content")
+                if type(content) is str and content.isascii() and not self._half["assistant_delta"]:
+                    if content:
+                        self._text.append(content)
+                        self._on_event(StreamEvent("assistant_delta", content))
+                elif content:
+                    self._content(content)
+                if len(delta) == 1 and type(calls := delta.get("tool_calls")) is list:
+                    self._calls.feed(calls)
+                elif (content is None or len(delta) > 1) and not _PLAIN.issuperset(delta):
+                    self._rest(delta)
+            elif (message := choice.get("message")) is not None and not (self._text or self._calls.calls):
+                self._chunk({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream with all of it
+            if choice.get("finish_reason"):
+                self._ended(choice)
+                self._head(chunk)
+        if not choices or not self.model or chunk.get("usage") or "error" in chunk:
+            self._head(chunk)
+
+    def _ours(self, choices: Any) -> dict[str, Any]:
+        """The one choice that was asked for, out of more; {} where a chunk has only others."""
+        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+            raise self._broken("sent choices that are no list of objects", json.dumps(choices))
+        return next((one for one in choices if not one.get("index")), {})
+
+    def _head(self, chunk: dict[str, Any]) -> None:
+        model = chunk.get("model")
+        if not self.model and isinstance(model, str):
+            self.model = model
+        groq = chunk.get("x_groq")
+        usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+        if isinstance(usage, dict):
+            self._count(usage)
+        error = chunk.get("error") or (groq.get("error") if isinstance(groq, dict) else None)
+        if error or chunk.get("object") == "error" or chunk.get("type") == "error":
+            raise from_object(chunk, text=self.text, server=self._server)
+
+    def _rest(self, delta: dict[str, Any]) -> None:
+        """What is less common in a delta than text."""
+        for key in ("reasoning_content", "reasoning"):
+            reasoning = delta.get(key)
+            if isinstance(reasoning, str) and reasoning:
+                self._reasoning_key = self._reasoning_key or key
+                self._emit("thinking_delta", reasoning)
+                break
+        if details := delta.get("reasoning_details"):
+            self._details.extend(details if isinstance(details, list) else [details])
+        if tool_calls := delta.get("tool_calls"):
+            self._calls.feed(tool_calls if isinstance(tool_calls, list) else [tool_calls])
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal and not delta.get("content"):
+            self._emit("assistant_delta", refusal)
+
+    def _content(self, content: Any) -> None:
+        """Text that is not plain ASCII, or a list of parts: text, and thinking (Mistral)."""
+        if isinstance(content, str):
+            self._emit("assistant_delta", content)
+            return
+        for part in content if isinstance(content, list) else [content]:
+            if isinstance(part, str):
+                self._emit("assistant_delta", part)
+            elif isinstance(part, dict):
+                if part.get("type") in ("thinking", "reasoning"):
+                    self._emit("thinking_delta", _part_text(part.get("thinking") or part.get("reasoning") or part.get("text")))
+                else:
+                    self._emit("assistant_delta", _part_text(part.get("text") or part.get("refusal")))
+
+    def _emit(self, kind: Any, text: str) -> None:
+        """One delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
+        if not text.isascii() or self._half[kind]:
+            try:
+                text.encode()
+                text = ("\ufffd" if self._half[kind] else "") + text
+                self._half[kind] = ""
+            except UnicodeEncodeError:
+                text = self._half[kind] + text
+                self._half[kind] = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+                text = text.removesuffix(self._half[kind]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if not text:
+            return
+        (self._text if kind == "assistant_delta" else self._reasoning).append(text)
+        self._on_event(StreamEvent(kind, text))
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    def _ended(self, choice: dict[str, Any]) -> None:
+        if error := choice.get("error"):
+            raise from_object(error, text=self.text, server=self._server)
+        if choice["finish_reason"] == "error":
+            raise self._broken("broke off the reply and gave no reason")
+        self._finish = str(choice["finish_reason"])
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        counts = {"input": usage.get("prompt_tokens"), "output": usage.get("completion_tokens")}
+        for name, group, key in (
+            ("cached", "prompt_tokens_details", "cached_tokens"),
+            ("reasoning", "completion_tokens_details", "reasoning_tokens"),
+        ):
+            inner = usage.get(group)
+            if isinstance(inner, dict) and inner.get(key):
+                counts[name] = inner[key]
+        self.usage.update({name: count for name, count in counts.items() if isinstance(count, int)})
+
+    def _unusual(self, name: str, data: str) -> None:
+        stripped = data.strip()
+        if stripped == "[DONE]":
+            self.done = True
+            return
+        if not stripped:
+            return
+        try:
+            chunk = json.loads(stripped)
+        except (ValueError, RecursionError):
+            chunk = None
+        if name == "error":
+            raise from_object(data if chunk is None else chunk, text=self.text, server=self._server)
+        if not isinstance(chunk, dict):
+            raise self._broken("sent a piece that is not JSON", data)
+        self._chunk(chunk)
+
+    def _broken(self, what: str, piece: str = "") -> StreamBroken:
+        shown = f": {piece[:200]!r}" if piece else ""
+        return StreamBroken(f"{self._server} {what}{shown}", text=self.text)
+
+
+def _part_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_part_text(part.get("text") if isinstance(part, dict) else part) for part in value)
+    return ""
+
+
+def _nobody(event: StreamEvent) -> None:
+    """Nobody watches."""

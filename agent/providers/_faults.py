@@ -1,0 +1,175 @@
+"""What a server's refusal means: a status, headers and an error object become one ProviderError kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcrib import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamBroken,
+)
+
+MAX_SHOWN = 2000
+"""Characters of a server's words in an error."""
+
+_TOO_LONG = re.compile(
+    r"context[_ ](length|window|size)|context_overflow|maximum prompt length|prompt is too long|input is too long"
+    r"|(input|prompt) token count|too many (input )?tokens|reduce the length of|exceeds? the maximum number of tokens"
+    r"|longer than the (model's )?(maximum )?context|inputs` tokens \+|context the overflows|tokens?\b.{0,60}too large for model"
+    r"|string_above_max_length",
+    re.IGNORECASE,
+)
+_SPENT = re.compile(r"insufficient_quota|exceeded your current quota, please check your plan|billing_hard_limit", re.IGNORECASE)
+_WAIT = re.compile(
+    r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE
+)
+_RETRY_DELAY = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class QuotaSpent(RateLimited):
+    """A 429 that no waiting mends: the account has nothing left."""
+
+    retryable = False
+
+
+def from_status(
+    status: int, body: str, headers: Mapping[str, str] | None = None, *, server: str = "the server", key: str = ""
+) -> ProviderError:
+    """The error for a response that is not 2xx. ``server`` names it; ``key`` says which key was sent, for the auth message."""
+    fields = error_fields(_parsed(body))
+    said = _message(fields) or body.strip()
+    return _error(status, fields, said, body, headers or {}, server, key)
+
+
+def from_object(error: Any, *, text: str = "", server: str = "the server") -> ProviderError:
+    """The error for an error object inside a reply that began with status 200. ``text`` is what of the reply had come."""
+    fields = error_fields(error) or {"message": str(error)}
+    status = _status_in(fields)
+    body = json.dumps(error, ensure_ascii=False, default=str)
+    found = _error(status, fields, _message(fields) or body, body, {}, server, "")
+    found.text = text
+    return found
+
+
+def error_fields(parsed: Any) -> dict[str, Any]:
+    """The object that says what went wrong, out of the shapes that servers wrap it in; {} where there is none."""
+    if isinstance(parsed, list) and parsed:
+        parsed = parsed[0]
+    if not isinstance(parsed, dict):
+        return {}
+    for name in ("error", "errors", "detail"):
+        inner = parsed.get(name)
+        if isinstance(inner, dict):
+            return inner
+        if inner:
+            return {**parsed, "message": inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)}
+    return parsed
+
+
+def retry_after(headers: Mapping[str, str], body: str = "", *, now: datetime | None = None) -> float | None:
+    """Seconds that the server asks to wait: from its headers (seconds, milliseconds, a date), else from its words."""
+    named = {name.lower(): value.strip() for name, value in headers.items()}
+    if "retry-after-ms" in named and (milliseconds := _number(named["retry-after-ms"])) is not None:
+        return milliseconds / 1000
+    if "retry-after" in named:
+        if (seconds := _number(named["retry-after"])) is not None:
+            return seconds
+        from email.utils import parsedate_to_datetime  # costs what starting may not
+
+        try:
+            at = parsedate_to_datetime(named["retry-after"])
+        except ValueError:
+            at = None
+        if at is not None:
+            at = at if at.tzinfo else at.replace(tzinfo=UTC)
+            return max(0.0, (at - (now or datetime.now(UTC))).total_seconds())
+    if found := _RETRY_DELAY.search(body):
+        return float(found[1])
+    if found := _WAIT.search(body):
+        amounts = _AMOUNT.findall(found[1])
+        return sum(float(amount) * (_SECONDS.get(unit.lower()) or _SECONDS[unit[0].lower()]) for amount, unit in amounts)
+    return None
+
+
+def _error(
+    status: int, fields: dict[str, Any], said: str, body: str, headers: Mapping[str, str], server: str, key: str
+) -> ProviderError:
+    shown = said if len(said) <= MAX_SHOWN else said[:MAX_SHOWN] + " ..."
+    told = f"{status}: {shown}" if status else shown
+    kind, message = _kind(status, fields, said)
+    wait = retry_after(headers, body) if issubclass(kind, (RateLimited, Overloaded)) else None
+    if kind is AuthFailed:
+        message = message.format(key=key or "no key was sent; name the variable that holds it with --api-key-env NAME")
+    generation = fields.get("failed_generation")
+    return kind(
+        f"{server} {message} ({told})",
+        status=status,
+        body=body[:MAX_SHOWN],
+        retry_after=wait,
+        failed_generation=generation if isinstance(generation, str) else None,
+    )
+
+
+def _kind(status: int, fields: Mapping[str, Any], said: str) -> tuple[type[ProviderError], str]:
+    marks = " ".join(str(fields.get(name) or "") for name in ("code", "type", "status"))
+    if status not in (401, 403, 429) and (status == 413 or _TOO_LONG.search(marks) or _TOO_LONG.search(said)):
+        return ContextTooLong, "says that the conversation is too long for the model"
+    if status == 429 or (not status and re.search(r"rate_?limit|quota|RESOURCE_EXHAUSTED", marks, re.IGNORECASE)):
+        if _SPENT.search(marks) or _SPENT.search(said):
+            return QuotaSpent, "says that the account's quota is spent: check its plan and billing"
+        return RateLimited, "asks for fewer requests"
+    if status in (401, 403) or (not status and re.search(r"authentication|invalid_api_key|permission", marks, re.IGNORECASE)):
+        return AuthFailed, "refused the key: {key}"
+    if status >= 500 or status in (408, 425, 498):
+        return Overloaded, "failed; its fault, asking again may help"
+    if status >= 400:
+        return BadRequest, "refused the request"
+    if re.search(r"overloaded|unavailable|server_error|internal|timeout", marks, re.IGNORECASE):
+        return Overloaded, "failed in the middle of a reply"
+    if re.search(r"invalid_request|bad_request|invalid_argument", marks, re.IGNORECASE):
+        return BadRequest, "refused the request in the middle of a reply"
+    return StreamBroken, "broke off the reply with an error"
+
+
+def _status_in(fields: Mapping[str, Any]) -> int:
+    for name in ("status_code", "code", "status", "http_status"):
+        value = fields.get(name)
+        if isinstance(value, str) and value.isdecimal() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and 400 <= value <= 599:
+            return value
+    return 0
+
+
+def _message(fields: Mapping[str, Any]) -> str:
+    message = fields.get("message") or fields.get("msg") or ""
+    detail = fields.get("metadata")
+    raw = detail.get("raw") if isinstance(detail, Mapping) else None  # OpenRouter: what the server behind it said
+    words = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False)
+    return f"{words}: {raw}" if isinstance(raw, str) and raw else words
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _parsed(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

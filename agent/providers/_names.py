@@ -1,0 +1,41 @@
+"""Tool names on the wire: Chat Completions takes letters, digits, - and _ only, at most 64."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+_ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OTHER = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class WireNames:
+    """Maps each tool's name to one that the wire takes, and back. Names that need no change keep theirs."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._to: dict[str, str] = {}
+        self._back: dict[str, str] = {}
+        all_names = sorted(set(names))
+        for name in [*filter(_ALLOWED.fullmatch, all_names), *(name for name in all_names if not _ALLOWED.fullmatch(name))]:
+            wire = _plain(name)
+            if wire in self._back:
+                wire = _marked(name)
+            self._to[name], self._back[wire] = wire, name
+
+    def wire(self, name: str) -> str:
+        return self._to.get(name) or _plain(name)
+
+    def own(self, wire: str) -> str:
+        """The tool's own name; a name that was never given out stays what it is."""
+        return self._back.get(wire, wire)
+
+
+def _plain(name: str) -> str:
+    if _ALLOWED.fullmatch(name):
+        return name
+    return _OTHER.sub("_", name) if 0 < len(name) <= 64 else _marked(name)
+
+
+def _marked(name: str) -> str:
+    return f"{_OTHER.sub('_', name)[:55]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,62 @@
+"""Model servers on this machine: looked for when asked, offered, never used unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.providers.endpoint import Endpoint
+from agent.providers.http import HttpClient, HttpLimits
+from toolcrib import ConfigError, ProviderError
+
+PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
+_MAX_BODY = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """``kind`` is a guess by the port; ``models`` what it can answer with, as it names them."""
+
+    base_url: str
+    kind: str
+    models: tuple[str, ...]
+
+
+async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PORTS) -> list[LocalServer]:  # noqa: ASYNC109 - of each look, not of this call
+    """The servers that answer on loopback within ``timeout`` seconds. No key is sent to any."""
+    found = await asyncio.gather(*(_look(port, kind, timeout) for port, kind in ports.items()))
+    return [server for server in found if server is not None]
+
+
+async def list_models(client: HttpClient) -> tuple[str, ...]:
+    """The models that the server names. Raises a ProviderError kind, and ConfigError where it does not say."""
+    async with client.get("models") as reply:
+        body = await reply.whole()
+    try:
+        listed = json.loads(body)["data"]
+        return tuple(str(one["id"]) for one in listed)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ConfigError(f"{client.endpoint.server} does not list its models; name one with --model") from None
+
+
+async def choose_model(client: HttpClient) -> str:
+    """The server's only model. Raises ConfigError, naming some, where there is a choice to make."""
+    models = await list_models(client)
+    if len(models) == 1:
+        return models[0]
+    shown = ", ".join(models[:10]) + (", ..." if len(models) > 10 else "")
+    raise ConfigError(f"{client.endpoint.server} has {len(models)} models; choose one with --model ({shown or 'it lists none'})")
+
+
+async def _look(port: int, kind: str, timeout: float) -> LocalServer | None:  # noqa: ASYNC109 - handed to asyncio.timeout
+    base_url = f"http://127.0.0.1:{port}/v1"
+    client = HttpClient(Endpoint(base_url), {}, HttpLimits(timeout, timeout, timeout, _MAX_BODY))
+    try:
+        async with asyncio.timeout(timeout):
+            return LocalServer(base_url, kind, await list_models(client))
+    except (ProviderError, ConfigError, TimeoutError):
+        return None  # nothing there, or something else
+    finally:
+        await client.aclose()

@@ -1,0 +1,141 @@
+"""Which model server, which model and which key: worked out in one place, so that a key never reaches a host it is not for."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from toolcrib import ConfigError
+
+VENDOR = "https://api.openai.com/v1"
+"""Where OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model server. ``key_env`` names the variable with the key, never kept here. ``model`` may be "": ask the server."""
+
+    base_url: str
+    model: str = ""
+    key_env: str | None = None
+
+    @property
+    def server(self) -> str:
+        """Its host, and its port where it is not the usual one: safe to show."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+    @property
+    def is_loopback(self) -> bool:
+        return is_loopback(urlsplit(self.base_url).hostname or "")
+
+    def url(self, path: str) -> str:
+        """The address of ``path`` under the base; a query in the base (an API version) stays at the end."""
+        parts = urlsplit(self.base_url)
+        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What the configuration says of the server; "" for nothing. Its key goes to its own server only."""
+
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str = ""
+
+
+def resolve_endpoint(
+    base_url: str | None,
+    model: str | None,
+    api_key_env: str | None,
+    environ: Mapping[str, str],
+    configured: Configured | None = None,
+) -> Endpoint | None:
+    """Options first, then OPENAI_BASE_URL, _MODEL and _API_KEY, then the configuration; None where none names a server.
+
+    OPENAI_API_KEY goes to OPENAI_BASE_URL's server alone (the vendor's if that is unset); another server gets a key only by
+    ``api_key_env``, or by the configuration that names that server. Raises ConfigError, with the fix, for an address that can't
+    be used, a variable that is empty, and a key that would travel unencrypted.
+    """
+    configured = configured or Configured()
+    own = environ.get("OPENAI_BASE_URL", "").strip()
+    vendor_key = "OPENAI_API_KEY" if environ.get("OPENAI_API_KEY", "").strip() else None
+    chosen_model = model or environ.get("OPENAI_MODEL", "").strip() or configured.model
+    if base_url:
+        base, source = base_url, "--base-url"
+    elif own:
+        base, source = own, "OPENAI_BASE_URL"
+    elif configured.base_url:
+        base, source = configured.base_url, "the configuration's base_url"
+    elif chosen_model or api_key_env:
+        base, source = VENDOR, "the default server"
+        if vendor_key is None and not api_key_env:
+            raise ConfigError(f"no server is named for the model {chosen_model}: give --base-url URL, or set OPENAI_API_KEY")
+    else:
+        return None
+    base = _checked(base, source)
+    key_env = api_key_env or None
+    if key_env is None and configured.api_key_env and configured.base_url and _same_server(base, configured.base_url):
+        key_env = configured.api_key_env
+    if key_env is None and vendor_key and _same_server(base, own or VENDOR):
+        key_env = vendor_key
+    endpoint = Endpoint(base, chosen_model, key_env)
+    if key_env is not None:
+        read_key(endpoint, environ)
+        if urlsplit(base).scheme == "http" and not endpoint.is_loopback:
+            raise ConfigError(
+                f"{source} is {base}: the key in {key_env} would travel unencrypted to {endpoint.server}; use https, or a tunnel "
+                f"to a local port, or send no key (unset {key_env})"
+            )
+    return endpoint
+
+
+def read_key(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The key to send. Raises ConfigError where the variable is empty or holds what no header takes; never shows it."""
+    if endpoint.key_env is None:
+        return None
+    key = environ.get(endpoint.key_env, "").strip()
+    if not key:
+        raise ConfigError(f"the environment variable {endpoint.key_env} is to hold the key for {endpoint.server}, and is not set")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"what {endpoint.key_env} holds is no key: it has spaces or special characters in it")
+    return key
+
+
+def is_loopback(host: str) -> bool:
+    if host.lower() == "localhost" or host.lower().endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _checked(base_url: str, source: str) -> str:
+    base_url = base_url.strip()
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{source} is no address: {error}") from None
+    if parts.scheme not in _PORTS or not parts.hostname or any(character.isspace() for character in base_url):
+        raise ConfigError(f"{source} is {base_url!r}; write a whole address, for instance http://127.0.0.1:11434/v1")
+    if "@" in parts.netloc:
+        raise ConfigError(f"{source} has a name or password in it; put the key into a variable and name it with --api-key-env")
+    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+def _same_server(one: str, other: str) -> bool:
+    return _origin(one) == _origin(other)
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts: SplitResult = urlsplit(url.strip())
+        return parts.scheme, (parts.hostname or "").lower().rstrip("."), parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return "", url, None

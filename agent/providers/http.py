@@ -1,0 +1,230 @@
+"""The one place that speaks HTTP to model servers: bounded in time and size, each failure a ProviderError with its fix."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from agent.providers._faults import from_status
+from agent.providers.endpoint import Endpoint, read_key
+from toolcrib import BadRequest, ConfigError, ConnectionFailed, ProviderError, StreamBroken
+
+if TYPE_CHECKING:
+    import httpx
+
+_MAX_ERROR = 64 * 1024
+_AFTER_DONE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """In seconds, and bytes of a decoded body. ``first_byte`` is the wait for an answer to begin, ``between`` within it."""
+
+    connect: float = 10.0
+    first_byte: float = 120.0
+    between: float = 60.0
+    max_body: int = 64 * 1024 * 1024
+
+
+class HttpClient:
+    """Requests to one Endpoint. Connections are kept between requests, within one event loop. Holds the key; never shows it."""
+
+    def __init__(self, endpoint: Endpoint, environ: Mapping[str, str] | None = None, limits: HttpLimits | None = None) -> None:
+        """Raises ConfigError where the endpoint's key variable is empty."""
+        self.endpoint = endpoint
+        self.limits = limits or HttpLimits()
+        self._key = read_key(endpoint, os.environ if environ is None else environ)
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpClient({self.endpoint!r})"
+
+    @asynccontextmanager
+    async def post(self, path: str, body: bytes) -> AsyncIterator[Reply]:
+        """Send JSON and open the reply, which closes with the block, also when it is left early. Raises a ProviderError kind."""
+        async with self._open("POST", path, body) as reply:
+            yield reply
+
+    @asynccontextmanager
+    async def get(self, path: str) -> AsyncIterator[Reply]:
+        async with self._open("GET", path, None) as reply:
+            yield reply
+
+    async def aclose(self) -> None:
+        """May be called twice."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _open(self, method: str, path: str, body: bytes | None) -> AsyncIterator[Reply]:
+        client = self._ready()
+        request = client.build_request(method, self.endpoint.url(path), content=body, headers=self._headers(body))
+        response = await self._send(client, request)
+        reply = Reply(response, self)
+        try:
+            if response.status_code != 200:
+                raise await self._refusal(reply)
+            yield reply
+        finally:
+            await reply.aclose()
+
+    def _headers(self, body: bytes | None) -> dict[str, str]:
+        headers = {"Accept": "application/json, text/event-stream", "User-Agent": "toolcrib"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return headers
+
+    def _ready(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client, self._loop = _new_client(self.endpoint, self.limits), loop
+        return self._client
+
+    async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+        import httpx
+
+        limits, server = self.limits, self.endpoint.server
+        try:
+            async with asyncio.timeout(limits.connect + limits.first_byte):
+                return await client.send(request, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            why = f"no connection in {limits.connect:g} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
+            hint = _hint(self.endpoint, why)
+            raise ConnectionFailed(f"could not connect to {server}: {why}; {hint}") from None
+        except (TimeoutError, httpx.TimeoutException):
+            raise ConnectionFailed(
+                f"{server} did not begin to answer in {limits.first_byte:g} s; it may be loading the model: try again"
+            ) from None
+        except httpx.HTTPError as error:
+            raise ConnectionFailed(f"the connection to {server} broke before it answered: {self.clean(_words(error))}") from None
+        except httpx.InvalidURL as error:
+            raise BadRequest(f"{server} is no address that can be asked: {error}") from None
+
+    async def _refusal(self, reply: Reply) -> ProviderError:
+        status, server = reply.status, self.endpoint.server
+        body = self.clean(await reply.beginning(_MAX_ERROR))
+        if 300 <= status < 400:
+            where = _bare(reply.headers.get("location", "nowhere"))
+            text = f"{server} sends requests on to {where}; toolcrib does not follow: if you trust it, give that as the base URL"
+            return BadRequest(f"{text} ({status})", status=status, body=body)
+        key = "" if self.endpoint.key_env is None else f"check the key in {self.endpoint.key_env}, and that it may use this model"
+        found = from_status(status, body, reply.headers, server=server, key=key)
+        if status == 404:
+            found.args = (f"{found}; check the base URL ({_bare(self.endpoint.base_url)}) and the model's name",)
+        return found
+
+    def clean(self, text: str) -> str:
+        """``text`` without the key, which some servers repeat."""
+        return text if self._key is None else text.replace(self._key, "[key]")
+
+
+class Reply:
+    """An answer with status 200, not yet read."""
+
+    def __init__(self, response: httpx.Response, client: HttpClient) -> None:
+        self._response = response
+        self._pieces = response.aiter_bytes()
+        self._client = client
+        self.status: int = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The decoded body in pieces as they come. Raises StreamBroken where it breaks, stalls or grows too large."""
+        import httpx
+
+        limits, server = self._client.limits, self._client.endpoint.server
+        wait, size = limits.first_byte, 0
+        while True:
+            try:
+                async with asyncio.timeout(wait):
+                    piece = await anext(self._pieces, None)
+            except (TimeoutError, httpx.TimeoutException):
+                raise StreamBroken(f"{server} sent nothing for {wait:g} s in the middle of its answer; try again") from None
+            except (httpx.HTTPError, httpx.StreamError) as error:
+                raise StreamBroken(f"the connection to {server} broke in the middle of its answer: {_words(error)}") from None
+            if piece is None:
+                return
+            wait = limits.between
+            size += len(piece)
+            if size > limits.max_body:
+                raise StreamBroken(f"{server} sent more than {limits.max_body:,} bytes in one answer; it was cut off there")
+            yield piece
+
+    async def whole(self) -> bytes:
+        return b"".join([piece async for piece in self.chunks()])
+
+    async def beginning(self, size: int) -> str:
+        """At most ``size`` bytes of the body, as text; what came, where it breaks."""
+        found = b""
+        try:
+            async for piece in self.chunks():
+                found += piece
+                if len(found) >= size:
+                    break
+        except StreamBroken:
+            pass  # a refusal that breaks off is still a refusal: its status has been read
+        return found[:size].decode("utf-8", "replace")
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+    async def drain(self) -> None:
+        """Read the end that follows the last event, so that the connection can be used again; give up soon."""
+        import httpx
+
+        try:
+            async with asyncio.timeout(_AFTER_DONE):
+                async for _ in self._pieces:
+                    pass
+        except (TimeoutError, httpx.HTTPError, httpx.StreamError):
+            return  # then the connection is closed, which is all that is lost
+
+
+def _new_client(endpoint: Endpoint, limits: HttpLimits) -> httpx.AsyncClient:
+    import httpx
+
+    local = endpoint.is_loopback
+    verify: Any = True
+    if local and endpoint.base_url.startswith("http:"):
+        import ssl
+
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used, and without loading every authority; it trusts nobody
+    try:
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(None, connect=limits.connect, write=limits.between),
+            follow_redirects=False,  # a redirect would carry the key and the conversation to whoever it names
+            trust_env=not local,  # a local server is not asked through a proxy
+            verify=verify,
+        )
+    except (ImportError, ValueError, OSError) as error:
+        raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
+
+
+def _hint(endpoint: Endpoint, why: str) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in why:
+        return "its certificate is not trusted: check the address, or name your authority's file in SSL_CERT_FILE"
+    if endpoint.is_loopback:
+        return "check that the model server runs and listens on that port"
+    return "check the base URL, the network and the proxy settings"
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _bare(url: str) -> str:
+    """``url`` without name, password and query, which may hold secrets."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

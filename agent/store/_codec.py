@@ -1,0 +1,164 @@
+"""Records as JSON text, and back, exactly. Text with lone surrogates, which SQLite does not take, is kept as bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from toolcrib import Answer, SuspendTicket, ToolCall, ToolResult, ToolStatus
+from toolcrib._store import Grant
+from toolcrib._types import Failure, Json
+
+Stored: TypeAlias = str | bytes
+_SHARED_MAX = 4096
+
+
+def text(value: str) -> Stored:
+    """A str as a column takes it."""
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
+
+
+def plain(stored: Stored) -> str:
+    return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
+
+
+def _mapping(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_mapping)
+
+
+def dump(value: Json) -> Stored:
+    """Raises TypeError, ValueError or RecursionError for what is not JSON."""
+    return text(_ENCODER.encode(value))
+
+
+def load(stored: Stored) -> Any:
+    return json.loads(plain(stored))
+
+
+class Sharing:
+    """A decoder of many alike objects: keys, and texts that stand twice, are kept in memory once."""
+
+    def __init__(self) -> None:
+        self._short: dict[str, str] = {}
+        self._long: dict[str, str] = {}
+        self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
+
+    def load(self, stored: Stored) -> Any:
+        self._long.clear()
+        if len(self._short) > _SHARED_MAX:
+            self._short.clear()
+        return self._decoder.decode(plain(stored))
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        short = self._short
+        return {short.setdefault(key, key): self._once(value) if type(value) is str else value for key, value in pairs}
+
+    def _once(self, value: str) -> str:
+        known = self._short if len(value) <= 64 else self._long
+        return known.setdefault(value, value)
+
+
+def dump_call(call: ToolCall) -> Stored:
+    return dump({"name": call.name, "args": call.args, "fault": call.fault})
+
+
+def load_call(call_id: Stored, stored: Stored) -> ToolCall:
+    data = load(stored)
+    return ToolCall(plain(call_id), data["name"], data["args"], data["fault"])
+
+
+def _ticket(ticket: SuspendTicket) -> Json:
+    return {**ticket.to_json(), "fault": None if ticket.call is None else ticket.call.fault}
+
+
+def _to_ticket(data: Json) -> SuspendTicket:
+    ticket = SuspendTicket.from_json(data)
+    return ticket if ticket.call is None else replace(ticket, call=replace(ticket.call, fault=data["fault"]))
+
+
+def dump_ticket(ticket: SuspendTicket) -> Stored:
+    return dump(_ticket(ticket))
+
+
+def load_ticket(stored: Stored) -> SuspendTicket:
+    return _to_ticket(load(stored))
+
+
+def dump_result(result: ToolResult) -> Stored:
+    failure = result.failure
+    return dump(
+        {
+            "tool_name": result.tool_name,
+            "status": result.status.value,
+            "data": result.data,
+            "message": result.message,
+            "suspension": None if result.suspension is None else _ticket(result.suspension),
+            "views": result.views,
+            "failure": None if failure is None else [failure.inside, failure.kind, failure.text],
+        }
+    )
+
+
+def load_result(stored: Stored) -> ToolResult:
+    data = load(stored)
+    return ToolResult(
+        data["tool_name"],
+        ToolStatus(data["status"]),
+        data["data"],
+        data["message"],
+        None if data["suspension"] is None else _to_ticket(data["suspension"]),
+        data["views"],
+        None if data["failure"] is None else Failure(*data["failure"]),
+    )
+
+
+def dump_answer(answer: Answer) -> Stored:
+    return dump(
+        {
+            "ticket_id": answer.ticket_id,
+            "action": answer.action,
+            "payload": answer.payload,
+            "reason": answer.reason,
+            "by": answer.by,
+            "at": answer.at,
+            "decision_id": answer.decision_id,
+        }
+    )
+
+
+def load_answer(stored: Stored) -> Answer:
+    return Answer(**load(stored))
+
+
+def dump_grant(grant: Grant) -> Stored:
+    """All but what has columns of its own: id, session, scope and uses."""
+    return dump(
+        {
+            "key": grant.key,
+            "root": grant.root,
+            "task_id": grant.task_id,
+            "argv": grant.argv,
+            "until": grant.until,
+            "by": grant.by,
+            "at": grant.at,
+        }
+    )
+
+
+def load_grant(grant_id: Stored, session_id: Stored, scope: Any, uses_left: int | None, stored: Stored) -> Grant:
+    data = load(stored)
+    data["argv"] = tuple(data["argv"])
+    return Grant(id=plain(grant_id), session_id=plain(session_id), scope=scope, uses_left=uses_left, **data)

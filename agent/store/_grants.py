@@ -1,0 +1,64 @@
+"""Grants and the audit log over SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.store._codec import Stored, dump, dump_grant, load, load_grant, plain, text
+from agent.store._database import Database
+from toolcrib._store import AuditEntry, Grant
+
+
+class SqliteGrants:
+    """A session's grants are there again when it is continued."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, grant: Grant) -> None:
+        """A grant with a known id takes the other's place."""
+        self._database.run(
+            "INSERT INTO grants (id, session_id, scope, uses_left, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
+            " SET session_id = excluded.session_id, scope = excluded.scope, uses_left = excluded.uses_left, body = excluded.body",
+            (text(grant.id), text(grant.session_id), grant.scope, grant.uses_left, dump_grant(grant)),
+        )
+
+    def all(self, session_id: str) -> Sequence[Grant]:
+        """Those of this session and the permanent ones, oldest first."""
+        return self._database.records(
+            load_grant,
+            "SELECT id, session_id, scope, uses_left, body FROM grants WHERE session_id = ? OR scope = 'always' ORDER BY row",
+            (text(session_id),),
+        )
+
+    def spend(self, grant_id: str) -> bool:
+        """Use a counted grant once; of two processes that want the last use, one gets it."""
+        sql = "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ? AND uses_left >= 1"
+        return self._database.run(sql, (text(grant_id),)) == 1
+
+    def revoke(self, grant_id: str) -> bool:
+        return self._database.run("DELETE FROM grants WHERE id = ?", (text(grant_id),)) == 1
+
+
+class SqliteAudit:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(self, entry: AuditEntry) -> None:
+        names = (entry.session_id, entry.call_id, entry.tool, entry.decision, entry.by)
+        self._database.run(
+            "INSERT INTO audit (at, session_id, call_id, tool, decision, by, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (entry.at, *map(text, names), dump(entry.detail)),
+        )
+
+    def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+        """In order; all, or those of one session."""
+        where, values = ("", ()) if session_id is None else ("WHERE session_id = ?", (text(session_id),))
+        sql = f"SELECT at, session_id, call_id, tool, decision, by, detail FROM audit {where} ORDER BY row"  # noqa: S608 - ours
+        return self._database.records(_entry, sql, values)
+
+
+def _entry(
+    at: float, session_id: Stored, call_id: Stored, tool: Stored, decision: Stored, by: Stored, detail: Stored
+) -> AuditEntry:
+    return AuditEntry(at, plain(session_id), plain(call_id), plain(tool), plain(decision), plain(by), load(detail))

@@ -1,0 +1,72 @@
+"""The tables, by numbered SQL files; ``PRAGMA user_version`` says how many of them a file has had."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolcrib import StoreFailed
+
+FOLDER = Path(__file__).with_name("sql")
+APPLICATION_ID = 0x74637262
+"""'tcrb': how toolcrib knows its own files."""
+
+
+def steps(folder: Path) -> dict[int, Path]:
+    """The SQL files by number: 1, 2, 3 ..."""
+    found = {int(file.name.partition("_")[0]): file for file in folder.glob("*.sql")}
+    assert sorted(found) == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered one by one"  # noqa: S101 - ours
+    return found
+
+
+def upgrade(connection: sqlite3.Connection, path: Path, folder: Path) -> None:
+    """Bring the file to the newest version, each step whole or not at all. Two processes may do it at once."""
+    files = steps(folder)
+    for number, file in sorted(files.items()):
+        if check(connection, path, len(files)) >= number:
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if check(connection, path, len(files)) < number:
+                for statement in statements(file.read_text("utf-8")):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
+    """The file's version. Raises StoreFailed for a newer one and for another program's database.
+
+    Read in one statement: another process may be about to make the tables.
+    """
+    found = connection.execute(
+        "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_application_id AS a, pragma_user_version AS v"
+    ).fetchone()
+    ours, version, tables = found[0] == APPLICATION_ID, int(found[1]), found[2]
+    if not ours and (version or tables or found[0]):
+        raise StoreFailed(f"{path} is a database of another program, and was left as it is; name another file for the store")
+    if version > newest:
+        raise StoreFailed(
+            f"{path} was written by a newer toolcrib (version {version} of the store; this one knows up to {newest}),"
+            " and was left as it is; upgrade toolcrib, or name another file for the store"
+        )
+    return version
+
+
+def statements(script: str) -> Iterator[str]:
+    """The statements of an SQL script. ``executescript`` is of no use here: it commits what is open."""
+    waiting = ""
+    for line in script.splitlines(keepends=True):
+        waiting += line
+        if sqlite3.complete_statement(waiting):
+            yield waiting
+            waiting = ""
+    if waiting.strip():
+        yield waiting

@@ -1,0 +1,20 @@
+"""The tool ``greet``, its schema made from the function."""
+
+from __future__ import annotations
+
+from toolcrib import ToolRegistry, tool
+
+
+def greet(name: str, shout: bool = False) -> str:
+    """Greet somebody.
+
+    Args:
+        name: Whom, such as "Ada".
+        shout: In capitals.
+    """
+    greeting = f"Hello, {name}!"
+    return greeting.upper() if shout else greeting
+
+
+def register(registry: ToolRegistry) -> None:
+    tool(toolset="hello", emoji="👋", parallel_safe=True, registry=registry)(greet)

@@ -1,0 +1,167 @@
+"""``toolcrib`` itself: finding the command, its help, and how errors are told."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.app import built_in
+
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+ADDS_A_COMMAND = """
+import types
+from toolcrib import hookimpl
+def run(args):
+    {body}
+@hookimpl
+def register_command(add):
+    add("{name}", types.SimpleNamespace(HELP="From a plugin.", configure=lambda parser: None, run=run))
+"""
+
+
+@pytest.mark.parametrize("words", [["--version"], ["-V"], ["--verbose", "--version"]])
+def test_version(run: Any, words: list[str]) -> None:
+    done = run(*words)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("toolcrib 0.")
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_help_names_every_command(run: Any, words: list[str]) -> None:
+    done = run(*words)
+    assert done.code == 0
+    for name in built_in():
+        assert f"  {name} " in done.out
+    assert ("examples:" in done.out) == bool(words)
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_every_command_teaches(run: Any, name: str) -> None:
+    for words in ([name, "--help"], ["--help", name]):
+        done = run(*words)
+        assert done.code == 0
+        assert f"usage: toolcrib {name}" in done.out
+        assert "--config" in done.out
+
+
+def test_every_command_is_one_file() -> None:
+    assert {"call", "chat", "completion", "config", "doctor", "plugins", "tools", "toolsets"} <= set(built_in())
+    for name, module in built_in().items():
+        assert name == import_module(module).NAME
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("tool", "tools"), ("chta", "chat"), ("docter", "doctor")])
+def test_an_unknown_command_names_the_nearest(run: Any, typed: str, meant: str) -> None:
+    done = run(typed)
+    assert done.code == 2
+    assert f"did you mean {meant!r}?" in done.err
+    assert done.out == ""
+
+
+def test_nothing_near(run: Any) -> None:
+    assert "`toolcrib --help` lists them" in run("xyzzy").err
+
+
+@pytest.mark.parametrize("words", [["--nonsense"], ["tools", "--nonsense"], ["call"], ["completion", "tcsh"]])
+def test_a_wrong_command_line_shows_the_usage(run: Any, words: list[str]) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert "usage: toolcrib" in done.err
+
+
+def test_a_broken_configuration_is_told_whole(run: Any, config: Callable[[str], Path]) -> None:
+    file = config("toolz: {}\nmax_turns: many\n")
+    for words in (["tools"], ["chat"], ["call", "terminal"], ["plugins"], ["nonsense"]):
+        done = run(*words)
+        assert done.code == 2
+        assert f"{file}:1" in done.err
+        assert f"{file}:2" in done.err
+        assert "Traceback" not in done.err
+    assert run("--help").code == 0
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text("tools: {disabled: [terminal]}\n")
+    option = ["--config", str(file)]
+    assert "terminal" in run("tools", "--names").out.split()
+    assert "terminal" not in run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"])).out.split()
+
+
+def test_the_log_is_short_unless_asked_for(run: Any, user_plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_plugin("broken", "raise RuntimeError('out of cheese')")
+    short = run("tools").err
+    assert "out of cheese" in short
+    assert short.startswith("toolcrib: error: ")
+    assert "Traceback" not in short
+    assert "agent.plugins DEBUG" in run("tools", "--verbose").err
+    monkeypatch.setenv("TOOLCRIB_LOG", "debug")
+    assert "agent.plugins DEBUG" in run("tools").err
+    monkeypatch.setenv("TOOLCRIB_LOG", "loud")
+    done = run("tools")
+    assert done.code == 2
+    assert "expected one of debug, info, warning, error" in done.err
+
+
+def test_a_plugin_adds_a_command(run: Any, user_plugin: Any) -> None:
+    user_plugin("extra", ADDS_A_COMMAND.format(name="brew", body="print('tea'); return 7"))
+    done = run("brew")
+    assert (done.code, done.out) == (7, "tea\n")
+    assert "From a plugin." in run("--help").out
+    assert "From a plugin." in run("brew", "--help").out
+    assert "did you mean 'brew'?" in run("brwe").err
+
+
+def test_a_plugin_does_not_replace_a_command(run: Any, user_plugin: Any) -> None:
+    user_plugin("extra", ADDS_A_COMMAND.format(name="tools", body="print('tea')"))
+    assert "tea" not in run("tools").out
+
+
+def test_ctrl_c_is_130(run: Any, user_plugin: Any) -> None:
+    user_plugin("extra", ADDS_A_COMMAND.format(name="brew", body="raise KeyboardInterrupt"))
+    done = run("brew")
+    assert (done.code, done.err) == (130, "toolcrib: interrupted\n")
+
+
+def test_an_expected_error_of_a_plugin_has_no_traceback(run: Any, user_plugin: Any) -> None:
+    user_plugin("extra", ADDS_A_COMMAND.format(name="brew", body="import toolcrib; raise toolcrib.PluginError('no tea left')"))
+    done = run("brew")
+    assert (done.code, done.err) == (2, "toolcrib: no tea left\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [COMMAND, "tools", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 1
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_however_it_is_ended_what_it_started_ends_too(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    """The look at the end of the test run would find the sleeper."""
+    mark = tmp_path / "started"
+    process = subprocess.Popen(
+        [COMMAND, "call", "terminal", f'{{"command": "touch {mark}; sleep 100"}}'],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    while not mark.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "Traceback" not in err

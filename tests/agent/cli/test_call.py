@@ -1,0 +1,97 @@
+"""``toolcrib call``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_a_call_answers_json(run: Any) -> None:
+    done = run("call", "terminal", '{"command": "echo hello"}')
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == {"output": "hello\n", "exit_code": 0}
+
+
+def test_for_people(run: Any) -> None:
+    done = run("call", "terminal", '{"command": "printf \'a\\\\033[2Jb\'"}', "--plain")
+    assert done.out == "ab\n[exit code 0]\n"
+
+
+def test_arguments_from_a_file_and_from_stdin(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "args.json").write_text('{"command": "echo file"}')
+    assert "file" in run("call", "terminal", "@args.json").out
+    assert "stdin" in run("call", "terminal", "-", stdin=b'{"command": "echo stdin"}').out
+    assert run("call", "todo").code == 0
+
+
+def test_a_failed_tool_is_1(run: Any) -> None:
+    done = run("call", "read_file", '{"path": "nowhere"}')
+    assert done.code == 1
+    assert "nowhere" in json.loads(done.out)["error"]
+    assert run("call", "terminal", "{}").code == 1
+
+
+def test_failures_for_people(run: Any, user_plugin: Any) -> None:
+    assert run("call", "terminal", '{"command": "rm -rf /"}', "--plain").out.startswith("Refused")
+    source = "import toolcrib\n@toolcrib.hookimpl\ndef register_tools(registry):\n"
+    user_plugin("bad", source + "    registry.register('bad', 'bad', {'description': 'Fail.'}, lambda args: 1 / 0)\n")
+    assert run("call", "bad", "{}", "--plain").out == "ZeroDivisionError: division by zero\n"
+
+
+def test_a_command_s_own_exit_code_is_data(run: Any) -> None:
+    done = run("call", "terminal", '{"command": "exit 3"}')
+    assert done.code == 0
+    assert json.loads(done.out)["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('{"command": ls}', "line 1, column 13"),
+        ('{"command": ls}', "\n              ^"),
+        ("", "line 1, column 1"),
+        ("[1]", "must be a JSON object"),
+        ('{"a":\n\n  oops}', "line 3, column 3"),
+        ("[" * 100_000, "nested too deep"),
+        ("@missing.json", "missing.json cannot be read"),
+        ("@latin.json", "latin.json is not UTF-8"),
+    ],
+)
+def test_bad_arguments_are_2_and_name_the_place(run: Any, tmp_path: Path, given: str, said: str) -> None:
+    (tmp_path / "latin.json").write_bytes(b'{"command": "\xe9"}')
+    done = run("call", "terminal", given)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    if "JSON" in said or "column" in said:
+        assert """toolcrib call terminal '{"command": "ls"}'""" in done.err
+
+
+def test_an_unknown_tool_is_2_and_names_the_nearest(run: Any) -> None:
+    done = run("call", "terminl", "{}")
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean 'terminal'?" in done.err
+
+
+def test_what_needs_approval_is_denied_without_a_terminal(run: Any, tmp_path: Path) -> None:
+    """003-28"""
+    (tmp_path / "build").mkdir()
+    done = run("call", "terminal", '{"command": "rm -rf build"}')
+    assert done.code == 3
+    assert "standard input is not a terminal. Run it in a terminal" in json.loads(done.out)["error"]
+    assert (tmp_path / "build").exists()
+
+
+def test_a_question_gets_no_answer_without_a_terminal(run: Any) -> None:
+    done = run("call", "clarify", '{"question": "Why?"}', stdin=b"because\n")
+    assert done.code == 3
+    assert "nobody can be asked" in done.out
+
+
+def test_a_tool_that_was_switched_off_is_not_run(run: Any, config: Any) -> None:
+    config("tools: {disabled: [terminal]}\n")
+    done = run("call", "terminal", '{"command": "echo hello"}')
+    assert done.code != 0
+    assert "hello" not in done.out

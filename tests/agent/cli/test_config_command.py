@@ -1,0 +1,169 @@
+"""``toolcrib config``: showing, changing and checking the settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import Config, leaves
+
+KEY = "sk-" + "abcdefghij" * 3
+
+
+def test_show_tells_every_setting_and_where_it_comes_from(run: Any, config: Any) -> None:
+    file = config("tools: {timeout: 12}\nprofiles: {p: {max_turns: 3}}\n")
+    done = run("config")
+    assert done.code == 0
+    assert "tools.timeout: 12\n" in done.out
+    for key, _value in leaves(Config()):
+        assert f"{key}: " in done.out or key == "profiles"
+    for words in (["show", "--origins", "tools"], ["--origins", "show", "tools"], ["show", "tools", "--origins"]):
+        assert f"tools.timeout: 12              {file}:1\n" in run("config", *words).out
+    done = run("config", "show", "--profile", "p", "--origins")
+    assert f"profile p {file}:2" in done.out
+    assert any(line.startswith("profiles.p.max_turns: 3") and f"{file}:2" in line for line in done.out.splitlines())
+
+
+def test_show_as_json(run: Any, config: Any) -> None:
+    file = config("tools: {timeout: 12}\n")
+    assert json.loads(run("config", "show", "--json").out)["tools"]["timeout"] == 12
+    assert json.loads(run("config", "show", "tools", "--json").out)["disabled"] == []
+    both = json.loads(run("config", "show", "--json", "--origins").out)
+    assert both["tools.timeout"] == {"value": 12, "origin": f"{file}:1"}
+    assert both["max_turns"] == {"value": 10, "origin": "default"}
+
+
+def test_get_is_plain_for_scripts(run: Any, config: Any) -> None:
+    config("model: {name: a b}\ntools: {disabled: [x]}\n")
+    for key, out in [("model.name", "a b"), ("tools.disabled", '["x"]'), ("terminal.cwd", "null"), ("display.markdown", "true")]:
+        assert run("config", "get", key).out == f"{out}\n"
+    assert run("config", "get", "run").out == 'run.on_max_turns: "final_answer"\nrun.max_tokens: null\n'
+    missing = run("config", "get", "plugins.allow_override.x")
+    assert (missing.code, missing.out) == (1, "")
+    assert "not set" in missing.err
+    wrong = run("config", "get", "model.nam")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "did you mean model.name?" in wrong.err
+
+
+def test_set_keeps_comments_and_checks_first(run: Any, config: Any) -> None:
+    file = config("# mine\ntools:\n  timeout: 12  # long\n")
+    done = run("config", "set", "tools.timeout", "45")
+    assert done.out == f"tools.timeout: 45  {file}:3\n"
+    assert file.read_text() == "# mine\ntools:\n  timeout: 45  # long\n"
+    for words, told in [
+        (["tools.timeout", "soon"], "expected a number of seconds"),
+        (["tools.timeot", "3"], "did you mean tools.timeout?"),
+        (["tools.disabled", "[a"], "no YAML"),
+        (["tools.disabled", "terminal"], "a list is written [a, b]"),
+        (["retry.attempts", "-1"], "1 or more"),
+        (["model.name", KEY], "looks like an API key"),
+        (["model.api_key", KEY], "did you mean model.api_key_env?"),
+    ]:
+        done = run("config", "set", *words)
+        assert done.code == 2
+        assert told in done.err
+        assert KEY not in done.err
+    assert file.read_text() == "# mine\ntools:\n  timeout: 45  # long\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("model.name", "4", '"4"'),
+        ("model.name", "no", '"no"'),
+        ("model.name", "a: [b", '"a: [b"'),
+        ("model.name", "''", '""'),
+        ("terminal.cwd", "~/x", '"~/x"'),
+        ("terminal.cwd", "null", "null"),
+        ("toolsets.enabled", "[]", "[]"),
+        ("display.color", "never", '"never"'),
+        ("users.me@a.org.disabled_tools", "[x]", '["x"]'),
+        ("profiles.p.tools.timeout", "3", "3"),
+        ("plugins.trusted_projects./a.b", "0" * 64, f'"{"0" * 64}"'),
+    ],
+)
+def test_a_value_arrives_as_it_was_meant(run: Any, key: str, value: str, shown: str) -> None:
+    done = run("config", "set", key, value)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{key}: {shown}  ")
+
+
+def test_unset_gives_the_default_back(run: Any, config: Any) -> None:
+    file = config("tools:\n  timeout: 12\n  # about disabled\n  disabled: []\n")
+    assert run("config", "unset", "tools.timeout").out == "tools.timeout: 300  default\n"
+    assert file.read_text() == "tools:\n  # about disabled\n  disabled: []\n"
+    again = run("config", "unset", "tools.timeout")
+    assert again.code == 1
+    assert "is not set in" in again.err
+
+
+def test_the_chosen_file_is_changed(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    assert run("config", "--config", str(file), "path").out == f"{file}\n"
+    run("config", "set", "max_turns", "3", "--config", str(file))
+    assert file.read_text() == "max_turns: 3\n"
+
+
+def test_a_project_that_lowers_what_was_set_is_told(run: Any, tmp_path: Path) -> None:
+    (tmp_path / ".toolcrib").mkdir()
+    own = tmp_path / ".toolcrib" / "config.yaml"
+    own.write_text("max_turns: 2\nmodel: {name: theirs}\n")
+    done = run("config", "set", "max_turns", "7")
+    assert done.out == f"max_turns: 2  project {own}:1\n"
+    assert "model.name: not used" in done.err
+    own.write_text("max_turns: [\n")
+    done = run("config", "set", "max_turns", "8")
+    assert done.code == 0
+    assert f"mend or remove {own}" in done.err
+
+
+def test_check_tells_all_faults(run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no such file" in run("config", "check").out
+    file = config("tools: {timeout: 3}\n")
+    assert run("config", "check").out == f"{file}: no faults\n"
+    (file.parent / "secrets.env").write_text("A=1\n")
+    (file.parent / "secrets.env").chmod(0o644)
+    file.write_text("tols: 3\nprofiles: {p: {max_turns: x}}\n")
+    done = run("config", "check")
+    assert done.code == 1
+    assert [line.split(": ")[0] for line in done.out.splitlines()[:2]] == [f"{file}:1", f"{file}:2"]
+    assert "chmod 600" in done.out.splitlines()[2]
+    (file.parent / "secrets.env").unlink()
+    file.write_text("tools: {timeout: 3}\n")
+    file.chmod(0o666)
+    assert "chmod go-w" in run("config", "check").out
+    file.chmod(0o600)
+    (tmp_path / ".toolcrib").mkdir()
+    (tmp_path / ".toolcrib" / "config.yaml").write_text("tools: 3\n")
+    assert run("config", "check").code == 1
+    (tmp_path / ".toolcrib" / "config.yaml").unlink()
+    monkeypatch.setenv("TOOLCRIB_PROFILE", "p")
+    assert "there is no profile 'p' (from $TOOLCRIB_PROFILE)" in run("config", "check").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["get"], "config get KEY"),
+        (["set", "a"], "config set KEY VALUE"),
+        (["get", "a", "b"], "takes no value"),
+        (["path", "a"], "takes no key"),
+        (["check", "--json"], "takes neither"),
+        (["set", "max_turns", "3", "--profile", "p"], "profiles.NAME.KEY"),
+        (["shw"], "invalid choice"),
+    ],
+)
+def test_a_wrong_command_line_is_told(run: Any, words: list[str], told: str) -> None:
+    done = run("config", *words)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_help_names_the_keys(run: Any) -> None:
+    out = run("config", "--help").out
+    assert "model.base_url" in out
+    assert "users.*.disabled_tools" in out

@@ -1,0 +1,133 @@
+"""``toolcrib doctor``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import registry
+from toolcrib._registry import Problem
+
+
+def test_all_is_well(run: Any) -> None:
+    done = run("doctor")
+    assert (done.code, done.err) == (0, "")
+    assert "✗" not in done.out
+    assert "nothing is wrong" in done.out
+
+
+def test_a_broken_configuration_is_told_with_the_rest(run: Any, config: Any) -> None:
+    file = config("toolz: {}\nmax_turns: many\n")
+    done = run("doctor")
+    assert done.code == 1
+    assert f"✗ {file}:1" in done.out
+    assert f"✗ {file}:2" in done.out
+    assert "bash at" in done.out
+    assert "built-in tools" in done.out
+    assert done.out.count("fix:") >= 3
+
+
+def test_plugins_and_toolsets_that_fail(run: Any, user_plugin: Any, config: Any) -> None:
+    user_plugin("bad", "import nothing_like_it")
+    config("plugins: {enabled: [bad, gone]}\ntoolsets: {custom: {a: {includes: [b]}, b: {includes: [a]}}, enabled: [nope]}\n")
+    done = run("doctor")
+    assert done.code == 1
+    assert "✗ plugin bad (user): ModuleNotFoundError" in done.out
+    assert "✗ plugin gone (missing)" in done.out
+    assert "contains itself: a -> b -> a" in done.out
+    assert "unknown toolset 'nope'" in done.out
+    assert done.err == ""
+
+
+def test_a_broken_tool_module_is_shown(run: Any) -> None:
+    """003-4"""
+    registry.problems.append(Problem("module tools.moon_tool", "ImportError: no moon"))
+    try:
+        done = run("doctor")
+    finally:
+        registry.problems.pop()
+    assert done.code == 1
+    assert "✗ module tools.moon_tool: ImportError: no moon" in done.out
+
+
+def test_tools_that_are_missing_say_why(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """003-9"""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("doctor")
+    assert done.code == 1
+    assert "no bash to run commands with" in done.out
+    assert "install bash" in done.out
+    assert "tool terminal is missing" in done.out
+    assert "· search_files works without ripgrep" in done.out
+
+
+def test_folders_that_others_may_write(run: Any, config: Any) -> None:
+    file = config("")
+    state = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib"
+    state.mkdir(parents=True)
+    file.chmod(0o666)
+    state.chmod(0o777)
+    done = run("doctor")
+    assert done.code == 1
+    assert f"fix: chmod go-w {file}" in done.out
+    assert f"fix: chmod 700 {state}" in done.out
+
+
+def test_a_state_folder_that_cannot_be(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "file" / "state"))
+    done = run("doctor")
+    assert done.code == 1
+    assert "set TOOLCRIB_STATE to another folder" in done.out
+
+
+def test_entries_that_await_confirmation(run: Any, config: Any) -> None:
+    config("command_allowlist: [{argv: [make, clean], cwd: /srv, version: 1}]\n")
+    done = run("doctor")
+    assert "1 of command_allowlist await your confirmation" in done.out
+    assert done.code == 0
+
+
+@pytest.fixture
+def installed(root: Path, tmp_path: Path) -> Path:
+    """toolcrib itself, installed as a wheel into a folder."""
+    target = tmp_path / "site"
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet", "--no-compile"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(root)],
+        check=True, timeout=120, env={**os.environ, "PIP_NO_CACHE_DIR": "1"},
+    )  # fmt: skip
+    return target
+
+
+def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_path: Path) -> None:
+    def start(command: str) -> subprocess.CompletedProcess[str]:
+        code = f"import sys; from agent.cli import main; sys.exit(main([{command!r}]))"
+        env = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    good = start("doctor")
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert "its files as released" in good.stdout
+    (installed / "tools" / "todo_tool.py").unlink()
+    bad = start("doctor")
+    assert bad.returncode == 1
+    assert "tools/todo_tool.py (gone)" in bad.stdout
+    assert "✗ module tools.todo_tool: ModuleNotFoundError" in bad.stdout
+    (installed / "toolsets.py").write_text("TOOLSETS = {}  # another distribution's\n")
+    worse = start("doctor")
+    assert worse.returncode == 1
+    assert "are not those of toolcrib" in worse.stdout
+    assert "toolsets.py" in worse.stdout
+    assert "pipx install toolcrib" in worse.stdout
+    told = start("tools")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "`toolcrib doctor` names what differs" in told.stderr
+    assert "Traceback" not in told.stderr

@@ -1,0 +1,108 @@
+"""``toolcrib tools``, ``toolsets``, ``plugins`` and ``completion``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NEEDS_A_KEY = """
+from toolcrib import Unavailable, hookimpl
+@hookimpl
+def register_tools(registry):
+    registry.register("weather", "weather", {"description": "Tell the weather. At length.", "parameters": {"type": "object"}},
+                      lambda args: "sun", check_fn=lambda: Unavailable("set WEATHER_KEY"), emoji="⛅")
+"""
+
+
+def test_tools_are_listed_with_their_reasons(run: Any, user_plugin: Any) -> None:
+    """003-9: the reason is kept for people."""
+    user_plugin("weather", NEEDS_A_KEY)
+    done = run("tools")
+    assert done.code == 0
+    available, missing = done.out.split("\nnot on cli:\n")
+    assert "💻  terminal      terminal  Run a bash command\n" in available
+    assert "weather" not in available
+    assert "set WEATHER_KEY" in missing
+    assert "weather" not in run("tools", "--names").out
+
+
+def test_tools_as_json(run: Any, user_plugin: Any) -> None:
+    user_plugin("weather", NEEDS_A_KEY)
+    found = {line["name"]: line for line in json.loads(run("tools", "--json").out)}
+    assert found["weather"]["granted"] is False
+    assert found["weather"]["reason"] == "set WEATHER_KEY"
+    assert found["terminal"] == {**found["terminal"], "granted": True, "reason": None, "emoji": "💻", "toolset": "terminal"}
+
+
+def test_one_tool(run: Any) -> None:
+    assert json.loads(run("tools", "show", "terminal").out)["parameters"]["required"] == ["command"]
+    assert "did you mean 'todo'?" in run("tools", "show", "todoo").err
+    assert run("tools", "show").code == 2
+
+
+def test_toolsets(run: Any, config: Any) -> None:
+    file = config("toolsets: {custom: {mine: {description: Only looking, tools: [read_file, gone]}}}\n")
+    listed = run("toolsets").out
+    assert f"Only looking (from {file})" in listed
+    assert "toolcrib-cli" in listed
+    shown = run("toolsets", "show", "mine").out
+    assert "read_file" in shown
+    assert "no such tool is registered here" in shown
+    assert run("toolsets", "show").code == 2
+    assert "did you mean 'coding'?" in run("toolsets", "show", "codin").err
+
+
+def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> None:
+    """003-12, 003-14"""
+    config("platforms: {telegram: {disabled_tools: [terminal]}}\n")
+    done = run("toolsets", "--platform", "telegram")
+    gets, not_gets = done.out.split("and not:\n")
+    assert "read_file" in gets
+    assert "terminal  switched off" in not_gets
+    assert "clarify" in run("toolsets", "--platform", "api").out.split("and not:\n")[1]
+    assert "unknown platform 'fax'" in run("toolsets", "--platform", "fax").err
+    assert "unknown platform 'fax'" in run("tools", "--platform", "fax").err
+
+
+def test_plugins(run: Any, user_plugin: Any, config: Any) -> None:
+    assert "no plugins" in run("plugins").out
+    file = user_plugin("good", NEEDS_A_KEY)
+    file.with_name("bad.py").write_text("import nothing_like_it")
+    file.with_name("resting.py").write_text("")
+    config("plugins: {enabled: [good, bad, gone]}\n")
+    done = run("plugins")
+    states = {line.split()[0]: line.split()[3] for line in done.out.split("\n\n")[0].splitlines()[1:]}
+    assert states == {"good": "loaded", "bad": "failed", "resting": "off", "gone": "failed"}
+    assert "bad: ModuleNotFoundError: No module named 'nothing_like_it'" in done.out
+    assert "gone: there is no such plugin" in done.out
+    assert done.err == ""
+
+
+def test_an_untrusted_project_plugin_shows_how_to_trust_it(run: Any, tmp_path: Path) -> None:
+    folder = tmp_path / ".toolcrib" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "sneaky.py").write_text("raise SystemExit('ran')")
+    done = run("plugins")
+    assert "not trusted" in done.out
+    assert "trusted_projects" in done.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(run: Any, shell: str) -> None:
+    done = run("completion", shell)
+    assert done.code == 0
+    for word in ("doctor", "toolsets", "platform"):
+        assert word in done.out
+
+
+def test_the_bash_completion_completes(run: Any) -> None:
+    script = run("completion", "bash").out
+    probe = 'COMP_WORDS=(toolcrib {words}); COMP_CWORD={at}; _toolcrib; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    for words, at, expected in [("do", 1, ["doctor"]), ("tools --pl", 2, ["--platform"]), ("completion z", 2, ["zsh"])]:
+        code = f"{script}\n{probe.format(words=words, at=at)}"
+        done = subprocess.run(["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+        assert done.stdout.split() == expected

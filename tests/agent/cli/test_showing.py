@@ -1,0 +1,97 @@
+"""What is printed can't act on a terminal, and says what happened."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.document import Document
+
+from agent.cli.complete import LineCompleter
+from agent.cli.escape import exact, one_line, tame
+from agent.cli.render import call_line, first_sentence, result_text, table
+from model_tools import get_tool_definitions
+from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult, ToolStatus
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_exact_shows_every_character(text: str) -> None:
+    shown = exact(text)
+    assert all(char == "\n" or char.isprintable() for char in shown)
+    assert exact(shown) == shown
+    if text.replace("\n", "").isprintable():
+        assert shown == text
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_tame_leaves_nothing_that_acts(text: str) -> None:
+    shown = tame(text)
+    assert not [char for char in shown if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"]
+    assert not {"\u202e", "\u2066", "\u200f", "\u2028"} & set(shown)
+    shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31m", "^[[31m"),
+        ("\x7f", "^?"),
+        ("\x9b", "\\x9b"),
+        ("\u202e", "\\u202e"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\r", "^M"),
+    ],
+)
+def test_how_they_are_written(text: str, shown: str) -> None:
+    assert exact(text) == shown
+
+
+def test_emoji_and_accents_stay() -> None:
+    assert tame("👩‍🚀 é \t日本") == "👩‍🚀 é \t日本"
+    assert one_line("a\n b\x1b", 3) == "a …"
+
+
+def executed(result: ToolResult, status: ToolCallStatus = ToolCallStatus.SUCCEEDED) -> ExecutedCall:
+    return ExecutedCall(ToolCall("1", "x"), result, status, 0.5)
+
+
+def test_results_for_people() -> None:
+    assert result_text(executed(ToolResult.success("x", "plain\x1b[2J"))) == "plain^[[2J"
+    assert result_text(executed(ToolResult.success("x", {"a": [1]}))) == '{\n  "a": [\n    1\n  ]\n}'
+    assert result_text(executed(ToolResult.success_with_message("x", [], "none"))) == "none\n[]"
+    assert result_text(executed(ToolResult.error("x", "no luck"))) == "no luck"
+    view = ToolResult("x", ToolStatus.SUCCESS, {"a": 1}, views={"person": "one\n"})
+    assert result_text(executed(view)) == "one"
+
+
+def test_the_line_of_a_call() -> None:
+    assert call_line(executed(ToolResult.success("x", 1)), "💻") == "💻 x  0.5 s  ok"
+    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.FAILED), "").endswith("failed")
+    assert call_line(executed(ToolResult.error("x", "no"), ToolCallStatus.CANCELLED), "").endswith("interrupted")
+
+
+def test_tables_align_wide_characters() -> None:
+    out = io.StringIO()
+    table([("💻", "a", "first"), ("✍️", "bbb", "second\x1b")], out=out)
+    assert out.getvalue() == "💻  a    first\n✍️  bbb  second^[\n"
+    table([], out=out)
+    assert first_sentence("Do it.\nThen rest. Again") == "Do it"
+
+
+def completions(text: str) -> list[str]:
+    found: Iterable[Completion] = LineCompleter(get_tool_definitions()).get_completions(Document(text), CompleteEvent())
+    return [one.text for one in found]
+
+
+def test_completion_in_the_chat() -> None:
+    assert completions("/t") == ["/tools"]
+    assert completions("@ter") == ["terminal "]
+    assert completions("@tool read_f") == ["read_file "]
+    assert completions("@terminal ") == ['{"command": ""}']
+    assert completions("@nothing ") == []
+    assert completions("hello") == []

@@ -1,0 +1,92 @@
+"""The SSE reader: right at any cut, and the same as an independent one (X-10)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.providers.sse import SseReader
+from toolcrib import StreamBroken
+
+
+def read(stream: bytes, cuts: Sequence[int] = (), *, close: bool = True) -> list[tuple[str, str]]:
+    reader, events = SseReader(), []
+    places = sorted({0, len(stream), *(cut for cut in cuts if 0 < cut < len(stream))})
+    for start, end in itertools.pairwise(places):
+        events += reader.feed(stream[start:end])
+    return events + (reader.close() if close else [])
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        (b"data: a\n\ndata: b\n\n", [("", "a"), ("", "b")]),
+        (b"data:a\n\ndata:  b\n\n", [("", "a"), ("", " b")]),
+        (b"data: a\r\n\r\ndata: b\r\n\r\n", [("", "a"), ("", "b")]),
+        (b"data: a\r\rdata: b\r\r", [("", "a"), ("", "b")]),
+        (b"data: a\r\ndata: b\n\rdata: c\n\n", [("", "a\nb"), ("", "c")]),
+        (b": hello\n\n:\n\ndata: a\n: in between\n\n", [("", "a")]),
+        (b"event: error\ndata: {}\n\ndata: x\n\n", [("error", "{}"), ("", "x")]),
+        (b"event: ping\n\ndata: x\n\n", [("", "x")]),
+        (b"\xef\xbb\xbfdata: a\n\n", [("", "a")]),
+        (b"data: a\n\ndata: [DONE]", [("", "a"), ("", "[DONE]")]),
+        (b"data: a\n\ndata: b\n", [("", "a"), ("", "b")]),
+        (b"id: 7\nretry: 10\nnonsense\ndata\n\n", [("", "")]),
+        ("data: a\u2028b\u2029c\x85d\x0be\n\n".encode(), [("", "a\u2028b\u2029c\x85d\x0be")]),
+        ("data: \U0001f600é\n\n".encode(), [("", "\U0001f600é")]),
+        (b"data: \xff\n\n", [("", "\ufffd")]),
+        (b"", []),
+    ],
+)
+def test_x_10_every_form_at_every_cut(stream: bytes, events: list[tuple[str, str]]) -> None:
+    """X-10"""
+    assert read(stream) == events
+    assert read(stream, range(len(stream))) == events
+    for cut in range(len(stream)):
+        assert read(stream, [cut]) == events
+
+
+LINES = st.sampled_from(["data: {}", "data: a\u2028b", "data", ": c", "event: e", "id: 1", "data:  é\U0001f600", "", "", "x"])
+
+
+@given(st.lists(LINES, max_size=12), st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 120), max_size=8))
+def test_x_10_as_an_independent_reader(lines: list[str], end: str, cuts: list[int]) -> None:
+    """X-10: httpx-sse reads the same events; it also gives those without data, which the standard drops."""
+    import httpx
+    import httpx_sse
+
+    stream = "".join(line + end for line in [*lines, "", ""]).encode()
+    response = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
+    theirs = [(one.event, one.data) for one in httpx_sse.EventSource(response).iter_sse()]
+    ours = read(stream, cuts)
+    # Their events without any data line look like those with an empty one: leave both out.
+    assert [("" if name == "message" else name, data) for name, data in theirs if data] == [one for one in ours if one[1]]
+
+
+def test_an_event_comes_with_its_last_byte() -> None:
+    """A CR counts at once: nothing waits for the next chunk."""
+    reader = SseReader()
+    assert reader.feed(b"data: a\r\r") == [("", "a")]
+    assert reader.feed(b"\ndata: b\n\n") == [("", "b")]
+
+
+def test_an_endless_event_is_refused() -> None:
+    for piece in (b"data: " + b"x" * 60, b"data: x\n", b"data:\n"):
+        reader = SseReader(100)
+        with pytest.raises(StreamBroken, match="more than 100 characters"):  # noqa: PT012 - which piece is too much differs
+            for _ in range(101):
+                reader.feed(piece)
+    assert SseReader(100).feed(b"data: " + b"y" * 94 + b"\n\n") == [("", "y" * 94)]
+
+
+def test_one_byte_at_a_time_costs_no_more_than_its_bytes() -> None:
+    """A megabyte of one event in single bytes: a reader that joins what it holds at each would not come back."""
+    payload = json.dumps("z" * 1_000_000).encode()
+    reader = SseReader()
+    events = [event for byte in b"data: " + payload + b"\n\n" for event in reader.feed(bytes([byte]))]
+    assert events == [("", payload.decode())]

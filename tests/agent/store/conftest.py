@@ -1,0 +1,51 @@
+"""Every store that there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.store.memory import MemoryStore
+from agent.store.sqlite import SqliteStore
+from toolcrib._store import Store
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    made: list[Store] = []
+
+    def make(clock: Callable[[], float] = time.time) -> Store:
+        made.append(MemoryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "store.db", clock=clock))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make_store: Callable[..., Store]) -> Store:
+    return make_store()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "store.db"
+
+
+@pytest.fixture
+def open_file(file: Path) -> Iterator[Callable[..., SqliteStore]]:
+    """Open the store of ``file``, as often as wanted; all are closed at the end."""
+    made: list[SqliteStore] = []
+
+    def make(**options: Any) -> SqliteStore:
+        made.append(SqliteStore(file, **options))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()

@@ -1,0 +1,305 @@
+"""The file: who may read it, older and newer ones, foreign and broken ones, a full disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.allowlist import PermanentGrants
+from agent.store import _schema
+from agent.store.sqlite import SqliteStore
+from toolcrib import StoreFailed, ToolCall
+from toolcrib._store import Grant
+
+Open = Callable[..., SqliteStore]
+
+
+def talk(store: SqliteStore, *texts: str) -> None:
+    store.sessions.create("s", platform="cli", user="me")
+    store.sessions.append_many("s", [{"role": "user", "text": text} for text in texts])
+
+
+def texts(store: SqliteStore) -> list[str]:
+    return [message["text"] for message in store.sessions.messages("s")]
+
+
+def change(file: Path, *statements: str) -> None:
+    connection = sqlite3.connect(file, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_only_the_owner_may_read_it(open_file: Open, file: Path) -> None:
+    store = open_file()
+    talk(store, "hi")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+    assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    store.close()
+    assert [path.name for path in file.parent.iterdir()] == ["store.db"]
+    file.chmod(0o644)
+    open_file()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    SqliteStore(tmp_path / "a ?%20#b.db").close()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["a ?%20#b.db"]
+
+
+@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
+def test_what_was_kept_is_there_again(open_file: Open, synchronous: str) -> None:
+    """003-26: the session's grants too"""
+    store = open_file(synchronous=synchronous)
+    talk(store, "a", "b")
+    grant = Grant("g", "session", "recursive delete", "/", session_id="s")
+    PermanentGrants(store.grants).add(grant)
+    store.close()
+    again = open_file(synchronous=synchronous)
+    assert texts(again) == ["a", "b"]
+    assert list(PermanentGrants(again.grants).all("s")) == [grant]
+    assert list(PermanentGrants(again.grants).all("another")) == []
+
+
+def test_a_closed_store_says_so(open_file: Open, file: Path) -> None:
+    store = open_file()
+    store.close()
+    store.close()
+    with pytest.raises(StoreFailed, match=r"store\.db is closed"):
+        store.sessions.list()
+    with pytest.raises(ValueError, match="NORMAL or FULL"):
+        SqliteStore(file, synchronous="OFF")
+
+
+# -- versions --------------------------------------------------------------------------------------------------------
+
+
+def newer(folder: Path, script: str) -> Path:
+    """The SQL files of a later release."""
+    shutil.copytree(_schema.FOLDER, folder)
+    number = len(_schema.steps(folder)) + 1
+    (folder / f"{number:04d}_later.sql").write_text(script)
+    return folder
+
+
+def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
+    open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_file()
+    talk(store, "hi")
+    store.close()
+    script = "ALTER TABLE sessions ADD COLUMN note TEXT NOT NULL DEFAULT 'a;b';\n-- and;\nUPDATE sessions SET user = 'you; me';"
+    monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", script))
+    upgraded = open_file()
+    assert texts(upgraded) == ["hi"]
+    info = upgraded.sessions.get("s")
+    assert info is not None
+    assert info.user == "you; me"
+    upgraded.close()
+    monkeypatch.undo()
+    before = file.read_bytes()
+    with pytest.raises(
+        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 2 .* up to 1\).*upgrade toolcrib"
+    ):
+        open_file()
+    assert file.read_bytes() == before
+
+
+def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_file()
+    talk(store, "hi")
+    store.close()
+    monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", "DROP TABLE messages;\nDROP TABLE no_such_table;"))
+    with pytest.raises(StoreFailed, match=r"store\.db cannot be used .*no_such_table"):
+        open_file()
+    monkeypatch.undo()
+    assert texts(open_file()) == ["hi"]
+
+
+def test_the_sql_files_are_numbered_one_by_one() -> None:
+    assert list(_schema.steps(_schema.FOLDER)) == [1]
+
+
+def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
+    gate, failed = threading.Barrier(8), []
+
+    def run() -> None:
+        gate.wait()
+        try:
+            talk(open_file(), "hi")
+        except StoreFailed as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert texts(open_file()) == ["hi"] * 8
+
+
+# -- files that can't be used ----------------------------------------------------------------------------------------
+
+
+def test_another_program_s_database_is_left_alone(open_file: Open, file: Path) -> None:
+    file.parent.mkdir()
+    for statement in ("CREATE TABLE t (x)", "PRAGMA user_version = 1", "PRAGMA application_id = 5"):
+        file.unlink(missing_ok=True)
+        change(file, statement, "VACUUM")
+        before = file.read_bytes()
+        with pytest.raises(StoreFailed, match=r"store\.db is a database of another program.*name another file"):
+            open_file()
+        assert file.read_bytes() == before
+
+
+def test_what_is_no_database_is_left_alone(open_file: Open, file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text("dear diary, " * 400)
+    with pytest.raises(StoreFailed, match=r"store\.db is not a database.*move it away"):
+        open_file()
+    assert file.read_text() == "dear diary, " * 400
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(StoreFailed, match="is not a file"):
+        open_file()
+
+
+def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
+    store = open_file()
+    talk(store, *("x" * 3000 for _ in range(50)))
+    store.close()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    store = open_file()
+    with pytest.raises(StoreFailed, match=r"store\.db is damaged.*\.recover may save"):
+        talk(store, "hi")
+    store.close()
+    file.write_bytes(whole)
+    change(file, "UPDATE messages SET body = '{' WHERE seq = 1")
+    with pytest.raises(StoreFailed, match=r"store\.db holds a record that cannot be read \(JSONDecodeError"):
+        texts(open_file())
+
+
+def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.store._database.BUSY_SECONDS", 0.05)
+    store = open_file()
+    talk(store, "a")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreFailed, match="locked by another process"):
+        talk(store, "b")
+    with pytest.raises(StoreFailed, match="locked by another process"):
+        store.ledger.open(ToolCall("c", "x"), "s")
+    assert texts(store) == ["a"]
+    other.close()
+    talk(store, "b")
+    assert texts(store) == ["a", "b"]
+
+
+def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("")
+    with pytest.raises(StoreFailed, match=r"plain/store\.db cannot be opened: .*make its folder writable"):
+        SqliteStore(tmp_path / "plain" / "store.db")
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from agent.store.sqlite import SqliteStore
+from toolcrib import StoreFailed
+{prepare}
+try:
+    store = SqliteStore(Path(sys.argv[1]))
+    store.sessions.create("s", platform="cli", user="me")
+    for number in range(1000):
+        store.sessions.append("s", {{"role": "user", "text": str(number) + " " * 3000}})
+        print(number, flush=True)
+except StoreFailed as error:
+    print(error)
+    before = len(store.sessions.messages("s")) if "store" in dir() else 0
+    print(before)
+"""
+
+
+def run(command: list[str], file: Path, root: Path, prepare: str = "") -> list[str]:
+    done = subprocess.run(
+        [*command, sys.executable, "-c", WRITE.format(prepare=prepare), str(file)],
+        cwd=root, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> None:
+    """A limit on the size of files stands for the disk's."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))"
+    *written, told, left = run([], file, root, limit)
+    assert "full" in told
+    assert str(file) in told
+    assert 10 < len(written) < 1000
+    assert int(left) == len(written)
+    store = open_file()
+    assert [text.split()[0] for text in texts(store)] == written
+    talk(store, "again")
+
+
+def test_a_folder_that_may_not_be_written_is_named(file: Path, root: Path) -> None:
+    unprivileged: list[str] = []
+    if os.geteuid() == 0:  # whom no mode stops
+        if shutil.which("setpriv") is None:
+            pytest.skip("needs setpriv to give up root's rights")
+        unprivileged = [
+            "setpriv",
+            "--bounding-set",
+            "-dac_override,-dac_read_search",
+            "--inh-caps",
+            "-dac_override,-dac_read_search",
+        ]
+    file.parent.mkdir(mode=0o500)
+    told = run(unprivileged, file, root)[0]
+    assert "store.db cannot be opened: Permission denied; make its folder writable" in told
+    file.parent.chmod(0o700)
+    SqliteStore(file).close()
+    file.parent.chmod(0o500)
+    assert "store.db cannot be written; make it and its folder writable" in run(unprivileged, file, root)[0]
+    file.parent.chmod(0o700)
+
+
+# -- what it costs ---------------------------------------------------------------------------------------------------
+
+
+def test_a_long_session_stands_in_memory_once(open_file: Open) -> None:
+    """10,000 messages, each reply with its native form, in at most three times their text."""
+    store, size = open_file(), 600
+    store.sessions.create("s", platform="cli", user="me")
+    reply = {"role": "assistant", "calls": [], "model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 7}}
+
+    def messages() -> Iterator[dict[str, Any]]:
+        for number in range(5000):
+            text = f"{number:<{size}}"
+            yield {"role": "user", "text": text}
+            yield {**reply, "text": text, "native": {"wire": "chat", "message": {"role": "assistant", "content": text}}}
+
+    store.sessions.append_many("s", messages())
+    tracemalloc.start()
+    try:
+        found = store.sessions.messages("s")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 10_000
+    assert peak <= 3 * size * len(found)

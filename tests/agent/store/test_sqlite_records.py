@@ -1,0 +1,147 @@
+"""Whatever is kept in the file is there again, exactly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.sqlite import SqliteStore
+from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult, ToolStatus
+from toolcrib._store import AuditEntry, Grant, TicketRecord
+from toolcrib._types import Failure
+
+S = ToolCallStatus
+NUMBER = itertools.count()
+
+texts = st.text(st.characters(codec=None), max_size=12) | st.sampled_from(
+    ["", "\0", "a\0b", "\ud800", "\udc80x", "\ud83d\ude00", "😀", "漢字", "'; DROP TABLE calls; --", "\u2028", "\x1b[0m"]
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+calls = st.builds(ToolCall, texts, texts, json_values, st.none() | texts)
+tickets = st.builds(
+    SuspendTicket,
+    action=texts,
+    message=texts,
+    call=st.none() | calls,
+    parameters=objects,
+    response_schema=st.none() | objects,
+    resume_mode=st.sampled_from(["replay", "use_as_result", "pass_to_tool"]),
+    binds=texts,
+)
+results = st.builds(
+    ToolResult,
+    texts,
+    st.sampled_from(list(ToolStatus)),
+    json_values,
+    st.none() | texts,
+    st.none() | tickets,
+    st.dictionaries(texts, texts, max_size=3),
+    st.none() | st.builds(Failure, st.booleans(), texts, texts),
+)
+seconds = st.floats(0, 4e9)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path_factory.mktemp("records") / "store.db")
+    yield store
+    store.close()
+
+
+@given(call=calls, session=texts, result=results)
+def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, session: str, result: ToolResult) -> None:
+    session = f"{next(NUMBER)}{session}"
+    kept.ledger.open(call, session)
+    kept.ledger.move(session, call.id, S.RUNNING)
+    kept.ledger.finish(session, call.id, S.outcome_of(result.status), result)
+    record = kept.ledger.get(session, call.id)
+    assert record is not None
+    assert (record.call, record.session_id, record.result) == (call, session, result)
+    assert record.result is not None
+    assert record.result.failure == result.failure
+    assert kept.ledger.calls(session) == [record]
+
+
+@given(
+    ticket=tickets, session=texts, payload=json_values, reason=st.none() | texts, by=texts, at=seconds, until=st.none() | seconds
+)
+def test_tickets_and_answers_come_back(
+    kept: SqliteStore,
+    ticket: SuspendTicket,
+    session: str,
+    payload: Any,
+    reason: str | None,
+    by: str,
+    at: float,
+    until: float | None,
+) -> None:
+    session = f"{next(NUMBER)}{session}"
+    record = TicketRecord(ticket, session, "denied", Answer(ticket.id, "cancel", payload, reason, by, at), at, until)
+    kept.tickets.put(record)
+    assert kept.tickets.get(ticket.id) == record
+    if ticket.call is not None:
+        assert kept.tickets.of_call(session, ticket.call.id) == [record]
+
+
+@given(session=texts, messages=st.lists(objects, max_size=4))
+def test_messages_come_back(kept: SqliteStore, session: str, messages: list[dict[str, Any]]) -> None:
+    session = f"{next(NUMBER)}{session}"
+    kept.sessions.create(session, platform=session, user=session, model=session, cwd=session)
+    kept.sessions.append_many(session, messages)
+    kept.sessions.append(session, {"role": "user", "text": session})
+    assert kept.sessions.messages(session) == [*messages, {"role": "user", "text": session}]
+    info = kept.sessions.latest(platform=session, cwd=session)
+    assert info is not None
+    assert (info.id, info.user, info.model) == (session, session, session)
+
+
+@given(session=texts, others=st.tuples(texts, texts, texts, texts), at=seconds, detail=objects)
+def test_audit_comes_back(kept: SqliteStore, session: str, others: tuple[str, str, str, str], at: float, detail: Any) -> None:
+    entry = AuditEntry(at, f"{next(NUMBER)}{session}", *others, detail)
+    kept.audit.record(entry)
+    assert kept.audit.entries(entry.session_id) == [entry]
+
+
+@given(
+    grant=st.builds(
+        Grant,
+        id=texts,
+        scope=st.sampled_from(["once", "task", "session", "uses", "until"]),
+        key=texts,
+        root=texts,
+        task_id=texts,
+        argv=st.lists(texts, max_size=3).map(tuple),
+        uses_left=st.none() | st.integers(0, 2**40),
+        until=st.none() | seconds,
+        by=texts,
+        at=seconds,
+    ),
+    session=texts,
+)
+def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -> None:
+    from dataclasses import replace
+
+    number = next(NUMBER)
+    grant = replace(grant, id=f"{number}{grant.id}", session_id=f"{number}{session}")
+    kept.grants.add(grant)
+    assert kept.grants.all(grant.session_id) == [grant]
+
+
+def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: SqliteStore) -> None:
+    kept.sessions.create("s", platform="cli", user="me")
+    with pytest.raises(TypeError, match="set is not JSON"):
+        kept.sessions.append_many("s", [{"role": "user", "text": "a"}, {"role": "user", "text": {"b"}}])
+    assert kept.sessions.messages("s") == []
+    with pytest.raises(TypeError, match="object is not JSON"):
+        kept.ledger.open(ToolCall("c", "x", object()), "s")
+    assert kept.ledger.get("s", "c") is None

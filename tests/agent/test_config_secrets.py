@@ -1,0 +1,84 @@
+"""Secrets: where they come from, and that they stay there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.config import (
+    Secrets,
+    read_secrets,
+    secret,
+    secrets_path,
+)
+from toolcrib import ConfigError
+
+
+def write_secrets(folder: Path, text: str, mode: int = 0o600) -> Path:
+    file = folder / "secrets.env"
+    file.write_text(text)
+    file.chmod(mode)
+    return file
+
+
+def test_a_secret_comes_from_the_environment_then_from_the_file(tmp_path: Path) -> None:
+    write_secrets(tmp_path, "# mine\nexport A=1\n B = 'two words' # c\nC=\"#x\"\nD=a=b#c\nE=\n")
+    assert dict(read_secrets(tmp_path)) == {"A": "1", "B": "two words", "C": "#x", "D": "a=b#c", "E": ""}
+    assert secret("A", {"A": "env"}, tmp_path) == "env"
+    assert secret("A", {"A": ""}, tmp_path) == "1"
+    assert secret("E", {}, tmp_path) is None
+    assert secret("F", {}, tmp_path) is None
+    assert secret("F", {}, tmp_path / "nowhere") is None
+
+
+def test_the_file_lies_beside_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "c.yaml"))
+    assert secrets_path() == tmp_path / "secrets.env"
+    write_secrets(tmp_path, "MY_KEY=x\n")
+    assert secret("MY_KEY") == "x"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_file_that_others_may_read_is_not_used(tmp_path: Path, mode: int) -> None:
+    file = write_secrets(tmp_path, "A=hush-hush\n", mode)
+    with pytest.raises(ConfigError, match=f"chmod 600 {file}"):
+        secret("A", {}, tmp_path)
+    assert secret("A", {"A": "env"}, tmp_path) == "env"
+
+
+@pytest.mark.parametrize("text", ["A=1\nhush-hush\n", "A=1\nB='hush-hush\n", "A=1\nB='x' hush-hush\n", "A=1\n1B=hush-hush\n"])
+def test_a_line_that_cannot_be_read_is_told_but_not_shown(tmp_path: Path, text: str) -> None:
+    file = write_secrets(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        read_secrets(tmp_path)
+    assert f"{file}:2" in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_secrets_are_not_in_their_repr() -> None:
+    secrets = Secrets({"A": "hush"})
+    assert (repr(secrets), str(secrets), f"{secrets}") == ("Secrets(<1>)",) * 3
+
+
+def test_pipes_folders_and_large_files_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "secrets.env", 0o600)
+    with pytest.raises(ConfigError, match="no regular file"):
+        read_secrets(tmp_path)
+    (tmp_path / "secrets.env").unlink()
+    write_secrets(tmp_path, "A=" + "x" * 64_000)
+    with pytest.raises(ConfigError, match="larger than"):
+        read_secrets(tmp_path)
+    write_secrets(tmp_path, "").write_bytes(b"A=1\nB=\xff")
+    with pytest.raises(ConfigError, match=r"secrets\.env:2: not UTF-8"):
+        read_secrets(tmp_path)
+
+
+def test_secrets_need_no_yaml(tmp_path: Path) -> None:
+    program = (
+        f"import sys; from agent.config import secret; secret('A', {{}}, {str(tmp_path)!r}); assert 'yaml' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

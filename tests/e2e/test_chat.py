@@ -1,0 +1,267 @@
+"""``toolcrib chat`` as a person meets it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+DELETE = '@terminal {"command": "rm -rf build"}'
+
+
+def piped(lines: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, "chat"], input=lines, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+
+
+def make_build(project: Path) -> Path:
+    build = project / "build"
+    build.mkdir()
+    (build / "old").write_text("x")
+    return build
+
+
+def test_a_call_typed_by_hand_runs(chatting: Any) -> None:
+    """001-13"""
+    chatting.types('@terminal {"command": "echo $((6*7))"}')
+    chatting.sees(r"^42$")
+    assert "💻 terminal" in chatting.at_prompt()
+    chatting.types('@tool terminal {"command": "echo $((6*8))"}')
+    chatting.sees(r"^48$")
+
+
+def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> None:
+    """003-25: the call waits for a person, and runs when it is approved."""
+    build = make_build(project)
+    chatting.types(DELETE)
+    screen = chatting.sees(r"\[o\]nce .*\[d\]eny")
+    assert "│ rm -rf build" in screen
+    assert str(project) in screen.replace("\n", "")
+    assert build.exists()
+    chatting.types("o")
+    chatting.sees(r"exit code 0")
+    assert not build.exists()
+    chatting.at_prompt()
+    chatting.clears()
+    make_build(project)
+    chatting.types(DELETE)
+    chatting.sees(r"\[o\]nce")
+    chatting.types("d")
+    chatting.sees(r"why \(Enter")
+    chatting.types("")
+    chatting.sees(r"denied")
+    assert build.exists()
+
+
+def test_approval_for_the_session_is_not_asked_again(chatting: Any, project: Path) -> None:
+    """003-26"""
+    build = make_build(project)
+    chatting.types(DELETE)
+    chatting.sees(r"\[s\]ession")
+    chatting.types("s")
+    chatting.sees(r"exit code 0")
+    chatting.at_prompt()
+    chatting.clears()
+    make_build(project)
+    chatting.types(DELETE)
+    screen = chatting.sees(r"exit code 0")
+    assert "[o]nce" not in screen
+    assert not build.exists()
+
+
+def test_a_denial_shows_its_reason(chatting: Any, project: Path) -> None:
+    """003-28"""
+    build = make_build(project)
+    chatting.types(DELETE)
+    chatting.sees(r"\[d\]eny")
+    chatting.types("d the build is still needed")
+    chatting.sees(r"denied")
+    assert "the build is still needed" in chatting.at_prompt()
+    assert build.exists()
+
+
+def test_what_is_unclear_is_asked_again(chatting: Any, project: Path) -> None:
+    build = make_build(project)
+    chatting.types(DELETE)
+    chatting.sees(r"\[d\]eny  \? >$")
+    chatting.types("y")
+    chatting.sees(r"this call only")
+    assert build.exists()
+    chatting.presses("d")
+    chatting.sees(r"denied")
+    chatting.at_prompt()
+    assert build.exists()
+
+
+def test_ctrl_c_at_the_question_denies(chatting: Any, project: Path) -> None:
+    build = make_build(project)
+    chatting.types(DELETE)
+    chatting.sees(r"\[d\]eny  \? >$")
+    chatting.presses("c")
+    chatting.sees(r"denied")
+    chatting.at_prompt()
+    assert build.exists()
+
+
+def test_ctrl_c_ends_the_call_and_keeps_the_session(chatting: Any, project: Path) -> None:
+    chatting.types('@terminal {"command": "cd / && touch /dev/null"}')
+    chatting.sees(r"now in /")
+    chatting.at_prompt()
+    chatting.types(f'@terminal {{"command": "touch {project}/started; sleep 100"}}')
+    chatting.sees(r"terminal \.\.\.")
+    while not (project / "started").exists():
+        chatting.looks()
+    chatting.presses("c")
+    chatting.sees(r"interrupted")
+    chatting.at_prompt()
+    chatting.types('@terminal {"command": "pwd; echo still here"}')
+    chatting.sees(r"^still here$")
+    assert "\n/\n" in chatting.at_prompt()
+
+
+def test_slash_commands(chatting: Any) -> None:
+    chatting.types("/tols")
+    chatting.sees(r"did you mean /tools\?")
+    chatting.types("/tools")
+    chatting.sees(r"@read_file")
+    chatting.types("hello there")
+    chatting.sees(r"No model is connected")
+    chatting.types("/quit")
+    assert chatting.waits_for_the_end() == 0
+
+
+def test_clarify_asks_and_gets_a_choice(chatting: Any) -> None:
+    chatting.types('@clarify {"question": "Which colour?", "choices": ["red", "green"]}')
+    assert "2. green" in chatting.sees(r"or your own words >$")
+    chatting.types("2")
+    chatting.sees(r"clarify .* ok\n.*green")
+
+
+def test_a_hidden_character_is_shown(chatting: Any, project: Path) -> None:
+    build = make_build(project)
+    chatting.types('@terminal {"command": "rm -rf build #\\u202e\\u001b[2K"}')
+    screen = chatting.sees(r"\[d\]eny")
+    assert r"rm -rf build #\u202e^[[2K" in screen
+    assert "invisible characters" in screen
+    assert "asked every time" in screen
+    assert "[s]ession" not in screen
+    chatting.types("n")
+    chatting.sees(r"why")
+    chatting.types("no")
+    chatting.sees(r"denied")
+    assert build.exists()
+
+
+def test_history_is_private_and_comes_back(chatting: Any, sit_down: Any) -> None:
+    chatting.types('@terminal {"command": "echo remember"}')
+    chatting.sees(r"^remember$")
+    chatting.at_prompt()
+    chatting.presses("d")
+    assert chatting.waits_for_the_end() == 0
+    file = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "chat_history"
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = sit_down("chat")
+    again.at_prompt()
+    again.process.send("\x1b[A")
+    again.sees(r"echo remember")
+
+
+def test_a_closed_window_ends_what_runs(chatting: Any, project: Path) -> None:
+    """The look at the end of the test run would find the sleeper."""
+    chatting.types('@terminal {"command": "touch started; sleep 100"}')
+    while not (project / "started").exists():
+        chatting.looks()
+    chatting.goes_away()
+    assert chatting.process.exitstatus == 129
+
+
+def test_ctrl_c_twice_leaves_at_once(chatting: Any, project: Path) -> None:
+    chatting.types('@terminal {"command": "trap \\"\\" INT TERM; touch started; sleep 100"}')
+    while not (project / "started").exists():
+        chatting.looks()
+    chatting.presses("c")
+    chatting.presses("c")
+    chatting.sees(r"interrupted")
+
+
+def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path) -> None:
+    """003-27: an entry that no answer of the person's wrote does not count before they say so."""
+    file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"command_allowlist: [{{argv: [rm, -rf, build], cwd: {project}, version: 1}}]\n")
+    for said, asked in (("maybe", True), ("yes", False)):
+        build = make_build(project)
+        person = sit_down("chat")
+        assert "rm -rf build" in person.sees(r"Type yes or no: ?$")
+        person.types(said)
+        person.at_prompt()
+        person.types(DELETE)
+        person.sees(r"\[o\]nce" if asked else r"exit code 0")
+        assert build.exists() == asked
+        person.goes_away()
+        if asked:
+            shutil.rmtree(build)
+    make_build(project)
+    assert piped(f"{DELETE}\n", project).returncode == 0
+    assert not build.exists()
+
+
+def test_call_asks_on_the_terminal(sit_down: Any, project: Path) -> None:
+    for key, code in (("o", 0), ("n", 3)):
+        build = project / "build"
+        build.mkdir(exist_ok=True)
+        person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
+        person.sees(r"\[d\]eny  \? >$")
+        person.types(key)
+        if code:
+            person.sees(r"why \(Enter")
+            person.types("keep it")
+        assert person.waits_for_the_end() == code
+        assert ("keep it" in person.text) == bool(code)
+        assert build.exists() == bool(code)
+
+
+# -- piped input ---------------------------------------------------------------------------------------------------
+
+
+def test_piped_in_the_kernel_tells_its_name(project: Path) -> None:
+    done = piped('@tool terminal {"command": "uname -s"}\n', project)
+    assert done.returncode == 0, done.stderr
+    assert (
+        done.stdout.splitlines()[0] == subprocess.run(["uname", "-s"], capture_output=True, text=True, check=True).stdout.strip()
+    )
+    assert ">" not in done.stdout
+
+
+def test_piped_bytes_that_are_no_text_are_told_and_the_rest_goes_on(project: Path) -> None:
+    lines = b'@terminal {"command": "echo \xff"}\n@terminal {"command": ls}\n@nothing {}\n@terminal {"command": "echo after"}\n'
+    done = subprocess.run([COMMAND, "chat"], input=lines, cwd=project, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert b"half a surrogate pair" in done.stdout
+    assert b"its arguments are no JSON" in done.stdout
+    assert b"No model is connected" in done.stdout
+    assert b"after" in done.stdout.splitlines()
+    assert b"Traceback" not in done.stderr
+
+
+def test_closed_input_is_an_empty_chat(project: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"exec {COMMAND} chat <&-"], cwd=project, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_piped_input_never_approves(project: Path) -> None:
+    """003-28: nobody to ask means no, whatever the input goes on to say."""
+    build = make_build(project)
+    done = piped(f"{DELETE}\no\nonce\ny\n", project)
+    assert done.returncode == 0
+    assert "standard input is not a terminal" in done.stdout
+    assert "denied" in done.stderr
+    assert build.exists()

@@ -1,0 +1,102 @@
+"""The example plugin, built and installed for real: enabled it does everything that plugins can, else nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def site(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that the wheel was installed into, by pip and without a network."""
+    source, target = tmp_path_factory.mktemp("source") / "hello-plugin", tmp_path_factory.mktemp("site")
+    shutil.copytree(root / "examples" / "hello-plugin", source, ignore=shutil.ignore_patterns("__pycache__"))
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet", "--no-compile"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(source)],
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "PIP_NO_CACHE_DIR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    yield target
+    shutil.rmtree(target)
+
+
+@pytest.fixture
+def run(site: Path, tmp_path: Path) -> Run:
+    def start(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return subprocess.run(
+            [COMMAND, *args], input=stdin, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    return start
+
+
+@pytest.fixture
+def enabled(run: Run) -> Run:
+    file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("plugins:\n  enabled: [hello]\n")
+    return run
+
+
+PROD = '{"command": "echo kubectl --context prod get pods"}'
+
+
+def test_installed_but_not_enabled_nothing_of_it_is_active(run: Run) -> None:
+    """003-5: only those enabled."""
+    listed = run("plugins").stdout
+    assert "toolcrib-hello" in listed
+    assert " off " in listed
+    assert "greet" not in run("tools").stdout
+    assert "friendly" not in run("toolsets").stdout
+    assert run("call", "terminal", PROD).returncode == 0
+    unknown = run("hello", "Ada")
+    assert unknown.returncode == 2
+    assert "there is no command 'hello'" in unknown.stderr
+
+
+def test_enabled_it_adds_a_tool(enabled: Run) -> None:
+    """003-5: a pip entry point."""
+    assert "greet" in enabled("tools").stdout
+    called = enabled("call", "greet", '{"name": "Ada", "shout": "true"}')
+    assert (called.returncode, json.loads(called.stdout)) == (0, "HELLO, ADA!")
+
+
+def test_enabled_it_adds_a_toolset(enabled: Run) -> None:
+    shown = enabled("toolsets", "show", "friendly").stdout
+    assert "greet" in shown
+    assert "clarify" in shown
+
+
+def test_enabled_its_gate_blocks(enabled: Run) -> None:
+    """002-21: Block, by a plugin of anybody's."""
+    blocked = enabled("call", "terminal", PROD)
+    assert blocked.returncode == 3
+    assert "keeps commands away from prod" in json.loads(blocked.stdout)["error"]
+    chat = enabled("chat", stdin=f'@terminal {PROD}\n@terminal {{"command": "echo fine"}}\n')
+    assert "keeps commands away from prod" in chat.stdout
+    assert "kubectl" not in chat.stdout.replace("keeps", "")
+    assert "fine" in chat.stdout.splitlines()
+
+
+def test_enabled_it_adds_a_subcommand(enabled: Run) -> None:
+    done = enabled("hello", "Ada", "--shout")
+    assert (done.returncode, done.stdout) == (0, "HELLO, ADA!\n")
+    assert "Greet somebody, from the example plugin." in enabled("--help").stdout
+    assert enabled("doctor").returncode == 0
