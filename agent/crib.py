@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
-from agent.config import Config, state_dir
+from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.plugins import PluginInfo, load_plugins
@@ -21,6 +22,7 @@ from tools.approval.gate import ApprovalGate
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.environments import open_environment, register_environment
+from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
 
@@ -64,9 +66,8 @@ class Crib:
         self.store.close()
 
     def _approval_gate(self) -> ApprovalGate:
-        own = [self.config.path, self.config.path.parent / "plugins", self.config.path.parent / "secrets.env", state_dir()]
-        if self.config.store.path is not None:
-            own.append(Path(self.config.store.path).expanduser())
+        beside = self.config.path.parent
+        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
         protected = [*model_tools.own_paths(), *model_tools.with_targets(own)]
         return ApprovalGate(self.grants, protected=protected, project_root=str(self.project_dir), audit=self.store.audit)
 
@@ -157,6 +158,7 @@ class Crib:
             activity_sink=sink,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
+            redactor=Redactor.of(os.environ, read_secrets(config.path.parent)),
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,

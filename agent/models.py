@@ -12,6 +12,7 @@ from agent.config import Config, read_secrets
 from agent.prompt import system_prompt
 from agent.providers.endpoint import Configured, Endpoint, resolve_endpoint
 from agent.providers.manual import ManualSession
+from toolcrib import ConfigError
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -37,9 +38,12 @@ def find_endpoint(config: Config, choice: ModelChoice, environ: Mapping[str, str
     if provider == "manual":
         return None
     configured = Configured(config.model.base_url, config.model.name, config.model.api_key_env)
-    return resolve_endpoint(
-        choice.base_url or None, choice.model or None, choice.api_key_env or None, _environ(environ), configured
+    endpoint = resolve_endpoint(
+        choice.base_url or None, choice.model or None, choice.api_key_env or None, _environ(config, environ), configured
     )
+    if endpoint is None and provider == "chat":
+        raise ConfigError("model.provider is chat, and no server is named; set model.base_url, or give --base-url URL")
+    return endpoint
 
 
 async def open_provider(
@@ -58,7 +62,7 @@ async def open_provider(
     from agent.providers.openai_chat import OpenAIChatSession
 
     limits = HttpLimits(first_byte=config.model.first_byte_timeout, between=config.model.between_bytes_timeout)
-    client = HttpClient(endpoint, _environ(environ), limits)
+    client = HttpClient(endpoint, _environ(config, environ), limits)
     try:
         model = endpoint.model or await choose_model(client)
     except BaseException:
@@ -77,6 +81,6 @@ async def open_provider(
     )
 
 
-def _environ(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+def _environ(config: Config, environ: Mapping[str, str] | None) -> Mapping[str, str]:
     """The environment, and behind it the person's secrets file."""
-    return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets()))
+    return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

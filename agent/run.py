@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from agent.config import Config, load_config, state_dir
+from agent.config import Config, load_config
 from agent.crib import Crib
 from agent.events import Event
 from agent.granting import ToolLine
@@ -65,8 +65,7 @@ def open_store(config: Config) -> Store:
         return MemoryStore()
     from agent.store.sqlite import SqliteStore
 
-    path = Path(config.store.path).expanduser() if config.store.path is not None else state_dir() / "toolcrib.db"
-    return SqliteStore(path, synchronous=config.store.synchronous)
+    return SqliteStore(config.store_path, synchronous=config.store.synchronous)
 
 
 class Agent:

@@ -44,9 +44,9 @@ class Redactor:
         self._secrets = sorted(found.items(), key=lambda item: -len(item[0]))
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Redactor:
-        """Every variable whose name says that it is a secret: API_KEY, TOKEN, PASSWORD and their like."""
-        return cls({name: value for name, value in environ.items() if _SECRET_NAME.search(name)})
+    def of(cls, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> Redactor:
+        """``secrets``, and every variable whose name says that it is one: API_KEY, TOKEN, PASSWORD and their like."""
+        return cls({**{name: value for name, value in environ.items() if _SECRET_NAME.search(name)}, **(secrets or {})})
 
     def touches(self, text: str) -> bool:
         """Whether ``text`` may hold a secret. Cheap; may say yes for nothing."""

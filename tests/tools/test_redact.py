@@ -15,7 +15,7 @@ REPEAT = "a1B2" * 20
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "token", "MY_APIKEY"])
 def test_variables_that_are_named_like_secrets(name: str) -> None:
-    redactor = Redactor.from_environ({name: "hunter2-hunter2", "PATH": "/usr/bin:/bin", "KEYBOARD": "qwertyuiop"})
+    redactor = Redactor.of({name: "hunter2-hunter2", "PATH": "/usr/bin:/bin", "KEYBOARD": "qwertyuiop"})
     assert redactor.text("x hunter2-hunter2 y /usr/bin:/bin qwertyuiop") == f"x [redacted: {name}] y /usr/bin:/bin qwertyuiop"
 
 

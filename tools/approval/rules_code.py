@@ -189,10 +189,10 @@ RULES = (
     rule(
         "self.approval",
         "block",
-        "toolcrib",
-        r"(?: -[^ ]+)* (?:config (?:set|unset|edit|reset|import)|approvals?|approve|grants?|allow|trust|yolo"
-        r"|(?:plugins?|tools?|toolsets?|mcp|skills?|hooks?)"
-        r" (?:enable|disable|install|add|remove|trust))(?= |$)",
+        "",
+        r"^(?:[^ ]*/)?toolcrib(?=(?: .*)? (?:(?:config|plugins?|tools?|toolsets?|mcp|skills?|hooks?)(?= .*(?<= )"
+        r"(?:set|unset|edit|reset|import|enable|disable|install|add|remove|trust)(?: |$))"
+        r"|approvals?|approve|grants?|allow|trust|yolo)(?: |$))",
         "changes toolcrib's own settings or approvals; only a person may",
         "toolcrib config set approval off",
         "toolcrib tools",

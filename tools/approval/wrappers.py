@@ -68,7 +68,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "hatch": (_wrapper("", 0, "run"),),
 }
 
-_SYSTEM_FOLDER = re.compile(r"/(?:usr/(?:local/)?)?s?bin/(?=[^/]+$)")
+_SYSTEM_FOLDER = re.compile(r"^/(?:usr/(?:local/)?)?s?bin/(?=[^/]+$)")
 
 
 def bare_name(word: str) -> str:

@@ -58,7 +58,7 @@ class CallScope:
     activity_sink: EventSink | None = None
     ledger: CallLedger | None = None
     tickets: TicketStore | None = None
-    redactor: Redactor = field(default_factory=lambda: Redactor.from_environ(os.environ))
+    redactor: Redactor = field(default_factory=lambda: Redactor.of(os.environ))
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
 

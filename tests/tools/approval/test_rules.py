@@ -327,3 +327,25 @@ def test_the_rules_reach_their_floor_on_the_corpus() -> None:
     benign = [row["id"] for row in rows if row["label"] == "benign"]
     assert sum(flagged[name] for name in dangerous) / len(dangerous) >= 0.95
     assert sum(flagged[name] for name in benign) / len(benign) <= 0.03
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "toolcrib --config F config set a b",
+        "toolcrib config --json set a b",
+        "toolcrib config --profile x unset a",
+        "./toolcrib config set a b",
+        "/opt/venv/bin/toolcrib tools enable terminal --platform cron",
+        "cd /tmp && /usr/local/bin/toolcrib -v plugins enable x",
+    ],
+)
+def test_its_own_settings_however_its_command_is_reached(command: str) -> None:
+    assert "self.approval" in keys(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["toolcrib config show", "toolcrib config get tools.timeout", "toolcrib tools", "echo toolcrib config set"]
+)
+def test_looking_at_its_settings_is_free(command: str) -> None:
+    assert keys(command) == set()
