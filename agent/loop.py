@@ -25,7 +25,7 @@ from agent.retry import RetryPolicy, with_retry
 from toolcrib import ExecutedCall, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.run import Session
+    from agent.session import Session
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
 """The specification's words (000-41)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import ExecutedCall, ProviderTurn, RunIdentity, ToolCall
@@ -15,6 +15,10 @@ from tools.dispatch.turn import run_turn
 
 if TYPE_CHECKING:
     from agent.crib import Crib
+
+
+_PAGE = 64
+"""How many records are read at once."""
 
 
 class Session:
@@ -57,7 +61,7 @@ class Session:
 
     def stored_state(self, name: str) -> Any:
         """A value of the session's state as a result record last carried it; None where none did."""
-        for record in reversed(self.records()):
+        for record in self._backwards():
             if name in record.get("state", {}):
                 return record["state"][name]
         return None
@@ -65,10 +69,10 @@ class Session:
     def repair(self) -> None:
         """After a process died: give every call of the last turn that has no result one, from the ledger where it is known."""
         self.crib.store.recover(self.identity.session_id)
-        last = self.records()[-1:]
-        if not last or last[0]["role"] != "assistant" or not last[0].get("calls"):
+        last = next(self._backwards(), {})
+        if last.get("role") != "assistant" or not last.get("calls"):
             return
-        results = [self._known_result(call) for call in last[0]["calls"]]
+        results = [self._known_result(call) for call in last["calls"]]
         self._remember({"role": "results", "results": results})
 
     def _known_result(self, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,6 +96,21 @@ class Session:
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The whole conversation, oldest first."""
         return self.crib.store.sessions.messages(self.identity.session_id)
+
+    def each_record(self) -> Iterator[Mapping[str, Any]]:
+        """The same, oldest first, read in pages: a long conversation is never whole in memory."""
+        place = 0
+        while page := self.crib.store.sessions.messages(self.identity.session_id, offset=place, limit=_PAGE):
+            yield from page
+            place += len(page)
+
+    def _backwards(self) -> Iterator[Mapping[str, Any]]:
+        info = self.info
+        end = 0 if info is None else info.messages
+        while end > 0:
+            start = max(0, end - _PAGE)
+            yield from reversed(self.crib.store.sessions.messages(self.identity.session_id, offset=start, limit=end - start))
+            end = start
 
     # -- what runs -----------------------------------------------------------------------------------------------
 

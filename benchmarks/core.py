@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 
@@ -96,6 +98,20 @@ def each(function: Callable[[], object], number: int) -> Callable[[], float]:
             gc.enable()
 
     return run
+
+
+def clean_environment(home: Path | None = None) -> dict[str, str]:
+    """For a process to be measured: its bytecode may be kept, as an installed program's is, and nothing else is watching it.
+
+    With a ``home``, the person's own configuration, sessions, model server and keys are not there either.
+    """
+    ours = ("PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    if home is None:
+        return kept
+    theirs = ("TOOLCRIB_", "OPENAI_", "XDG_")
+    kept = {name: value for name, value in kept.items() if not name.startswith(theirs)}
+    return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_STATE_HOME": str(home)}
 
 
 def as_lines(figures: Iterable[Figure]) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
+from benchmarks.core import CannotMeasureError, Figure, clean_environment, median_of_each, once
 
 DEFINITIONS = "import model_tools; model_tools.get_tool_definitions()"
 # VmHWM rather than ru_maxrss, which a child inherits from its parent.
@@ -38,12 +38,15 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _process(command: Sequence[str]) -> Callable[[], float]:
-    return once(lambda: subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+    environment = clean_environment()
+    return once(lambda: subprocess.run(command, check=True, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
 
 
 def _peak(code: str) -> Callable[[], float]:
+    environment = clean_environment()
+
     def run() -> float:
-        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, capture_output=True, text=True)
         return int(done.stdout.split()[-1]) / 1024
 
     return run

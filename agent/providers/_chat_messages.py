@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent.providers._names import WireNames
@@ -55,7 +55,7 @@ class ChatMessages:
             self._add({"role": "tool", "tool_call_id": call_id, "content": texts.get(call_id, NO_RESULT)})
         self._open = []
 
-    def records(self, records: Sequence[Mapping[str, Any]], *, skip_system: bool) -> None:
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
         for record in records:
             role = record.get("role")

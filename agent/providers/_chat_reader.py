@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.providers._calls import CallReader
+from agent.providers._calls import CallReader, new_event
 from agent.providers._faults import from_object
 from agent.providers.sse import SseEvent
 from toolcrib import ProviderTurn, StreamBroken, StreamEvent
@@ -74,7 +74,8 @@ class ChatReader:
 
     def read_events(self, events: Sequence[SseEvent]) -> None:
         """Take the events of a stream. ``begun`` is true from the first, ``done`` once the server said [DONE]."""
-        self.begun = self.begun or bool(events)
+        if events:
+            self.begun = True
         for name, data in events:
             if data[:1] == "{" and not name:
                 try:
@@ -132,7 +133,7 @@ class ChatReader:
                 if type(content) is str and content.isascii() and not self._half["assistant_delta"]:
                     if content:
                         self._text.append(content)
-                        self._on_event(StreamEvent("assistant_delta", content))
+                        self._on_event(new_event(("assistant_delta", content, "", "")))
                 elif content:
                     self._content(content)
                 if len(delta) == 1 and type(calls := delta.get("tool_calls")) is list:

@@ -14,7 +14,11 @@ HELP = """No model is connected, so I can't answer in words. You can call tools 
   @terminal {"command": "ls"}
   @tool read_file {"path": "README.md"}
 
-/tools lists them. A later release connects a model; this one hands out the tools, guarded.
+/tools lists them. To connect a model, leave and name its server:
+
+  toolcrib chat --base-url http://127.0.0.1:11434/v1 --model NAME     one on this machine
+  OPENAI_API_KEY=... toolcrib chat --model NAME                       the vendor's
+  toolcrib config set model.base_url URL                              from now on
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
@@ -35,7 +35,7 @@ class OpenAIChatSession:
         model: str,
         system: str = "",
         tools: Sequence[Mapping[str, Any]] = (),
-        records: Sequence[Mapping[str, Any]] = (),
+        records: Iterable[Mapping[str, Any]] = (),
         stream: bool = True,
         session_id: str | None = None,
         max_tokens: int | None = None,

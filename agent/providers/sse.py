@@ -46,7 +46,10 @@ class SseReader:
                 text = chunk.decode()
             except UnicodeDecodeError:
                 return self._feed(chunk)
-            if text[-2:] == "\n\n" and (events := self._usual(text)) is not None:
+            if text.find("\n") == len(text) - 2 and text[-1] == "\n" and text[:6] == "data: " and "\r" not in text:
+                if len(text) <= self._max:
+                    return [("", text[6:-2])]  # one event of one line, as servers send that flush each
+            elif text[-2:] == "\n\n" and (events := self._usual(text)) is not None:
                 return events
         return self._feed(chunk)
 
@@ -72,7 +75,10 @@ class SseReader:
             if usual is not None:
                 events, text = usual, text[end:]
                 self._line, self._line_size = [], 0
-        self._read(text, events)
+        if "\n" in text:
+            self._read(text, events)
+        elif text:
+            self._hold(text)
         self._clean = not (self._line or self._data or self._event or self._after_cr or self._split_character)
         return events
 
@@ -126,9 +132,12 @@ class SseReader:
             else:
                 self._end(events)
         if rest:
-            self._line.append(rest)
-            self._line_size += len(rest)
-            self._check()
+            self._hold(rest)
+
+    def _hold(self, text: str) -> None:
+        self._line.append(text)
+        self._line_size += len(text)
+        self._check()
 
     def _end(self, events: list[SseEvent]) -> None:
         if self._data:

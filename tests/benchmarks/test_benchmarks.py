@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from benchmarks.core import Figure, as_lines, as_table, each, median_of_each, once
+import httpx
+import pytest
+
+from benchmarks._model_server import ModelServer
+from benchmarks.core import Figure, as_lines, as_table, clean_environment, each, median_of_each, once
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -33,6 +38,45 @@ def test_the_quick_groups_run(root: Path) -> None:
     assert done.stderr == ""
     for name in ("dispatch.sync", "dispatch.plugins", "definitions.scale", "definitions.chars", "terminal.local"):
         assert f"| {name} " in done.stdout
+
+
+def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
+    done = run(root, "loop", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [figure["name"] for figure in figures] == ["loop.first_request", "loop.turn_gap", "loop.session_memory", "loop.stream"]
+    for figure in figures:
+        assert figure["baseline"] > 0
+
+
+def test_the_model_server_notes_when_a_request_came() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def answer(path: str, before: int) -> bytes:
+        asked.append((path, before))
+        return b"data: [DONE]\n\n"
+
+    with ModelServer(answer) as server:
+        for text in (b"{}", b"{}" * 100_000):
+            begin = time.monotonic()
+            reply = httpx.post(f"{server.base_url}/chat/completions", content=text, timeout=30, trust_env=False)
+            assert reply.content == b"data: [DONE]\n\n"
+            assert begin < server.next_arrival(begin) < time.monotonic()
+        with pytest.raises(IndexError):
+            server.next_arrival(time.monotonic())
+    assert asked == [("/v1/chat/completions", 0), ("/v1/chat/completions", 1)]
+
+
+def test_what_is_measured_has_bytecode_and_a_home_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONDONTWRITEBYTECODE", "OPENAI_BASE_URL", "TOOLCRIB_CONFIG"):
+        monkeypatch.setenv(name, "1")
+    seen = clean_environment()
+    assert "PYTHONDONTWRITEBYTECODE" not in seen
+    assert seen["HOME"] != str(tmp_path)
+    alone = clean_environment(tmp_path)
+    assert alone["HOME"] == alone["XDG_CONFIG_HOME"] == alone["XDG_STATE_HOME"] == str(tmp_path)
+    assert [name for name in alone if name.startswith(("OPENAI_", "TOOLCRIB_", "PYTHONDONT"))] == []
 
 
 def test_an_unknown_group_is_named(root: Path) -> None:
