@@ -147,7 +147,7 @@ def close_tasks() -> None:
 
 
 def _dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
-    call = ToolCall(call_id or ToolCall.new_id(), name, args)
+    call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
     return as_json(dispatcher.call_sync(call, scope or _scope(extra.get("task_id") or ""), extra))
 
 

@@ -143,8 +143,9 @@ class ToolRegistry:
 
     def unregister(self, name: str) -> bool:
         with self._lock:
-            self.generation += 1
-            return self._tools.pop(name, None) is not None
+            was_there = self._tools.pop(name, None) is not None
+            self.generation += 1  # afterwards: a cache filled in between must not count as up to date
+            return was_there
 
     def guard(self, check: Callable[[ToolEntry | None, ToolEntry], None] | None) -> None:
         """``check(old, new)`` before each registration; it raises RegistrationError to refuse. For the plugin loader."""

@@ -76,18 +76,53 @@ class ProviderSession(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """A reply in plain text, read to its end.
+
+    ``content`` is for people, ``reasoning`` what the model thought. ``calls`` are in text order; one that could not be read has
+    a ``fault`` and is answered, not run. ``faults`` says all that is wrong. ``events`` is what the end brought yet to show.
+    Protocols that take or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value`` (the final
+    answer as JSON).
+    """
+
+    content: str
+    reasoning: str = ""
+    calls: Sequence[ToolCall] = ()
+    faults: Sequence[str] = ()
+    events: Sequence[StreamEvent] = ()
+    error: str = ""
+    value: Json = None
+
+
+class TextReader(Protocol):
+    """Reads one reply as it comes. However it is cut into pieces, the result is the same."""
+
+    def feed(self, text: str) -> list[StreamEvent]:
+        """What can be shown by now: never half a tag, never a call's own text."""
+        ...
+
+    def finish(self, *, truncated: bool = False) -> ParsedReply:
+        """``truncated``: the token limit ended the reply, so a call that was not closed is not run. Call it once."""
+        ...
+
+
+Thinking: TypeAlias = Literal["open", "maybe", "closed"]
+"""Whether the prompt opened a thinking block: yes; perhaps (a stray end of one is believed); no."""
+
+
 class TextProtocol(Protocol):
     """Tool calls in plain text, for models without native ones."""
 
     @property
     def name(self) -> str: ...
 
-    def render_tools(self, definitions: Sequence[Mapping[str, Json]]) -> str:
-        """What the system prompt says about the tools."""
+    def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
+        """The system prompt: the agent's ``instructions``, then what the model must know of the tools."""
         ...
 
-    def parse(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """(text for people, calls) of a whole reply. An unreadable call comes back with its fault."""
-        ...
+    def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader: ...
 
-    def render_results(self, executed: Sequence[ExecutedCall]) -> str: ...
+    def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
+        """Chat messages (role, content, ...) that tell the model what became of its calls."""
+        ...

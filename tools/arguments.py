@@ -17,6 +17,7 @@ from toolcrib._types import Json
 _INTEGER = re.compile(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800
 _SHOWN_ERRORS = 3
+_TOO_DEEP = "nested too deep; send a flatter value"
 
 
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
@@ -33,6 +34,27 @@ def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         return "$.parameters", str(error)[:300]
     return None
+
+
+def own_copy(args: dict[str, Json]) -> dict[str, Json]:
+    """A copy that shares no list or dict with ``args``. Raises InvalidArguments where it is nested too deep."""
+    own = args.copy()
+    try:
+        for key, value in args.items():
+            if type(value) in _CONTAINERS:
+                own[key] = _copied(value)
+    except RecursionError:
+        raise InvalidArguments(_TOO_DEEP) from None
+    return own
+
+
+_CONTAINERS = frozenset({dict, list})
+
+
+def _copied(value: Json) -> Json:
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if type(value) is list else value
 
 
 class ArgumentCheck:
@@ -53,10 +75,15 @@ class ArgumentCheck:
         booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42).
         """
         checked = args if type(args) is dict else self._object(args)
-        if not self._validator.is_valid(checked):
-            checked = _coerce(checked, self._parameters)
+        try:
             if not self._validator.is_valid(checked):
-                raise InvalidArguments(self._explain(checked))
+                checked = _coerce(checked, self._parameters)
+                if not self._validator.is_valid(checked):
+                    raise InvalidArguments(self._explain(checked))
+        except RecursionError:
+            raise InvalidArguments(_TOO_DEEP) from None
+        except ValueError as error:  # from the checker: it can't even be looked at
+            raise InvalidArguments(f"not JSON: {error}; send plain JSON values") from error
         for name in self._integers:
             value = checked.get(name)
             if type(value) is float:  # 3.0 is an integer to JSON Schema, but not to range()
@@ -69,6 +96,8 @@ class ArgumentCheck:
         if isinstance(args, str):
             try:
                 args = json.loads(args)
+            except RecursionError:
+                raise InvalidArguments(_TOO_DEEP) from None
             except ValueError as error:
                 raise InvalidArguments(f"not JSON: {error}; expected {self._snippet(self._parameters)}") from error
         if isinstance(args, Mapping):

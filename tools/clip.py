@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -88,13 +89,26 @@ def _shorten(value: Json, limit: int, full: str) -> Json:
     return value
 
 
+def _new_file(folder: Path, name: str) -> tuple[Path, int]:
+    """A file that was not there before: models reuse call ids, and an earlier result must stay as it is."""
+    for number in itertools.count(1):
+        path = folder / (f"{name}.txt" if number == 1 else f"{name}-{number}.txt")
+        try:
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable")
+
+
 def spill_to(folder: Callable[[], Path], call_id: str) -> Callable[[str], str]:
-    """A spill that writes ``<folder>/<call id>.txt``, for its owner alone. A full disk loses the file, never the result."""
+    """A spill that writes a file of its own, ``<folder>/<call id>.txt``, for its owner alone.
+
+    A full disk loses the file, never the result.
+    """
 
     def spill(text: str) -> str:
         try:
-            path = folder() / (re.sub(r"[^A-Za-z0-9_.-]", "_", call_id)[:80] + ".txt")
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            path, descriptor = _new_file(folder(), re.sub(r"[^A-Za-z0-9_.-]", "_", call_id)[:80])
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(text)
         except OSError as error:

@@ -39,7 +39,8 @@ class Redactor:
         for name, value in (secrets or {}).items():
             if len(value) >= _SHORTEST:
                 found[value] = name
-                found.setdefault(json.dumps(value, ensure_ascii=False)[1:-1], name)
+                for ascii_only in (False, True):  # as it stands in JSON text
+                    found.setdefault(json.dumps(value, ensure_ascii=ascii_only)[1:-1], name)
         # Longest first: a secret that contains another goes as a whole.
         self._secrets = sorted(found.items(), key=lambda item: -len(item[0]))
 

@@ -17,17 +17,18 @@ from agent._version import __version__
 from agent.cli import commands
 from agent.cli.logs import logging_to_stderr
 from agent.cli.signals import Ended, ending_in_order
-from toolcrib import ConfigError, ToolcribError
+from toolcrib import ConfigError, ProviderError, ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
-OK, FAILED, USAGE, DENIED, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """What the distribution brings to the top level; others bring such names too."""
 _EPILOG = """\
 examples:
-  toolcrib chat                                            type tool calls by hand
+  toolcrib chat                                            talk to a model; without one, type tool calls by hand
+  toolcrib run "what does this project do?"                one task, for scripts too
   toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
   toolcrib tools                                           which tools there are, and why one is missing
   toolcrib toolsets --platform telegram                    what a platform gets
@@ -51,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else FAILED
     except ToolcribError as error:
         _say(str(error))
-        return USAGE
+        return FAILED if isinstance(error, ProviderError) else USAGE
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in TOPS:
             raise
@@ -92,7 +93,10 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
     known = built_in()
     command: Any = import_module(known[name]) if name in known else _of_plugins(name, options, after, stack, known)
     inner = argparse.ArgumentParser(
-        prog=f"toolcrib {name}", description=command.HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"toolcrib {name}",
+        description=command.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        conflict_handler="resolve",  # a command may have its own words for an option of all
     )
     _common(inner, argparse.SUPPRESS)
     command.configure(inner)
@@ -106,7 +110,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
     for index, word in enumerate(argv):
         if not takes_value and not word.startswith("-"):
             return list(argv[:index]), word, list(argv[index + 1 :])
-        takes_value = word == "--config"
+        takes_value = word in ("--config", "--profile")
     return list(argv), None, []
 
 
@@ -125,6 +129,9 @@ def _common(parser: argparse.ArgumentParser, default: Any) -> None:
         "--config", metavar="FILE", default=default, help="another configuration file than $XDG_CONFIG_HOME/toolcrib/config.yaml"
     )
     group.add_argument(
+        "--profile", metavar="NAME", default=default, help="a profile of the configuration; as TOOLCRIB_PROFILE does ('': none)"
+    )
+    group.add_argument(
         "-v", "--verbose", action="store_true", default=default or False, help="log to stderr, as TOOLCRIB_LOG=debug does"
     )
 
@@ -140,7 +147,7 @@ def _help(options: argparse.Namespace, stack: ExitStack, *, full: bool) -> str:
     added = _plugin_help(options, stack)
     if added:
         lines += ["", "of plugins:", *(f"  {name:<12} {text}" for name, text in added)]
-    lines += ["", "options: --help  --version  --verbose  --config FILE"]
+    lines += ["", "options: --help  --version  --verbose  --config FILE  --profile NAME"]
     lines += ["", _EPILOG] if full else ["", "`toolcrib --help` shows examples; `toolcrib chat` starts.", ""]
     return "\n".join(lines)
 
@@ -149,7 +156,7 @@ def _plugin_help(options: argparse.Namespace, stack: ExitStack) -> list[tuple[st
     from agent.config import load_config
 
     try:
-        if not load_config(options.config).plugins.enabled:
+        if not load_config(options.config, profile=options.profile).plugins.enabled:
             return []
         crib = stack.enter_context(open_crib(options))
     except ConfigError as error:
@@ -164,10 +171,11 @@ def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], st
 
     from agent.config import load_config
 
-    early, _ = _config_option().parse_known_args(list(after))
+    early, _ = _early_options().parse_known_args(list(after))
     options.config = early.config or options.config
+    options.profile = options.profile if early.profile is None else early.profile
     added: dict[str, Any] = {}
-    if load_config(options.config).plugins.enabled:
+    if load_config(options.config, profile=options.profile).plugins.enabled:
         added = dict(stack.enter_context(open_crib(options)).commands)
     if name in added:
         return added[name]
@@ -176,19 +184,27 @@ def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], st
     raise ToolcribError(f"there is no command {name!r}; {hint}")
 
 
-def _config_option() -> argparse.ArgumentParser:
+def _early_options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
+    parser.add_argument("--profile")
     return parser
 
 
 def open_crib(options: argparse.Namespace) -> Crib:
-    """Everything put together, as these options say: a context manager. Raises ConfigError."""
+    """Everything put together, as these options say: a context manager. Raises ConfigError and StoreFailed."""
     from pathlib import Path
 
     from agent.run import assemble
 
-    return assemble(config_file=Path(options.config) if options.config else None, project_dir=Path.cwd())
+    folder = Path(getattr(options, "cwd", None) or ".").expanduser().resolve()
+    if not folder.is_dir():
+        raise ToolcribError(f"--cwd: {folder} is no folder")
+    file = Path(options.config) if options.config else None
+    crib = assemble(config_file=file, profile=options.profile, project_dir=folder)
+    for notice in crib.config.notices:
+        _say(notice)
+    return crib
 
 
 def _say(text: str) -> None:

@@ -43,6 +43,18 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
     return _answer(ticket, {"approved": False, "reason": reason}, by="nobody")
 
 
+class Refuser:
+    """An asker for runs that ask nobody; ``refused`` counts what it said no to."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        self.refused += 1
+        reason = f"{ticket.message}\nThis needs a person's answer, and `toolcrib run` asks nobody; `toolcrib chat` does."
+        return _answer(ticket, {"approved": False, "reason": reason}, by="nobody")
+
+
 class TerminalAsker:
     """An asker (see CallScope): one question at a time. End of input and Ctrl-C mean no."""
 

@@ -2,71 +2,187 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent.cli.render import Screen, first_sentence, table
-from agent.events import Event, TextDelta, ToolFinished, ToolStarted
-from agent.loop import run_loop
-from toolcrib import ToolcribError
+from agent.cli.faults import explained
+from agent.cli.oneshot import Fan, connect
+from agent.cli.render import Screen
+from agent.cli.trace import Tracer
+from agent.cli.view import View
+from agent.events import ToolFinished, ToolStarted
+from agent.loop import Loop, LoopLimits
+from agent.models import ModelChoice, find_endpoint
+from agent.prompt import system_prompt
+from agent.protocols.command import parse_command
+from toolcrib import ProviderSession, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.providers.manual import ManualSession
-    from agent.run import Session
+    from agent.crib import Crib
+    from agent.session import Session
+    from tools.dispatch.scope import Asker
 
-SLASH = {"/help": "this", "/tools": "the tools of this session", "/quit": "leave (Ctrl-D does too)"}
-_HELP = """\
-Call a tool by typing it:
-  @terminal {"command": "ls"}
-  @tool read_file {"path": "README.md"}
-Ctrl-C interrupts what runs and keeps the session. Tab completes.
-"""
+KEPT = "The session is kept: type on, or /help."
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How this chat opens a session, its first one and those after /new and /resume."""
+
+    crib: Crib
+    asker: Asker
+    limits: LoopLimits
+    enabled: Sequence[str] | None = None
+    disabled: Sequence[str] | None = None
+    cwd: str | None = None
+    trace: bool = False
+
+    def session(self, *, resume: str = "", latest: bool = False) -> Session:
+        return self.crib.open_session(
+            platform="cli",
+            asker=self.asker,
+            cwd=self.cwd,
+            enabled=self.enabled,
+            disabled=self.disabled,
+            resume=resume,
+            latest=latest,
+        )
 
 
 class Conversation:
-    """One session, a provider, and the screen that shows what happens."""
+    """One session at a time, who answers in it, and the screen that shows what happens. ``open`` it before ``say``."""
 
-    def __init__(self, session: Session, provider: ManualSession, screen: Screen) -> None:
-        self._session = session
-        self._provider = provider
-        self._screen = screen
+    def __init__(self, opening: Opening, choice: ModelChoice, screen: Screen) -> None:
+        self.opening = opening
+        self.choice = choice
+        self.screen = screen
+        self.failed = False
+        """Whether the last run of a model went wrong."""
+        display = opening.crib.config.display
+        self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
+        self._session: Session | None = None
+        self._provider: ProviderSession | None = None
+        self._tracer: Tracer | None = None
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "open it first"  # noqa: S101 - a fault of ours, not of the person's
+        return self._session
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty where the person types the calls."""
+        return str(getattr(self._provider, "model", ""))
+
+    async def open(self, *, resume: str = "", latest: bool = False) -> None:
+        """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
+        session = self.opening.session(resume=resume, latest=latest)
+        try:
+            await self._connect(session, self.choice)
+        except BaseException:
+            await session.close()
+            raise
+        old, self._session = self._session, session
+        if old is not None:
+            await old.close()
+
+    async def switch(self, model: str) -> None:
+        """Another model of the same server goes on with the conversation. Raises ToolcribError kinds, and stays with the old."""
+        choice = replace(self.choice, model=model)
+        await self._connect(self.session, choice)
+        self.choice = choice
+
+    async def _connect(self, session: Session, choice: ModelChoice) -> None:
+        provider = await connect(session, choice)
+        old, self._provider = self._provider, provider
+        if old is not None:
+            await old.close()
+        if self.opening.trace:
+            self._tracer = Tracer(session)
+            self._tracer.set_up(system_prompt(session.scope.environment.cwd) if self.model else "", self.model)
+
+    def has_server(self) -> bool:
+        return find_endpoint(self.opening.crib.config, self.choice) is not None
+
+    def interrupt(self) -> None:
+        """End what runs, from a signal handler; the session goes on."""
+        if self._session is not None:
+            self._session.interrupt()
+
+    async def close(self) -> None:
+        if self._provider is not None:
+            await self._provider.close()
+        if self._session is not None:
+            await self._session.close()
+
+    # -- lines ---------------------------------------------------------------------------------------------------
 
     async def say(self, line: str) -> bool:
         """Do what the line asks. False: the person wants to leave."""
         line = line.strip()
         if line.startswith("/"):
-            return self._slash(line)
-        if line:
-            await self._run(line)
+            from agent.cli.slash import obey
+
+            return await obey(self, line)
+        call = parse_command(line, self.session.names) if self.model else None
+        if call is not None and call.name in self.session.names:
+            await self._call(call)
+        elif line:
+            await self._run(line if not self.model else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
         return True
+
+    async def _call(self, call: ToolCall) -> None:
+        """What the person calls by hand, the model does not hear of."""
+        session = self.session
+        session.scope.clear_interrupt()
+        self._view.brief = False
+        await session.turn(
+            [call],
+            on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
+            on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
+        )
 
     async def _run(self, line: str) -> None:
-        self._provider.say(line)
+        assert self._provider is not None  # noqa: S101 - open made it
+        session, limits = self.session, self.opening.limits
+        manual = not self.model
+        self._view.brief = not manual
+        if manual:  # a typed call takes two turns: the call, and the silence after it
+            limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
+        fan = Fan([self._view, *([self._tracer] if self._tracer else [])], self.interrupt)
+        if self._tracer is not None:
+            self._tracer.said(line)
+        self.failed = False
         try:
-            # A typed call takes two turns: the call, and the silence after it.
-            await run_loop(self._provider, self._session, self._show, max_turns=max(2, self._session.crib.config.max_turns))
+            session.say(line)
+            self._provider.say(line)
+            result = await Loop(self._provider, session, fan, limits).run()
         except ToolcribError as error:
-            self._screen.note(f"toolcrib: {error}")
+            self._view.end()
+            self._tell(error)
+        else:
+            self._view.end()
+            if result.stopped != "done":
+                self._explain(result.stopped, manual=manual)
+        if fan.broken is not None:
+            raise fan.broken
 
-    def _show(self, event: Event) -> None:
-        match event:
-            case TextDelta(text=text):
-                self._screen.text(text, end="")
-            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
-                self._screen.started(call, emoji)
-            case ToolFinished(executed=executed, emoji=emoji):
-                self._screen.call(executed, emoji)
+    def _tell(self, error: ToolcribError) -> None:
+        self.failed = True
+        if self._tracer is not None:
+            self._tracer.failed(error)
+        self.screen.fault(f"✗ {explained(error)}")
+        self.screen.note(KEPT)
 
-    def _slash(self, line: str) -> bool:
-        match line.split()[0]:
-            case "/quit" | "/exit":
-                return False
-            case "/help":
-                self._screen.text(_HELP + "\n".join(f"{name:<8} {text}" for name, text in SLASH.items()))
-            case "/tools":
-                entries = [entry for entry in self._session.crib.registry.entries() if entry.name in self._session.names]
-                table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
-            case word:
-                near = get_close_matches(word, SLASH, n=1, cutoff=0.4)
-                self._screen.note(f"there is no {word}; {f'did you mean {near[0]}?' if near else '/help lists what there is'}")
-        return True
+    def _explain(self, stopped: str, *, manual: bool) -> None:
+        words = {
+            "interrupted": "interrupted; the session is kept",
+            "max_turns": "that was the last turn of max_turns; say `go on` if it should",
+            "ended": "a gate ended the run; the session is kept",
+            "pending": "a call waits for an answer",
+        }
+        if not manual and stopped in words:
+            self.screen.note(words[stopped])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import importlib.util
 import json
@@ -58,16 +59,23 @@ def _is_editable(dist: Distribution) -> bool:
 
 
 def _differing(dist: Distribution) -> Iterator[str]:
-    for file in dist.files or ():
-        if file.hash is None or file.suffix == ".pyc" or file.parts[0] == "..":  # scripts lie elsewhere with some installers
-            continue
+    for name, method, expected in _recorded(dist):
         try:
-            digest = hashlib.new(file.hash.mode, Path(str(file.locate())).read_bytes()).digest()
+            digest = hashlib.new(method, Path(str(dist.locate_file(name))).read_bytes()).digest()
         except FileNotFoundError:
-            yield f"{file} (gone)"
+            yield f"{name} (gone)"
             continue
         except OSError as error:
-            yield f"{file} ({error.strerror})"
+            yield f"{name} ({error.strerror})"
             continue
-        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
-            yield str(file)
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != expected:
+            yield name
+
+
+def _recorded(dist: Distribution) -> Iterator[tuple[str, str, str]]:
+    """(file, hash method, hash) of RECORD itself: from Python 3.12 on, ``dist.files`` leaves out what is gone."""
+    for row in csv.reader((dist.read_text("RECORD") or "").splitlines()):
+        name, digest = (row[0], row[1]) if len(row) > 1 else ("", "")
+        if digest and not name.endswith(".pyc") and not name.startswith("../"):  # scripts lie elsewhere with some installers
+            method, _, expected = digest.partition("=")
+            yield name, method, expected

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
-from agent.cli.escape import tame
+from agent.cli.escape import one_line, tame
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
 from tools.dispatch.faces import as_json
 
@@ -52,44 +52,118 @@ def _seconds(duration: float) -> str:
     return f"{duration * 1000:.0f} ms" if duration < 0.1 else f"{duration:.1f} s"
 
 
+def short_args(args: Any, limit: int = 60) -> str:
+    """The arguments in a few words: ``ls -la``, or ``path=a.py start=10``."""
+    if not isinstance(args, Mapping):
+        return one_line(str(args), limit)
+    if len(args) == 1 and isinstance(only := next(iter(args.values())), str):
+        return one_line(only, limit)
+    return one_line(" ".join(f"{name}={_short(value)}" for name, value in args.items()), limit)
+
+
+def brief_line(executed: ExecutedCall, emoji: str) -> str:
+    """One line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
+    call, result = executed.call, executed.result
+    parts = [
+        f"{emoji or '🔧'} {tame(call.name) or '?'}",
+        short_args(call.args),
+        _seconds(executed.duration),
+        outcome(executed)[0],
+    ]
+    line = "  ".join(part for part in parts if part)
+    if result.is_success:
+        return line
+    return f"{line}: {one_line(result_text(executed), 160)}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return one_line(text, 40)
+
+
 class Screen:
     """Where a chat shows things: results on ``out``; the lines about them there too on a terminal, else on stderr."""
 
-    def __init__(self, *, interactive: bool) -> None:
-        self._interactive = interactive
+    def __init__(self, *, interactive: bool, color: str = "auto") -> None:
+        self.interactive = interactive
+        self._color = color
         self._console: Any = None
+        self._open = False
+
+    @property
+    def console(self) -> Any:
+        """The rich Console, made when it is first needed."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(
+                highlight=False,
+                markup=False,
+                emoji=False,
+                soft_wrap=True,
+                no_color=True if self._color == "never" else None,
+                force_terminal=True if self._color == "always" else None,
+            )
+        return self._console
 
     def started(self, call: ToolCall, emoji: str) -> None:
         """So that a person sees what a long silence is about."""
-        if self._interactive:
+        if self.interactive:
             self._styled(f"{emoji or '🔧'} {tame(call.name)} ...", "dim")
 
     def call(self, executed: ExecutedCall, emoji: str) -> None:
-        line = call_line(executed, emoji)
-        if not self._interactive:
-            print(line, file=sys.stderr)
-        else:
-            self._styled(line, outcome(executed)[1])
+        """The line about it, and its result."""
+        self.line(call_line(executed, emoji), outcome(executed)[1])
         text = result_text(executed)
         if text:
             self.text(text)
 
+    def opened(self, call: ToolCall, emoji: str) -> None:
+        """A line that ``closed`` replaces when the call has ended, if nothing else was shown meanwhile."""
+        if not self.interactive:
+            return
+        self.settle()
+        from rich.cells import cell_len, set_cell_size
+
+        room = max(20, self.console.width - 8)  # a line that wraps could not be replaced
+        line = f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)}".rstrip()
+        line = line if cell_len(line) <= room else set_cell_size(line, room)
+        self.console.print(f"{line} ...", style="dim", end="")
+        self._open = True
+
+    def closed(self, executed: ExecutedCall, emoji: str) -> None:
+        if self._open:
+            print("\r\x1b[2K", end="")
+            self._open = False
+        self.line(brief_line(executed, emoji), outcome(executed)[1])
+
+    def settle(self) -> None:
+        """Whatever comes next begins on a line of its own."""
+        if self._open:
+            print(flush=True)
+            self._open = False
+
+    def line(self, text: str, style: str) -> None:
+        if self.interactive:
+            self._styled(text, style)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     def note(self, text: str) -> None:
         """About the chat itself, not part of any result."""
-        if self._interactive:
-            self._styled(text, "dim")
-        else:
-            print(text, file=sys.stderr)
+        self.settle()
+        self.line(text, "dim")
+
+    def fault(self, text: str) -> None:
+        self.settle()
+        self.line(text, "red")
 
     def text(self, text: str, end: str = "\n") -> None:
+        self.settle()
         print(tame(text), end=end, flush=True)
 
     def _styled(self, text: str, style: str) -> None:
-        if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self._console.print(text, style=style)
+        self.console.print(text, style=style)
 
 
 def table(rows: Sequence[Sequence[str]], *, out: TextIO | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,8 +35,14 @@ class HttpClient:
     """Requests to one Endpoint. Connections are kept between requests, within one event loop. Holds the key; never shows it."""
 
     def __init__(self, endpoint: Endpoint, environ: Mapping[str, str] | None = None, limits: HttpLimits | None = None) -> None:
-        """Raises ConfigError where the endpoint's key variable is empty."""
+        """Raises ConfigError where the endpoint's key variable is empty.
+
+        A session sets ``key_header`` to the header that its wire has the key in, and ``headers`` to more that go with each
+        request.
+        """
         self.endpoint = endpoint
+        self.key_header = "Authorization"
+        self.headers: dict[str, str] = {}
         self.limits = limits or HttpLimits()
         self._key = read_key(endpoint, os.environ if environ is None else environ)
         self._client: httpx.AsyncClient | None = None
@@ -76,11 +82,11 @@ class HttpClient:
             await reply.aclose()
 
     def _headers(self, body: bytes | None) -> dict[str, str]:
-        headers = {"Accept": "application/json, text/event-stream", "User-Agent": "toolcrib"}
+        headers = {"Accept": "application/json, text/event-stream", "User-Agent": "toolcrib", **self.headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
+            headers[self.key_header] = f"Bearer {self._key}" if self.key_header == "Authorization" else self._key
         return headers
 
     def _ready(self) -> httpx.AsyncClient:
@@ -94,7 +100,8 @@ class HttpClient:
 
         limits, server = self.limits, self.endpoint.server
         try:
-            async with asyncio.timeout(limits.connect + limits.first_byte):
+            async with asyncio.timeout(limits.connect + limits.first_byte) as timer:
+                request.extensions["trace"] = _when_sent(timer, limits.first_byte)
                 return await client.send(request, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = f"no connection in {limits.connect:g} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
@@ -228,3 +235,13 @@ def _bare(url: str) -> str:
     except ValueError:
         return "an address that cannot be read"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _when_sent(timer: asyncio.Timeout, seconds: float) -> Callable[[str, object], Awaitable[None]]:
+    """Lets the wait for the answer begin once the request is on its way, however long connecting took."""
+
+    async def trace(event: str, _info: object) -> None:
+        if event.endswith("send_request_body.complete"):
+            timer.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    return trace

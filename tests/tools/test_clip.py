@@ -91,5 +91,12 @@ def test_a_link_in_the_place_of_the_spill_is_not_followed(tmp_path: Path) -> Non
     target = tmp_path / "target"
     target.write_text("mine")
     (tmp_path / "c.txt").symlink_to(target)
-    assert "could not be kept" in spill_to(lambda: tmp_path, "c")("text")
+    assert "c-2.txt" in spill_to(lambda: tmp_path, "c")("text")
     assert target.read_text() == "mine"
+    assert (tmp_path / "c-2.txt").read_text() == "text"
+
+
+def test_a_call_id_that_comes_again_keeps_both_texts(tmp_path: Path) -> None:
+    said = [spill_to(lambda: tmp_path, name)(text) for name, text in (("a/b", "one"), ("a_b", "two"), ("a/b", "three"))]
+    assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["one", "three", "two"]
+    assert len(set(said)) == 3

@@ -6,12 +6,13 @@ would write. Whatever cannot be read is a finding too.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 
 from tools.approval.findings import MAX_COMMAND_CHARS, UNKNOWN_PATH, Finding, visible
 from tools.approval.operands import changed, is_root, operands, resolve
-from tools.approval.paths import READABLE, is_protected, judge_change
+from tools.approval.paths import READABLE, is_protected, judge_change, judge_process, may_match, under
 from tools.approval.patterns import rules_for
 from tools.approval.rule import Rule
 from tools.approval.unfold import Segment, Unfolded, unfold
@@ -29,11 +30,12 @@ _NO_HELP = (
     | {"docker", "podman", "find", "xargs", "ssh", "kill", "init", "redis-cli", "export", "env", "eval", "curl", ""}
 )
 _DRY = re.compile(r"--help|--version|--dry-?run(?:=(?!none|false).*)?")
-_LOOKS = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "cd", "realpath", "readlink"})
+_LOOKS = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink"})
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 _SAID_BETTER = {"code.piped": frozenset({"code.remote", "code.decoded"})}
 """Findings left out where a more exact one stands."""
 
+_PATTERN = re.compile(r"[*?\[]")
 _FIRST_CD = re.compile(r"\s*cd\s+([\w./-]+)\s*&&", re.ASCII)
 _MOVES = frozenset({"cd", "pushd", "popd", "chroot"})
 
@@ -97,6 +99,8 @@ def _of_segment(segment: Segment, bases: Sequence[str], protected: Sequence[str]
         for path in resolve(word, bases):
             absolute = word if path == UNKNOWN_PATH else path
             found += judge_change(absolute, segment.text, protected)
+    for word in (*segment.argv[1:], *(target for _, target in segment.redirects)):
+        found += judge_process(word, segment.text)
     if protected and segment.name not in _LOOKS:
         found += _own_files(segment, bases, protected)
     return found
@@ -130,15 +134,40 @@ def _own_files(segment: Segment, bases: Sequence[str], protected: Sequence[str])
     for word in (*segment.argv[1:], *(target for _, target in segment.redirects)):
         if segment.name in _READS and not segment.redirects and word.endswith(READABLE):
             continue
-        paths = resolve(word.rpartition("=")[2] or word, bases)
-        if any(shape.search(word) for shape in shapes) or any(is_protected(path, protected) for path in paths):
+        value = word.rpartition("=")[2] or word
+        paths = resolve(value, bases)
+        if (
+            any(shape.search(word) for shape in shapes)
+            or any(is_protected(path, protected) for path in paths)
+            or (_PATTERN.search(value) and any(may_match(_spelled_out(value, bases), folder) for folder in protected))
+            or (_takes_away(segment) and any(_is_above(path, protected) for path in paths))
+        ):
             why = "touches toolcrib's own settings, keys or state"
             found.append(Finding("self.settings", "block", why, visible(segment.text), scope=visible(word)))
     return found[:1]
 
 
+def _spelled_out(pattern: str, bases: Sequence[str]) -> str:
+    """A shell pattern as an absolute one, from the home or the first of ``bases``."""
+    pattern = re.sub(r"^(?:~|\$HOME|\$\{HOME\})(?=/)", posixpath.expanduser("~"), pattern)
+    return posixpath.normpath(posixpath.join(bases[0] if bases else "/", pattern))
+
+
+def _takes_away(segment: Segment) -> bool:
+    return segment.name == "mv" or (
+        segment.name == "rm" and any(re.match(r"-\w*[rR]|--recursive$", word) for word in segment.argv[1:])
+    )
+
+
+def _is_above(path: str, protected: Sequence[str]) -> bool:
+    """Whether a folder of ours lies below ``path``; a home itself is judged by the rules for roots."""
+    home = posixpath.expanduser("~")
+    path = f"{home}{path[1:]}" if path.startswith("~/") else path
+    return path.startswith(f"{home}/") and any(under(folder, path) for folder in protected)
+
+
 def _shapes(folder: str) -> list[re.Pattern[str]]:
     """How a folder may be written: as it is, and from a home."""
     home = re.match(r"(?:/home/[^/]+|/Users/[^/]+|/root)/(.+)", folder)
-    written = [folder, f"~/{home[1]}", f"$HOME/{home[1]}"] if home is not None else [folder]
+    written = [folder, f"~/{home[1]}", f"$HOME/{home[1]}", f"${{HOME}}/{home[1]}"] if home is not None else [folder]
     return [re.compile(re.escape(text.rstrip("/")) + r"(?![\w.-])") for text in written]

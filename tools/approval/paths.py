@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
 from collections.abc import Sequence
@@ -117,6 +118,15 @@ def is_protected(path: str, protected: Sequence[str]) -> bool:
     return any(under(path, folder) for folder in protected)
 
 
+def may_match(pattern: str, folder: str) -> bool:
+    """Whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
+    words, parts = pattern.split("/"), folder.split("/")
+    return len(words) >= len(parts) and all(
+        fnmatch.fnmatchcase(part, word) and (word.startswith(".") or not part.startswith("."))
+        for word, part in zip(words, parts, strict=False)
+    )
+
+
 def judge_change(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
     """What writing or deleting ``path`` means; ``text`` is what does it."""
     if is_protected(path, protected):
@@ -127,11 +137,24 @@ def judge_change(path: str, text: str, protected: Sequence[str] = ()) -> list[Fi
     return [Finding(rule.key, rule.level, rule.why, visible(text), scope=visible(path), paths=(path,)) for rule in special]
 
 
+_PROCESS = re.compile(r"/proc/[^/\s]+/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
+
+
+def judge_process(path: str, text: str) -> list[Finding]:
+    """Another process's variables and memory: keys stand there, in a form that nothing takes out of a result."""
+    if _PROCESS.search(path) is None:
+        return []
+    why = "reads a process's variables or memory, where keys stand"
+    return [Finding("secret.process", "ask-once", why, visible(text), scope=visible(path), paths=(path,))]
+
+
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
     """What reading ``path`` means: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
 
     A folder above them is closed too, since reading it (a search) would show them.
     """
+    if found := judge_process(path, text):
+        return found
     if (is_protected(path, protected) and not path.endswith(READABLE)) or any(under(own, path) for own in protected):
         return [_own(path, text, "reads toolcrib's own keys or state; name a narrower folder")]
     return []

@@ -200,6 +200,33 @@ RULES = (
     rule(
         "self.approval",
         "block",
+        "",
+        r"^(?:[^ ]*/)?toolcrib(?=(?: .*)? --config(?:=| |$))",
+        "runs toolcrib under other settings; only a person may",
+        "toolcrib --config /tmp/x.yaml call terminal",
+        "toolcrib tools",
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "export env declare typeset",
+        start(r"TOOLCRIB_(?:CONFIG|STATE)\+?="),
+        "runs toolcrib under other settings; only a person may",
+        "export TOOLCRIB_CONFIG=/tmp/x.yaml",
+        "export TOOLCRIB_LOG=debug",
+    ),
+    rule(
+        "self.environment",
+        "ask",
+        "export env declare typeset",
+        start(r"XDG_(?:CONFIG|STATE)_HOME\+?="),
+        "programs, toolcrib too, would run under other settings",
+        "export XDG_CONFIG_HOME=/tmp/x",
+        "export XDG_CACHE_HOME=/tmp/x",
+    ),
+    rule(
+        "self.approval",
+        "block",
         "python",
         r"(?: -[^ ]+)*? (?:-m (?:agent|toolcrib)(?:[. ]|$)"
         r"|-c (?=.*(?:\bagent\.(?:config|cli|run)\b|tools\.approval|toolcrib\._store)))",

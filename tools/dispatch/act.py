@@ -44,9 +44,9 @@ async def _once(run: Run) -> ToolResult:
         seconds = scope.limits.handler_seconds
     try:
         if is_async or seconds is None:
-            value = invoke(run.call.args, run.ctx, run.extra)
+            value = invoke(run.args, run.ctx, run.extra)
         else:
-            value = in_daemon_thread(invoke, run.call.args, run.ctx, run.extra)
+            value = in_daemon_thread(invoke, run.args, run.ctx, run.extra)
         if type(value) not in PLAIN:
             value = await run.settle(value, seconds)
         return _result(run, value)
@@ -55,7 +55,8 @@ async def _once(run: Run) -> ToolResult:
             return failed(name, error, inside=True)
         late = Timeout(f"no answer within {seconds:g} s; it was stopped, and may have done part of its work")
         return failed(name, late, inside=True)
-    except (Exception, SystemExit) as error:  # 003-19: whatever it raises becomes its result
+    except BaseException as error:  # 003-19: whatever it raises becomes its result
+        run.let_pass(error)
         if not isinstance(error, ToolError):
             _log.warning("%s raised %s: %s", name, type(error).__name__, scope.redactor.text(str(error)))
         return failed(name, error, inside=True)

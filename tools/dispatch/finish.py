@@ -23,7 +23,10 @@ async def close(run: Run, result: ToolResult) -> ExecutedCall:
     if hooks is not None:
         for hook in hooks.transforms:
             result = await _transformed(run, hook, result)
-    result, encoded = _bounded(run, result)
+    try:
+        result, encoded = _bounded(run, result)
+    except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
+        result, encoded = _bounded(run, failed(run.call.name, _malformed(error), inside=True))
     if result.status is ToolStatus.SUCCESS:
         status = ToolCallStatus.SUCCEEDED
     elif result.failure is not None and result.failure.kind == "Cancelled":
@@ -44,7 +47,8 @@ async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> None:
             seen = hook.call(*values)
             if seen is not None:
                 await run.settle(seen, run.scope.limits.gate_seconds)
-        except Exception:
+        except BaseException as error:
+            run.let_pass(error)
             _log.exception("the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
 
 
@@ -53,7 +57,8 @@ async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
         changed = hook.call(run.call, result, run.ctx)
         if changed is not None:
             changed = await run.settle(changed, run.scope.limits.gate_seconds)
-    except Exception:
+    except BaseException as error:
+        run.let_pass(error)
         _log.exception("the transform of %r failed on %s; the result stands", hook.plugin, run.call.name)
         return result
     if changed is None:
@@ -70,7 +75,9 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
     limit = scope.limits.result_chars
     if run.prepared and run.plan.entry.max_result_chars is not None:
         limit = run.plan.entry.max_result_chars
-    data, message, views = result.data, result.message, result.views
+    data, message, views, failure = result.data, result.message, result.views, result.failure
+    if type(result.status) is not ToolStatus:
+        ToolStatus(result.status)
     try:
         text = data if isinstance(data, str) else encode(data)
     except (TypeError, ValueError, RecursionError) as error:
@@ -86,6 +93,15 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
         message = clip_text(scope.redactor.text(message), limit, "")
     if views:
         views = {reader: clip_text(scope.redactor.text(view), limit, "") for reader, view in views.items()}
-    if data is result.data and message == result.message and views == result.views:
+    if failure is not None:
+        failure = replace(failure, text=clip_text(scope.redactor.text(str(failure.text)), limit, ""))
+    if data is result.data and message is result.message and views is result.views and failure is result.failure:
         return result, text
-    return replace(result, data=data, message=message, views=views), text
+    return replace(result, data=data, message=message, views=views, failure=failure), text
+
+
+def _malformed(error: Exception) -> TypeError:
+    return TypeError(
+        f"the result can not be read ({type(error).__name__}: {error}); a ToolResult has a ToolStatus, JSON as data, "
+        "text or None as message, and text for each reader in views"
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import time
 from dataclasses import replace
+from typing import TypeGuard
 
 from toolcrib import (
     Answer,
@@ -94,15 +94,36 @@ async def _ask_gates(run: Run) -> Decision | None:
             decision = Block(
                 f"the gate {gate.plugin!r} did not answer within {run.scope.limits.gate_seconds:g} s, so the call is not run"
             )
-        except Exception as error:
+        except BaseException as error:
+            run.let_pass(error)
             _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
             decision = Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
-        if isinstance(decision, (SetResult, Suspend, Block)):
+        if _is_sound(decision):
             said.append((gate.plugin, decision))
         elif decision is not None:
-            kind = type(decision).__name__
-            said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {kind}, not SetResult, Suspend, Block or None")))
+            said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {_misshape(decision)}")))
     return strongest(said) if said else None
+
+
+def _is_sound(decision: object) -> TypeGuard[Decision]:
+    """Whether it is a decision that holds what it should: a plugin may hand over anything."""
+    match decision:
+        case SetResult(result):
+            return isinstance(result, ToolResult)
+        case Suspend(ticket):
+            return isinstance(ticket, SuspendTicket)
+        case _:
+            return isinstance(decision, Block)
+
+
+def _misshape(decision: object) -> str:
+    match decision:
+        case SetResult(inner):
+            return f"SetResult with {type(inner).__name__} instead of a ToolResult"
+        case Suspend(inner):
+            return f"Suspend with {type(inner).__name__} instead of a SuspendTicket"
+        case _:
+            return f"{type(decision).__name__}, not SetResult, Suspend, Block or None"
 
 
 async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
@@ -114,7 +135,8 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
         answer = await _asked(run, ticket)
     except TimeoutError:
         answer = _no(ticket, "nobody", f"nobody answered within {scope.limits.answer_seconds:g} s")
-    except Exception as error:
+    except BaseException as error:
+        run.let_pass(error)
         _log.exception("asking failed")
         answer = _no(ticket, "nobody", f"the question could not be asked: {type(error).__name__}: {error}")
     if not isinstance(answer, Answer):
@@ -152,9 +174,8 @@ async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult 
             heard = hook.call(run.call, ticket, answer, ctx)
             if heard is not None:
                 await run.settle(heard, run.scope.limits.gate_seconds)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            run.let_pass(error)
             _log.exception("%r could not take the answer to %s", hook.plugin, name)
             return failed(
                 name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False

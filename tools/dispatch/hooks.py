@@ -37,8 +37,10 @@ class HookManager(pluggy.PluginManager):
         return registered
 
     def unregister(self, plugin: Any = None, name: str | None = None) -> Any:
-        self.generation += 1
-        return super().unregister(plugin, name)
+        try:
+            return super().unregister(plugin, name)
+        finally:
+            self.generation += 1  # afterwards: a plan made in between must not count as up to date
 
 
 def new_manager() -> HookManager:

@@ -11,7 +11,7 @@ import contextvars
 import logging
 import time
 from collections.abc import Coroutine, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -31,13 +31,13 @@ from toolcrib import (
     ToolRegistry,
 )
 from toolcrib._context import mint_context
-from tools.arguments import ArgumentCheck
+from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_handler
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
 from tools.dispatch.gates import decide, go_on
-from tools.dispatch.hooks import HookManager, plan_hooks
+from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
 
@@ -46,16 +46,23 @@ _log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Plans that belong together: they are replaced as a whole, so that no thread mixes a new gate with an old plan."""
+
+    registry_generation: int
+    hooks_generation: int
+    hooks: ToolHookPlan
+    plans: dict[str, Plan] = field(default_factory=dict)
+
+
 class Dispatcher:
     """Runs calls of the registry's tools through the plugins' hooks. Thread-safe; one serves many sessions."""
 
     def __init__(self, registry: ToolRegistry, hooks: HookManager) -> None:
         self.registry = registry
         self.hooks = hooks
-        self._plans: dict[str, Plan] = {}
-        self._hook_plan = plan_hooks(hooks)
-        self._registry_generation = registry.generation
-        self._hooks_generation = hooks.generation
+        self._known = self._look()
 
     # -- faces ---------------------------------------------------------------------------------------------------
 
@@ -113,28 +120,16 @@ class Dispatcher:
             result = await (decide(run) if answered is None else go_on(run, *answered))
         except ToolError as error:
             return await close(run, failed(run.call.name, error, inside=False))
-        except asyncio.CancelledError:
-            return await _cancelled(run)
-        except KeyboardInterrupt:
-            _gave_up(run)
-            raise
-        except Exception as error:
-            _log.exception("gating %s failed", run.call.name)
-            return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
+        except BaseException as error:
+            return await _broken_off(run, error, "gating")
         return None if result is None else await close(run, result)
 
     async def act(self, run: Run) -> ExecutedCall:
         """Run the handler and finish."""
         try:
             return await close(run, await run_handler(run))
-        except asyncio.CancelledError:
-            return await _cancelled(run)
-        except KeyboardInterrupt:
-            _gave_up(run)
-            raise
-        except Exception as error:
-            _log.exception("running %s failed", run.call.name)
-            return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
+        except BaseException as error:
+            return await _broken_off(run, error, "running")
 
     async def _whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
         task = None if run.inline else asyncio.current_task()
@@ -167,8 +162,9 @@ class Dispatcher:
             raise Denied(f"{call.name!r} acts on the world, and no approval gate is registered with this dispatcher")
         if args is not call.args:
             run.call = replace(call, args=args)
+        run.args = own_copy(args)
         run.plan, run.ctx = plan, mint_context(run.call, scope)
-        return None if plan.entry.effects is None else plan.entry.effects(args, run.ctx)
+        return None if plan.entry.effects is None else plan.entry.effects(run.args, run.ctx)
 
     def _unknown(self, name: str, scope: CallScope) -> str:
         known = self.registry.names() if scope.granted is None else sorted(scope.granted)
@@ -177,19 +173,34 @@ class Dispatcher:
         return f"Unknown tool: {name} ({hint})"
 
     def _plan(self, name: str) -> Plan | None:
-        if self.registry.generation != self._registry_generation or self.hooks.generation != self._hooks_generation:
-            self._registry_generation, self._hooks_generation = self.registry.generation, self.hooks.generation
-            self._hook_plan = plan_hooks(self.hooks)
-            self._plans = {}
-        plan = self._plans.get(name)
+        known = self._known
+        if self.registry.generation != known.registry_generation or self.hooks.generation != known.hooks_generation:
+            known = self._known = self._look()
+        plan = known.plans.get(name)
         if plan is None and (entry := self.registry.get(name)) is not None:
-            plan = self._plans[name] = self._make_plan(entry)
+            plan = known.plans[name] = _make_plan(entry, known.hooks)
         return plan
 
-    def _make_plan(self, entry: ToolEntry) -> Plan:
-        hooks = self._hook_plan
-        inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None
-        return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
+    def _look(self) -> _Known:
+        # The generations first: what changes while the rest is read is then seen as a change by the next call.
+        registry_generation, hooks_generation = self.registry.generation, self.hooks.generation
+        return _Known(registry_generation, hooks_generation, plan_hooks(self.hooks))
+
+
+def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
+    inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None
+    return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
+
+
+async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCall:
+    """What neither a tool nor a hook may raise: Ctrl-C goes on with the ledger told, the rest becomes the call's result."""
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        _gave_up(run)
+        raise error
+    if isinstance(error, asyncio.CancelledError) and run.is_cancelled:
+        return await _cancelled(run)
+    _log.error("%s %s failed", doing, run.call.name, exc_info=error)
+    return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
 
 
 async def _cancelled(run: Run) -> ExecutedCall:

@@ -41,7 +41,10 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One call on its way. ``offload`` puts sync handlers into a thread. ``plan`` and ``ctx`` are set when it is ``prepared``."""
+    """One call on its way. ``offload`` puts sync handlers into a thread.
+
+    ``plan``, ``ctx`` and ``args`` are set when it is ``prepared``.
+    """
 
     call: ToolCall
     scope: CallScope
@@ -53,6 +56,21 @@ class Run:
     end_run: bool = False
     plan: Plan = field(init=False)
     ctx: ToolCallContext = field(init=False)
+    args: dict[str, Any] = field(init=False)
+    """The handler's own copy of the checked arguments: what hooks do to ``call.args`` does not change what was judged."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody cancels this call. If not, a CancelledError is the fault of the handler or hook that raised it."""
+        task = None if self.inline else asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    def let_pass(self, error: BaseException) -> None:
+        """Raise again what must not end with a handler or hook: Ctrl-C, and the cancellation of this very call."""
+        if isinstance(error, (KeyboardInterrupt, GeneratorExit)) or (
+            isinstance(error, asyncio.CancelledError) and self.is_cancelled
+        ):
+            raise error
 
     def move(self, status: ToolCallStatus) -> None:
         if self.scope.ledger is not None:

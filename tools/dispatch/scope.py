@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import tempfile
@@ -90,7 +91,8 @@ class CallScope:
         if self._spill_dir is None:
             with self._lock:
                 if self._spill_dir is None:
-                    self._spill_dir = Path(tempfile.mkdtemp(prefix="toolcrib-"))
+                    _sweep()
+                    self._spill_dir = Path(tempfile.mkdtemp(prefix=f"toolcrib-{os.getpid()}-"))
                     weakref.finalize(self, shutil.rmtree, self._spill_dir, ignore_errors=True)
         return self._spill_dir
 
@@ -122,3 +124,25 @@ class CallScope:
         spill_dir, self._spill_dir = self._spill_dir, None
         if spill_dir is not None:
             shutil.rmtree(spill_dir, ignore_errors=True)
+
+
+@functools.cache
+def _sweep() -> None:
+    """Once a process: spill folders of ours whose process was killed before it could remove them."""
+    for folder in Path(tempfile.gettempdir()).glob("toolcrib-*-*"):
+        owner = folder.name.split("-")[1]
+        try:
+            if owner.isdigit() and folder.lstat().st_uid == os.geteuid() and not _is_alive(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:  # gone meanwhile, or not ours to look at
+            continue
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -11,70 +11,130 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import INTERRUPTED, OK, open_crib
+from agent.cli.app import FAILED, INTERRUPTED, OK, open_crib
+from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, limits_of, wants_trace
 from agent.cli.signals import Ended, interrupting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.cli.conversation import Conversation
-    from agent.run import Crib, Session
+    from agent.cli.render import Screen
+    from agent.cli.terminal import Terminal
+    from agent.run import Crib
 
 NAME = "chat"
-HELP = "Type tool calls by hand; every one passes the gates."
-_EPILOG = """\
-in the chat:
-  @terminal {"command": "ls"}      calls a tool; @tool NAME {...} does too
-  /help  /tools  /quit
+HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
+_EPILOG = f"""\
+examples:
+  toolcrib chat --base-url http://127.0.0.1:11434/v1 --model qwen3
+  toolcrib chat --continue
+  toolcrib chat --provider manual
 
-Lines may also be piped in. Then results go to stdout and everything else to stderr, whatever would have to be
-approved is denied, and the exit code is 0 once all lines were read, however the calls ended: `toolcrib call`
-answers with an exit code for a call.
-  printf '@terminal {"command": "uname -a"}\\n' | toolcrib chat
+{MODEL_HELP}
+in the chat:
+  @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
+  /help  /tools  /model [NAME]  /new  /sessions  /resume ID  /quit
+  Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
+
+Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
+be approved is denied. The exit code is 0 once all lines were read, however calls ended (`toolcrib call` answers with an exit
+code for a call), or 1 where the model did not answer a line.
+  printf '@terminal {{"command": "uname -a"}}\\n' | toolcrib chat
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("--toolsets", metavar="A,B", help="these toolsets instead of the configured ones")
+    add_model_options(parser)
+    add_session_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.cli.ask import asker_for
-    from agent.cli.conversation import Conversation
-    from agent.cli.render import Screen
-    from agent.cli.terminal import Terminal, find_terminal, is_interactive
-    from agent.providers.manual import ManualSession
+    from agent.cli.slash import show_last
+    from agent.cli.terminal import is_interactive
 
     interactive = is_interactive()
-    enabled = args.toolsets.split(",") if args.toolsets else None
     with open_crib(args) as crib, asyncio.Runner() as runner:
         if interactive:
             _confirm_allowlist(crib)
-        terminal = Terminal(sys.stdout) if interactive else find_terminal()
-        session = crib.open_session(platform="cli", asker=asker_for(terminal), enabled=enabled)
-        conversation = Conversation(session, ManualSession(session.names), Screen(interactive=interactive))
+        conversation = _conversation(args, crib, interactive=interactive)
         try:
-            return (_type if interactive else _pipe)(conversation, session, runner)
+            runner.run(conversation.open(resume=args.resume, latest=args.latest))
+            if interactive:
+                _greet(conversation)
+            if args.resume or args.latest:
+                show_last(conversation)
+            return (_type if interactive else _pipe)(conversation, runner)
         finally:
             with interrupting(lambda: None):
-                runner.run(session.close())
+                runner.run(conversation.close())
 
 
-def _pipe(conversation: Conversation, session: Session, runner: asyncio.Runner) -> int:
+def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) -> Conversation:
+    from agent.cli.ask import asker_for
+    from agent.cli.conversation import Conversation, Opening
+    from agent.cli.render import Screen
+    from agent.cli.terminal import Terminal, find_terminal
+
+    screen = Screen(interactive=interactive, color=crib.config.display.color)
+    opening = Opening(
+        crib,
+        asker_for(_Below(screen, Terminal(sys.stdout)) if interactive else find_terminal()),
+        limits_of(crib.config, args),
+        args.toolsets,
+        args.disable,
+        str(crib.project_dir) if args.cwd else None,
+        wants_trace(args),
+    )
+    return Conversation(opening, choice_of(args), screen)
+
+
+class _Below:
+    """The terminal, for questions: they begin below what the chat shows."""
+
+    def __init__(self, screen: Screen, terminal: Terminal) -> None:
+        self._screen = screen
+        self._terminal = terminal
+
+    def show(self, text: str) -> None:
+        self._screen.settle()
+        self._terminal.show(text)
+
+    async def read_line(self, prompt: str) -> str:
+        self._screen.settle()
+        return await self._terminal.read_line(prompt)
+
+
+def _greet(conversation: Conversation) -> None:
+    if conversation.model:
+        print(f"toolcrib: {conversation.model} answers. /help tells how, Ctrl-D leaves.")
+        return
+    print("toolcrib: no model, you call the tools. /help tells how, Ctrl-D leaves.")
+    if not conversation.has_server() and not conversation.choice.provider:
+        from agent.cli.offer import offers
+
+        for line in offers("chat"):
+            conversation.screen.note(line)
+
+
+def _pipe(conversation: Conversation, runner: asyncio.Runner) -> int:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # what is no text reaches the tool's own check, which says so
+    code = OK
     for line in sys.stdin or ():
-        with interrupting(session.interrupt) as came:
+        with interrupting(conversation.interrupt) as came:
             going_on = runner.run(conversation.say(line))
         if came:
             return INTERRUPTED
+        if conversation.failed:
+            code = FAILED
         if not going_on:
             break
-    return OK
+    return code
 
 
-def _type(conversation: Conversation, session: Session, runner: asyncio.Runner) -> int:
+def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
@@ -83,10 +143,9 @@ def _type(conversation: Conversation, session: Session, runner: asyncio.Runner) 
     file = _history_file()
     prompt: PromptSession[str] = PromptSession(
         history=InMemoryHistory() if file is None else FileHistory(file),
-        completer=LineCompleter(session.definitions),
+        completer=LineCompleter(conversation.session.definitions),
         complete_while_typing=False,
     )
-    print("toolcrib: no model, you call the tools. /help tells how, Ctrl-D leaves.")
     while True:
         try:
             line = runner.run(prompt.prompt_async("> "))
@@ -96,7 +155,7 @@ def _type(conversation: Conversation, session: Session, runner: asyncio.Runner) 
             continue
         except EOFError:
             return OK
-        with _terminal_restored(), interrupting(session.interrupt):
+        with _terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(line)):
                 return OK
 

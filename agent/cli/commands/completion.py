@@ -19,7 +19,8 @@ _toolcrib() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
     local words
     if ((COMP_CWORD == 1)); then words="%(commands)s %(options)s"
-    elif [[ $command == call && COMP_CWORD -eq 2 || $command == tools && $before == show ]]; then
+    elif [[ $command == call && COMP_CWORD -eq 2 ]] ||
+        [[ $command == tools && ${COMP_WORDS[2]} =~ ^(show|enable|disable)$ && $word != -* ]]; then
         words=$(toolcrib tools --names 2>/dev/null)
     else
         case $command in
@@ -32,14 +33,19 @@ _toolcrib() {
 complete -o default -F _toolcrib toolcrib
 """
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_OPTIONS = "--help --config --verbose"
+_OPTIONS = "--help --config --profile --verbose"
+_MODEL = "--model --base-url --api-key-env --provider"
+_SESSION = "--max-turns --max-tokens --toolsets --disable --trace --cwd --continue --resume"
 _WORDS = {
     "call": "--plain",
-    "chat": "--toolsets",
+    "chat": f"{_MODEL} {_SESSION}",
     "completion": "bash zsh fish",
-    "config": "show get set unset path check --profile --origins --json",
-    "tools": "list show --platform --json --names",
-    "toolsets": "list show --platform",
+    "config": "show get set unset path check --origins --json",
+    "run": f"--json --timeout {_MODEL} {_SESSION}",
+    "sessions": "list show --json --here --limit",
+    "tools": "list show enable disable --platform --json --names",
+    "trace": "",
+    "toolsets": "list show resolve --platform --user --explain --json",
 }
 
 

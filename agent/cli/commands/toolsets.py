@@ -6,32 +6,42 @@ import argparse
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, open_crib
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
 NAME = "toolsets"
-HELP = "List the toolsets; what is in one, and what a platform gets."
+HELP = "List the toolsets; what is in one, and what a platform or a user gets, with its cost."
+ESTIMATE = "estimated: characters of the JSON / 4"
 _EPILOG = """\
 examples:
   toolcrib toolsets
   toolcrib toolsets show coding
   toolcrib toolsets --platform telegram      what a chat there gets, and why not the rest
+  toolcrib toolsets resolve --platform telegram --user 12345 --explain
+
+resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", "show", "resolve"), default="list")
     parser.add_argument("name", nargs="?", help="the toolset, for show")
     parser.add_argument("--platform", help="cli, gateway, telegram, api, cron or acp")
+    parser.add_argument("--user", default="", help="with resolve: as the platform knows the user")
+    parser.add_argument("--explain", action="store_true", help="with resolve: why the rest is missing")
+    parser.add_argument("--json", action="store_true", help="with resolve: as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    from toolcrib import ToolcribError
-
+    if args.action != "resolve" and (args.user or args.explain or args.json):
+        raise ToolcribError("--user, --explain and --json belong to `toolsets resolve`")
     with open_crib(args) as crib:
-        if args.platform:
+        if args.action == "resolve":
+            _resolve(crib, args)
+        elif args.platform:
             _platform(crib, args.platform)
         elif args.action == "list":
             _list(crib)
@@ -82,3 +92,40 @@ def _platform(crib: Crib, platform: str) -> None:
     if missing:
         print("and not:")
         table(missing)
+
+
+def _resolve(crib: Crib, args: argparse.Namespace) -> None:
+    import json
+
+    from agent.cli.render import table
+
+    platform = args.platform or "cli"
+    lines = crib.explain(platform, user=args.user)
+    costs = {line.name: _tokens(crib, line.name) for line in lines if line.granted}
+    if args.json:
+        tools = [
+            {"name": line.name, "toolset": line.toolset, "granted": line.granted, "reason": line.reason}
+            | {"tokens": costs.get(line.name)}
+            for line in lines
+        ]
+        whole = {"platform": platform, "user": args.user, "tools": tools, "tokens": sum(costs.values()), "estimate": ESTIMATE}
+        print(json.dumps(whole, ensure_ascii=False, indent=2))
+        return
+    who = f"{platform}, user {args.user}" if args.user else platform
+    print(f"a session on {who} gets:")
+    table(
+        [(f"  {line.emoji or '🔧'}", line.name, line.toolset, f"{costs[line.name]:,} tokens") for line in lines if line.granted]
+    )
+    print(f"{len(costs)} tools, {sum(costs.values()):,} tokens a request ({ESTIMATE})")
+    missing = [("  ✗", line.name, line.toolset, line.reason or "") for line in lines if not line.granted]
+    if missing and args.explain:
+        print("and not:")
+        table(missing)
+    elif missing:
+        print(f"{len(missing)} others are not granted; --explain tells why")
+
+
+def _tokens(crib: Crib, name: str) -> int:
+    import json
+
+    return sum(len(json.dumps(one, ensure_ascii=False, default=dict)) for one in crib.registry.get_definitions([name])) // 4

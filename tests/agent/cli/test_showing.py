@@ -14,7 +14,9 @@ from prompt_toolkit.document import Document
 
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
-from agent.cli.render import call_line, first_sentence, result_text, table
+from agent.cli.render import Screen, call_line, first_sentence, result_text, short_args, table
+from agent.cli.view import View
+from agent.events import TextDelta, ToolFinished, ToolStarted
 from model_tools import get_tool_definitions
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult, ToolStatus
 
@@ -95,3 +97,28 @@ def test_completion_in_the_chat() -> None:
     assert completions("@terminal ") == ['{"command": ""}']
     assert completions("@nothing ") == []
     assert completions("hello") == []
+
+
+def test_calls_that_run_together_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    view = View(Screen(interactive=True), brief=True)
+    calls = [ToolCall(str(number), "read_file", {"path": f"{number}.py"}) for number in range(2)]
+    view(TextDelta("I look."))
+    for call in calls:
+        view(ToolStarted(call, "📖"))
+    for call in calls:
+        view(ToolFinished(ExecutedCall(call, ToolResult.success(call.name, "x"), ToolCallStatus.SUCCEEDED), "📖"))
+    view(TextDelta("Done."))
+    view.end()
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[:2] == ["I look.", "📖 read_file  0.py ..."]
+    assert lines[2].endswith("\r\x1b[2K📖 read_file  0.py  0 ms  ok")
+    assert lines[3:] == ["📖 read_file  1.py  0 ms  ok", "Done.", ""]
+
+
+def test_arguments_in_a_few_words() -> None:
+    assert short_args({"command": "ls\n-la"}) == "ls -la"
+    assert short_args({"path": "a.py", "start": 3}) == "path=a.py start=3"
+    assert short_args({"command": "\x1b[2J" + "x" * 200}).startswith("^[[2Jxxx")
+    assert len(short_args({"command": "x" * 200})) == 60
+    assert short_args({}) == ""
+    assert short_args(["odd"]) == "['odd']"

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -524,3 +526,21 @@ def test_pending_without_a_ticket_is_a_pending_result(bench: Any) -> None:
     assert executed.result.status is ToolStatus.PENDING
     assert executed.status is bench.status(executed) is ToolCallStatus.SUSPENDED
     assert bench.text("t") == {"status": "pending", "message": "later", "ticket": None}
+
+
+def test_folders_of_processes_that_were_killed_are_swept(bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+    import tempfile
+
+    from tools.dispatch import scope
+
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in (f"toolcrib-{ended.pid}-abc", f"toolcrib-{os.getpid()}-abc", "toolcrib-notes-abc", "other"):
+        (tmp_path / name).mkdir()
+    scope._sweep.cache_clear()
+    own = bench.scope.spill_dir
+    left = {path.name for path in tmp_path.iterdir() if path != own}
+    assert left == {"other", f"toolcrib-{os.getpid()}-abc", "toolcrib-notes-abc"}

@@ -1,0 +1,53 @@
+"""What went wrong, for people and scripts: the kind, the reason, and what to do."""
+
+from __future__ import annotations
+
+from agent.cli.app import CAPPED, FAILED, USAGE
+from agent.cli.escape import tame
+from agent.loop import LoopError, MaxTurnsReached, NoProgress, TokenCapReached
+from toolcrib import (
+    AuthFailed,
+    BadRequest,
+    ConnectionFailed,
+    ContextTooLong,
+    EnvironmentFailed,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StoreFailed,
+    StreamBroken,
+    ToolcribError,
+)
+
+_FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
+    (ConnectionFailed, "Is the server running, and is the address right?"),
+    (RateLimited, "Wait a little, then say it again."),
+    (Overloaded, "Say it again in a little while; a status page of the server's may tell more."),
+    (AuthFailed, "Put the right key into the variable that --api-key-env names."),
+    (ContextTooLong, "Begin a new session (/new in the chat), or take a model that reads more."),
+    (BadRequest, "Does the server have this model, and does the model take tools? /model in the chat shows what it has."),
+    (StreamBroken, "Say it again; what had come of the reply is not part of the conversation."),
+    (NoProgress, "Say it in other words, or take another model."),
+)
+
+
+def kind_of(error: ToolcribError) -> str:
+    """The name of its class in the documented tree: a plugin's own kind goes by what it is a kind of."""
+    return next(
+        (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.loop"))), "Error"
+    )
+
+
+def explained(error: ToolcribError) -> str:
+    """The error and its fix, in one or two lines."""
+    text = f"{kind_of(error)}: {tame(str(error))}"
+    if isinstance(error, RateLimited) and not error.retryable:
+        return text  # no waiting mends it
+    fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "")
+    return f"{text}\n  {fix}" if fix else text
+
+
+def exit_code(error: ToolcribError) -> int:
+    if isinstance(error, MaxTurnsReached | TokenCapReached):
+        return CAPPED
+    return FAILED if isinstance(error, ProviderError | LoopError | StoreFailed | EnvironmentFailed) else USAGE

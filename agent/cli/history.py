@@ -1,0 +1,70 @@
+"""The story of a stored session: its records, the ledger of its calls, and the audit of who agreed, put together."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.cli.escape import one_line, tame
+from agent.cli.stories import heading
+from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
+
+_PREVIEW = 200
+
+
+def story(store: Store, info: SessionInfo) -> Iterator[str]:
+    """Lines for a terminal; secrets are still to be taken out."""
+    calls: defaultdict[str, deque[CallRecord]] = defaultdict(deque)
+    for one in store.ledger.calls(info.id):
+        calls[one.call.id].append(one)
+    audit = store.audit.entries(info.id)
+    yield from heading(info)
+    turn = messages = 0
+    for record in store.sessions.messages(info.id):
+        if record["role"] == "assistant":
+            turn += 1
+            yield from _turn(record, turn, messages + 1)
+            for call in record.get("calls") or ():
+                found = calls[call["id"]]
+                yield from _call(call["name"], call["args"], found.popleft() if found else None, audit)
+        elif record["role"] in ("user", "system"):
+            yield f"{record['role']}: {one_line(str(record['text']), _PREVIEW)}"
+        messages += len(record["results"]) if record["role"] == "results" else 1
+    left = [one for records in calls.values() for one in records]
+    if left:
+        yield "calls by hand:"
+    for one in left:
+        yield from _call(one.call.name, one.call.args, one, audit)
+
+
+def _turn(record: Mapping[str, Any], number: int, messages: int) -> Iterator[str]:
+    usage = " ".join(f"{name}={count}" for name, count in (record.get("usage") or {}).items())
+    calls = len(record.get("calls") or ())
+    facts = [f"{messages} messages", f"{calls} calls", str(record.get("model") or ""), usage]
+    yield tame(f"turn {number}: {', '.join(fact for fact in facts if fact)}")
+    if record["text"]:
+        yield f"  {one_line(str(record['text']), _PREVIEW)}"
+
+
+def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[AuditEntry]) -> Iterator[str]:
+    yield f"  {tame(name)} {one_line(json.dumps(args, ensure_ascii=False, default=str), _PREVIEW)}"
+    if record is None:
+        yield "    never ran"
+        return
+    took = "still open" if record.ended_at is None else f"{max(0.0, record.ended_at - record.opened_at):.3f} s"
+    result = record.result
+    size = "" if result is None else f", result of {len(json.dumps(result.data, ensure_ascii=False, default=str))} characters"
+    why = f": {one_line(result.message, _PREVIEW)}" if result is not None and result.is_error and result.message else ""
+    yield f"    {record.status.value}, {took}{size}{why}"
+    for entry in audit:
+        if entry.call_id == record.call.id and _within(entry, record):
+            keys = ", ".join(str(key) for key in entry.detail.get("keys") or ())
+            yield tame(f"    {entry.decision} by {entry.by}{f' ({keys})' if keys else ''}")
+
+
+def _within(entry: AuditEntry, record: CallRecord) -> bool:
+    """Providers repeat ids: an entry belongs to the call that was under way at its time."""
+    end = record.ended_at if record.ended_at is not None else float("inf")
+    return record.opened_at <= entry.at <= end

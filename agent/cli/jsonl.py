@@ -1,0 +1,86 @@
+"""A run as JSON lines: see docs/events.md, which is the promise. Within one version, fields are only added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from agent.cli.faults import kind_of
+from agent.events import (
+    Event,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from toolcrib import ExecutedCall, ToolCallStatus, ToolcribError
+from tools.dispatch.faces import as_json
+
+VERSION = 1
+_STATUS = {
+    ToolCallStatus.SUCCEEDED: "succeeded",
+    ToolCallStatus.FAILED: "failed",
+    ToolCallStatus.CANCELLED: "cancelled",
+    ToolCallStatus.SUSPENDED: "pending",
+}
+
+
+class JsonLines:
+    """Writes one object a line, each at once."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, kind: str, /, **fields: Any) -> None:
+        self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
+        self._out.flush()
+
+    def started(self, session: str, model: str, tools: Sequence[str]) -> None:
+        self.write("run_started", session=session, model=model, tools=list(tools))
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text, id=of):
+                self.write("text_delta", id=of, text=text)
+            case ThinkingDelta(text=text, id=of):
+                self.write("thinking_delta", id=of, text=text)
+            case ToolCallDelta(call_id=of, name=name, text=text):
+                self.write("tool_call_delta", id=of, name=name, text=text)
+            case TurnStarted(number=number):
+                self.write("turn_started", turn=number)
+            case TurnFinished(number=number, text=text, calls=calls, usage=usage):
+                self.write("turn_finished", turn=number, text=text, calls=calls, usage=dict(usage))
+            case ToolStarted(call=call):
+                fault = {} if call.fault is None else {"fault": call.fault}
+                self.write("tool_started", id=call.id, name=call.name, args=call.args, **fault)
+            case ToolFinished(executed=executed):
+                self._finished(executed)
+            case Retrying(attempt=attempt, seconds=seconds, reason=reason):
+                self.write("retrying", attempt=attempt, seconds=round(seconds, 3), reason=reason)
+
+    def error(self, error: ToolcribError) -> None:
+        self.write("error", kind=kind_of(error), message=str(error))
+
+    def finished(self, *, stopped: str, text: str, usage: Mapping[str, int], turns: int, code: int) -> None:
+        self.write("run_finished", stopped=stopped, text=text, usage=dict(usage), turns=turns, exit_code=code)
+
+    def _finished(self, executed: ExecutedCall) -> None:
+        result = executed.result
+        denied = result.failure is not None and result.failure.kind == "Denied"
+        status = "denied" if denied else _STATUS.get(executed.status, executed.status.value)
+        told = {"error": result.message or as_json(executed)} if result.is_error else {"result": as_json(executed)}
+        duration = round(executed.duration, 6)
+        self.write("tool_finished", id=executed.call.id, name=executed.call.name, status=status, duration=duration, **told)
+
+
+def _line(value: Any) -> str:
+    """ASCII only: whatever the locale can't encode would be escaped in a way that JSON does not know."""
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except ValueError:  # NaN and infinities, which models write and JSON does not have
+        return json.dumps(json.loads(json.dumps(value, default=str), parse_constant=str))

@@ -1,0 +1,47 @@
+"""Without a model: how to get one, with what answers on this machine. Found servers are named, never used."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import socket
+from collections.abc import Mapping
+
+from toolcrib import ConfigError
+
+_PATIENCE = 0.3
+HOW = """\
+Name one by options, for instance
+  toolcrib {command} --base-url http://127.0.0.1:11434/v1 --model qwen3
+or by OPENAI_BASE_URL and OPENAI_API_KEY, or for good:
+  toolcrib config set model.base_url URL
+  toolcrib config set model.name NAME"""
+
+
+def no_model(command: str) -> ConfigError:
+    """The error of a command that needs a model and has none. Looks for servers on loopback."""
+    found = offers(command)
+    return ConfigError("\n".join(["no model is configured.", HOW.format(command=command), *found]))
+
+
+def offers(command: str, ports: Mapping[int, str] | None = None) -> list[str]:
+    """Lines about the model servers that answer on loopback; takes a third of a second at most, hardly any if none listens."""
+    from agent.providers.discover import PORTS, find_local_servers
+
+    named = PORTS if ports is None else ports
+    listening = {port: kind for port, kind in named.items() if _listens(port)}
+    if not listening:
+        return []
+    lines = []
+    for server in asyncio.run(find_local_servers(_PATIENCE, listening)):
+        models = ", ".join(server.models[:8]) + (", ..." if len(server.models) > 8 else "")
+        option = f" --model {shlex.quote(server.models[0])}" if server.models else ""
+        lines.append(f"{server.kind} answers at {server.base_url}, models: {models or 'none yet'}")
+        lines.append(f"  toolcrib {command} --base-url {server.base_url}{option}")
+    return lines
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.05)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,73 @@
+"""Options that ``run`` and ``chat`` share, and what they come to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.loop import LoopLimits
+    from agent.models import ModelChoice
+
+MODEL_HELP = """\
+the model:
+  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration. OPENAI_API_KEY goes to
+  OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used unasked.
+"""
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the model")
+    group.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
+    group.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
+    group.add_argument("--api-key-env", metavar="NAME", default="", help="the environment variable that holds the server's key")
+    group.add_argument("--provider", choices=("chat", "manual"), default="", help="manual: no model, whatever is configured")
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the session")
+    group.add_argument("--max-turns", metavar="N", type=_count, help="turns with calls before a final answer is asked for")
+    group.add_argument("--max-tokens", metavar="N", type=_count, help="tokens that one run may use, in and out")
+    group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
+    group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
+    group.add_argument("--trace", action="store_true", help="tell on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
+    group.add_argument("--cwd", metavar="DIR", help="work there instead of here")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="latest", action="store_true", help="go on with the last session of this folder")
+    which.add_argument("--resume", metavar="ID", default="", help="go on with this session; `toolcrib sessions` lists them")
+
+
+def choice_of(args: argparse.Namespace) -> ModelChoice:
+    from agent.models import ModelChoice
+
+    return ModelChoice(args.model, args.base_url, args.api_key_env, args.provider)
+
+
+def limits_of(config: Config, args: argparse.Namespace) -> LoopLimits:
+    from agent.loop import LoopLimits
+
+    return LoopLimits.of(config, max_turns=args.max_turns, max_tokens=args.max_tokens)
+
+
+def wants_trace(args: argparse.Namespace) -> bool:
+    return bool(args.trace) or os.environ.get("TOOLCRIB_TRACE", "") not in ("", "0")
+
+
+def positive_seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError("expected seconds above 0")
+    return seconds
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("expected 1 or more")
+    return number
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]

@@ -1,0 +1,145 @@
+"""The chat's own commands: lines that begin with a slash."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.faults import explained
+from agent.cli.render import first_sentence, table
+from agent.cli.stories import exchanges, session_rows
+from agent.cli.words import SLASH
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+
+_BY_HAND = """\
+Call a tool by typing it:
+  @terminal {"command": "ls"}
+  @tool read_file {"path": "README.md"}
+"""
+_WITH_MODEL = """\
+Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
+"""
+_KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
+_LAST = 3
+"""Exchanges that are shown when a session is resumed."""
+
+
+async def obey(chat: Conversation, line: str) -> bool:
+    """Do it. False: the person wants to leave."""
+    word, _, rest = line.partition(" ")
+    if word in ("/quit", "/exit"):
+        return False
+    command = _COMMANDS.get(word)
+    if command is None:
+        near = get_close_matches(word, SLASH, n=1, cutoff=0.4)
+        chat.screen.note(f"there is no {word}; {f'did you mean {near[0]}?' if near else '/help lists what there is'}")
+        return True
+    try:
+        await command(chat, rest.strip())
+    except ToolcribError as error:
+        chat.screen.fault(f"✗ {explained(error)}")
+    return True
+
+
+async def _help(chat: Conversation, rest: str) -> None:
+    how = _WITH_MODEL if chat.model else _BY_HAND
+    chat.screen.text(how + _KEYS + "\n".join(f"{name:<10} {text}" for name, text in SLASH.items()))
+
+
+async def _tools(chat: Conversation, rest: str) -> None:
+    entries = [entry for entry in chat.opening.crib.registry.entries() if entry.name in chat.session.names]
+    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
+
+
+async def _model(chat: Conversation, name: str) -> None:
+    if not chat.has_server():
+        from agent.cli.offer import HOW
+
+        chat.screen.note(f"no model: you call the tools yourself.\n{HOW.format(command='chat')}")
+        return
+    listed = await _listed(chat)
+    if not name:
+        chat.screen.text(chat.model)
+        others = [other for other in listed if other != chat.model]
+        chat.screen.note(f"also there: {', '.join(others)}" if others else "the server names no other")
+        return
+    if listed and name not in listed:
+        near = get_close_matches(name, listed, n=1)
+        chat.screen.note(
+            f"the server does not list {name!r}{f'; did you mean {near[0]!r}?' if near else ''} It is used all the same."
+        )
+    await chat.switch(name)
+    chat.screen.note(f"{chat.model} goes on with this conversation")
+
+
+async def _listed(chat: Conversation) -> Sequence[str]:
+    """The server's models; none where it does not say."""
+    from agent.models import find_endpoint
+    from agent.providers.discover import list_models
+    from agent.providers.http import HttpClient, HttpLimits
+
+    endpoint = find_endpoint(chat.opening.crib.config, chat.choice)
+    if endpoint is None:
+        return ()
+    try:
+        client = HttpClient(endpoint, _environ(), HttpLimits(connect=2.0, first_byte=3.0, between=3.0))
+    except ToolcribError:
+        return ()
+    try:
+        return await list_models(client)
+    except ToolcribError:
+        return ()
+    finally:
+        await client.aclose()
+
+
+def _environ() -> Mapping[str, str]:
+    import os
+    from collections import ChainMap
+
+    from agent.config import read_secrets
+
+    return ChainMap(dict(os.environ), dict(read_secrets()))
+
+
+async def _new(chat: Conversation, rest: str) -> None:
+    await chat.open()
+    chat.screen.note("a new session; the last one is kept, /sessions lists it")
+
+
+async def _sessions(chat: Conversation, rest: str) -> None:
+    found = chat.opening.crib.store.sessions.list(10)
+    if found:
+        table(session_rows(found, time.time()))
+    chat.screen.note("/resume ID goes on with one" if found else "nothing was said in any session yet")
+
+
+async def _resume(chat: Conversation, rest: str) -> None:
+    if not rest:
+        raise ToolcribError("say which: /resume ID; /sessions lists them")
+    await chat.open(resume=rest)
+    show_last(chat)
+
+
+def show_last(chat: Conversation) -> None:
+    """The end of what was said in the session, so that a person finds the thread again."""
+    info = chat.session.info
+    if info is not None:
+        chat.screen.note(f"session {info.id[:12]}, {info.messages} messages: {info.title}")
+    for line in exchanges(chat.session.records(), _LAST):
+        chat.screen.note(line)
+
+
+_COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
+    "/help": _help,
+    "/tools": _tools,
+    "/model": _model,
+    "/new": _new,
+    "/sessions": _sessions,
+    "/resume": _resume,
+}

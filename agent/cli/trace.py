@@ -1,0 +1,85 @@
+"""What is sent and done, told as it happens (000-47). Secrets are taken out of every line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.escape import one_line, tame
+from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, TurnFinished, TurnStarted
+from toolcrib import ProviderError, ToolcribError
+from tools.dispatch.faces import as_json
+
+if TYPE_CHECKING:
+    from agent.session import Session
+
+_PREVIEW = 200
+
+
+class Tracer:
+    """Takes events, and writes to stderr."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asked = self._first = 0.0
+
+    def set_up(self, system: str, model: str) -> None:
+        """``system`` is what the model is told before anything else."""
+        names = self._session.names
+        self._say(f"{len(names)} tools: {' '.join(names)}")
+        self._say(f"session {self._session.identity.session_id}, model {model or 'none'}")
+        self._block("system prompt", system)
+
+    def said(self, text: str) -> None:
+        self._block("user prompt", text)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TurnStarted(number=number):
+                self._asked, self._first = time.perf_counter(), 0.0
+                self._say(f"turn {number}: {count_messages(self._session)} messages go to the model")
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                self._first = self._first or time.perf_counter()
+            case TurnFinished(number=number, text=text, calls=calls, usage=usage):
+                counts = " ".join(f"{name}={count}" for name, count in usage.items())
+                self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage told'}")
+                self._say(f"turn {number}: content {one_line(text, _PREVIEW)!r}")
+            case Retrying(attempt=attempt, seconds=seconds, reason=reason):
+                self._say(f"attempt {attempt} failed after {self._timing()}: {reason}; again in {seconds:.2f} s")
+                self._asked, self._first = time.perf_counter() + seconds, 0.0
+            case ToolFinished(executed=executed):
+                call, took = executed.call, f"{executed.duration:.3f} s"
+                self._say(f"tool {call.name} {_encoded(call.args)}")
+                self._say(f"tool {call.name}: {executed.status.value}, {took}, result of {len(as_json(executed))} characters")
+            case _:
+                pass
+
+    def failed(self, error: ToolcribError) -> None:
+        status = f"status {error.status}, " if isinstance(error, ProviderError) and error.status else ""
+        self._say(f"failed: {status}{self._timing()}: {error}")
+
+    def _timing(self) -> str:
+        if not self._asked:
+            return "nothing was sent"
+        now = time.perf_counter()
+        first = f"first piece after {self._first - self._asked:.3f} s, " if self._first else ""
+        return f"{first}{max(0.0, now - self._asked):.3f} s in all"
+
+    def _block(self, title: str, text: str) -> None:
+        self._say(f"{title}, {len(text)} characters:")
+        self._say("\n".join(f"  {line}" for line in text.splitlines()))
+
+    def _say(self, text: str) -> None:
+        clean = tame(self._session.scope.redactor.text(text))
+        print("\n".join(f"trace: {line}" for line in clean.splitlines()), file=sys.stderr, flush=True)
+
+
+def count_messages(session: Session) -> int:
+    """What goes to the model, the system prompt with it: a record of results is a message for each."""
+    return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in session.records())
+
+
+def _encoded(args: Any) -> str:
+    return json.dumps(args, ensure_ascii=False, default=str)

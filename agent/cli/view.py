@@ -1,0 +1,88 @@
+"""A run, as a person sees it happen."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import tame
+from agent.cli.render import Screen
+from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnFinished
+
+if TYPE_CHECKING:
+    from agent.cli.markdown import MarkdownStream
+
+
+class View:
+    """Takes events. ``brief``: a model's calls get one line each; without it, as for calls typed by hand, their results too.
+
+    Text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
+    """
+
+    def __init__(self, screen: Screen, *, markdown: bool = False, thinking: bool = False, brief: bool = True) -> None:
+        self.screen = screen
+        self.brief = brief
+        self._laid_out = markdown and screen.interactive
+        self._thinking = thinking
+        self._markdown: MarkdownStream | None = None
+        self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
+        self._said = ""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._text(text)
+            case ThinkingDelta(text=text) if self._thinking:
+                self._think(text)
+            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
+                self.end()
+                (self.screen.opened if self.brief else self.screen.started)(call, emoji)
+            case ToolFinished(executed=executed, emoji=emoji):
+                self.end()
+                (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
+            case Retrying(attempt=attempt, seconds=seconds, reason=reason):
+                begun = bool(self._said)
+                self.end()
+                again = "; the reply begins anew" if begun else ""
+                self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+            case TurnFinished():
+                self.end()
+            case _:
+                pass
+
+    def end(self) -> None:
+        """Nothing of what was streamed is left to show, and the cursor is at the beginning of a line."""
+        if self._markdown is not None:
+            self._markdown.end()
+        self._break()
+        self._said = ""
+
+    def _text(self, text: str) -> None:
+        if self._mid_line == "thinking":
+            self._break()
+        self._said = text or self._said
+        if self._laid_out:
+            self.screen.settle()
+            if self._markdown is None:
+                from agent.cli.markdown import MarkdownStream
+
+                self._markdown = MarkdownStream(self.screen.console)
+            self._markdown.feed(text)
+        elif text:
+            self.screen.text(text, end="")
+            self._mid_line = "" if text.endswith("\n") else "text"
+
+    def _think(self, text: str) -> None:
+        if self._mid_line == "text":
+            self._break()
+        self.screen.settle()
+        if self.screen.interactive:
+            self.screen.console.print(tame(text), style="dim italic", end="")
+        else:
+            print(tame(text), end="", file=sys.stderr, flush=True)
+        self._mid_line = "" if text.endswith("\n") else "thinking"
+
+    def _break(self) -> None:
+        if self._mid_line:
+            print(file=sys.stderr if self._mid_line == "thinking" and not self.screen.interactive else sys.stdout, flush=True)
+        self._mid_line = ""

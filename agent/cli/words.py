@@ -1,0 +1,13 @@
+"""The chat's own commands, by name: what each is for."""
+
+from __future__ import annotations
+
+SLASH = {
+    "/help": "this",
+    "/tools": "the tools of this session",
+    "/model": "which model answers; /model NAME takes another one of the same server",
+    "/new": "begin a new session",
+    "/sessions": "the last sessions",
+    "/resume": "/resume ID goes on with one",
+    "/quit": "leave (Ctrl-D does too)",
+}

@@ -1,0 +1,185 @@
+"""``toolcrib chat`` with a model, its lines piped in; tests/e2e has the same in a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+
+@pytest.fixture
+def chat(run: Any) -> Callable[..., Any]:
+    """``chat(server, "a line", "another", options=[...])``"""
+
+    def start(server: ChatServer, *lines: str, options: tuple[str, ...] = ("--model", "test-model")) -> Any:
+        typed = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+        return run("chat", "--base-url", server.base_url, *options, stdin=typed)
+
+    return start
+
+
+def said(request: Any) -> list[str]:
+    return [message["content"] for message in request["messages"] if message["role"] != "system"]
+
+
+def test_lines_are_one_conversation(chat: Any) -> None:
+    """004-4, 004-5"""
+    with ChatServer(
+        ChatServer.text("Hello **Ada**."), ChatServer.calls(("terminal", {"command": "echo hi"})), ChatServer.text("It says hi.")
+    ) as server:
+        done = chat(server, "I am Ada", "", "run it")
+    assert (done.code, done.out) == (0, "Hello **Ada**.\nIt says hi.\n")
+    assert "💻 terminal  echo hi" in done.err
+    assert said(server.requests[1]) == ["I am Ada", "Hello **Ada**.", "run it"]
+
+
+def test_thinking_is_shown_where_it_is_wanted(chat: Any, config: Any) -> None:
+    def answer() -> Any:
+        deltas = [{"reasoning_content": "hmm,"}, {"reasoning_content": " well"}, {"content": "Yes."}]
+        return ChatServer.stream(*({"choices": [{"index": 0, "delta": delta}]} for delta in deltas))
+
+    for wanted in ("false", "true"):
+        config(f"display: {{thinking: {wanted}}}\n")
+        with ChatServer(answer()) as server:
+            done = chat(server, "is it so?")
+        assert done.out == "Yes.\n"
+        assert ("hmm, well" in done.err) == (wanted == "true")
+
+
+def test_a_call_typed_by_hand_is_not_the_models(chat: Any) -> None:
+    with ChatServer(ChatServer.text("Yes.")) as server:
+        done = chat(server, '@terminal {"command": "echo by hand"}', "@nobody is it?", "/tools", "/help")
+    assert "by hand\n" in done.out
+    assert "💻 terminal" in done.err
+    assert "@read_file" in done.out
+    assert "the model does not hear of it" in done.out
+    assert [said(request) for request in server.requests] == [["@nobody is it?"]]
+
+
+def test_a_failed_line_is_told_and_the_next_one_works(chat: Any, config: Any) -> None:
+    config("retry: {attempts: 1}\n")
+    refused = ChatServer.body({"error": {"message": "no such key"}}, 401)
+    with ChatServer(refused, ChatServer.text("Here I am.")) as server:
+        done = chat(server, "hello", "and now?")
+    assert done.code == 1
+    assert "✗ AuthFailed: " in done.err
+    assert "The session is kept" in done.err
+    assert done.out == "Here I am.\n"
+    assert said(server.requests[1]) == ["hello", "and now?"]
+
+
+def test_another_model_goes_on_with_the_conversation(chat: Any) -> None:
+    with ChatServer(ChatServer.text("One."), ChatServer.text("Two."), models=["test-model", "other"]) as server:
+        done = chat(server, "first", "/model", "/model other", "second", "/model wrong")
+    assert [request["model"] for request in server.requests] == ["test-model", "other"]
+    assert said(server.requests[1]) == ["first", "One.", "second"]
+    assert "also there: other" in done.err
+    assert "does not list 'wrong'" in done.err
+
+
+def test_new_sessions_resume(chat: Any) -> None:
+    with ChatServer(*(ChatServer.text(f"Answer {number}.") for number in range(4))) as server:
+        done = chat(server, "alpha", "/new", "beta", "/sessions", "/resume", "/resume nothing")
+        assert "alpha" in done.out
+        assert "say which: /resume ID" in done.err
+        assert "no session begins with 'nothing'" in done.err
+        assert said(server.requests[1]) == ["beta"]
+        rows = [line.split() for line in done.out.splitlines() if line.endswith("alpha")]
+        done = chat(server, f"/resume {rows[0][0]}", "gamma")
+        assert "> alpha" in done.err
+        assert said(server.requests[2]) == ["alpha", "Answer 0.", "gamma"]
+        done = chat(server, "delta", options=("--model", "m", "--continue"))
+        assert "Answer 2." in done.err
+        assert said(server.requests[3])[-1] == "delta"
+
+
+def test_the_only_model_of_a_server_is_taken(chat: Any) -> None:
+    with ChatServer(ChatServer.text("Yes."), models=["the-one"]) as server:
+        assert chat(server, "hello", options=()).code == 0
+        assert server.requests[0]["model"] == "the-one"
+    with ChatServer(models=["one", "two"]) as server:
+        done = chat(server, "hello", options=())
+    assert done.code == 2
+    assert "choose one with --model (one, two)" in done.err
+
+
+def test_piped_without_a_model_it_is_manual_and_never_looks(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import agent.cli.offer
+
+    monkeypatch.setattr(agent.cli.offer, "offers", lambda command: pytest.fail("it looked"))
+    done = run("chat", stdin=b'@terminal {"command": "echo $((6*7))"}\n/model\n')
+    assert done.code == 0
+    assert done.out.startswith("42\n")
+    assert "toolcrib chat --base-url" in done.err
+
+
+def test_manual_whatever_is_configured(run: Any, config: Any) -> None:
+    config("model: {base_url: 'http://127.0.0.1:9/v1', name: m}\n")
+    done = run("chat", "--provider", "manual", stdin=b"hello\n")
+    assert done.code == 0
+    assert "No model is connected" in done.out
+
+
+def test_bytes_that_are_no_text_reach_the_model_marked(chat: Any) -> None:
+    with ChatServer(ChatServer.text("Yes.")) as server:
+        assert chat(server, b"caf\xe9".decode("utf-8", "surrogateescape")).code == 0
+    assert said(server.requests[0]) == ["caf\ufffd"]
+
+
+def test_what_needs_a_person_is_denied_when_piped(chat: Any, tmp_path: Path) -> None:
+    """003-28"""
+    (tmp_path / "build").mkdir()
+    with ChatServer(ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("No.")) as server:
+        done = chat(server, "tidy up")
+    assert "denied" in done.err
+    assert (tmp_path / "build").exists()
+
+
+def test_trace_in_a_chat(chat: Any) -> None:
+    """000-47"""
+    with ChatServer(ChatServer.text("Yes.")) as server:
+        done = chat(server, "is it?", options=("--model", "m", "--trace"))
+    assert "trace: user prompt, 6 characters" in done.err
+    assert "turn 1: status 200" in done.err
+
+
+# -- what was stored ---------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
+    assert "no sessions yet" in run("sessions").out
+    with ChatServer(ChatServer.calls(("terminal", {"command": "echo hi"})), ChatServer.text("It says hi.")) as server:
+        chat(server, "what does it say?")
+    listed = json.loads(run("sessions", "--json").out)
+    assert listed[0] == {**listed[0], "title": "what does it say?", "model": "test-model", "platform": "cli"}
+    row = run("sessions", "--here").out.splitlines()[1]
+    assert row.startswith(listed[0]["id"][:12])
+    shown = run("sessions", "show", listed[0]["id"][:6]).out
+    for words in ("user:\n  what does it say?", "-> terminal  echo hi", "assistant:\n  It says hi."):
+        assert words in shown
+    assert len(json.loads(run("sessions", "show", listed[0]["id"], "--json").out)["records"]) == 4
+    assert "say which" in run("sessions", "show").err
+    assert "no session begins with" in run("sessions", "show", "nothing").err
+
+
+def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """000-47"""
+    assert "no session is stored yet" in run("trace").err
+    monkeypatch.setenv("MY_API_KEY", "very-secret-value")
+    (tmp_path / "build").mkdir()
+    call = ("terminal", {"command": "rm -rf build"})
+    with ChatServer(
+        ChatServer.calls(("terminal", {"command": "echo very-secret-value"})), ChatServer.calls(call), ChatServer.text("No.")
+    ) as server:
+        chat(server, "tidy up", '@terminal {"command": "true"}')
+    told = run("trace").out
+    for words in ("user: tidy up", "turn 1: 2 messages, 1 calls", "input=10 output=5", "succeeded, ", "turn 2: 4 messages",
+                  "denied by nobody (fs.recursive-delete)", "calls by hand:\n  terminal", "  No."):  # fmt: skip
+        assert words in told, words
+    assert told.count("denied by nobody") == 1
+    assert "very-secret-value" not in told

@@ -1,0 +1,59 @@
+"""What operators switch, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any) -> None:
+    file = config("# mine\ntools:\n  timeout: 60 # short\n")
+    done = run("tools", "disable", "terminal", "patch")
+    assert done.code == 0
+    assert 'tools.disabled: [] -> ["terminal", "patch"]' in done.out
+    assert "terminal on cli: off: switched off in the configuration" in done.out
+    assert "terminal" not in run("tools", "--names").out.split()
+    assert "nothing to change" in run("tools", "disable", "terminal").out
+    assert "terminal on cli: on" in run("tools", "enable", "terminal").out
+    assert "terminal" in run("tools", "--names").out.split()
+    for comment in ("# mine", "# short"):
+        assert comment in file.read_text()
+
+
+def test_on_one_platform(run: Any) -> None:
+    done = run("tools", "disable", "terminal", "--platform", "telegram")
+    assert "platforms.telegram.disabled_tools" in done.out
+    assert "terminal on telegram: off" in done.out
+    assert "terminal" in run("tools", "--names").out.split()
+    assert "terminal" not in run("tools", "--names", "--platform", "telegram").out.split()
+    run("tools", "disable", "terminal")
+    done = run("tools", "enable", "terminal", "--platform", "telegram")
+    assert "terminal on telegram: off: switched off" in done.out
+
+
+def test_a_wrong_switch_changes_nothing(run: Any, config: Any) -> None:
+    file = config("tools: {disabled: [gone]}\n")
+    before = file.read_text()
+    assert "did you mean 'terminal'?" in run("tools", "disable", "termnal").err
+    assert "unknown platform 'fax'" in run("tools", "disable", "terminal", "--platform", "fax").err
+    assert "name the tools" in run("tools", "enable").err
+    assert file.read_text() == before
+    assert "no such tool is registered" in run("tools", "enable", "gone").out
+    config("profiles: {work: {}}\n")
+    assert "profiles.work.tools.disabled" in run("tools", "disable", "terminal", "--profile", "work").err
+
+
+def test_what_a_user_gets_and_what_it_costs(run: Any, config: Any) -> None:
+    config("users: {'42': {disabled_tools: [terminal]}}\n")
+    plain = run("toolsets", "resolve").out
+    assert "terminal  " in plain
+    assert "characters of the JSON / 4" in plain
+    told = run("toolsets", "resolve", "--platform", "cli", "--user", "42", "--explain").out
+    gets, not_gets = told.split("and not:\n")
+    assert "terminal" not in gets.split()
+    assert "not for the user '42'" in not_gets
+    whole = json.loads(run("toolsets", "resolve", "--user", "42", "--json").out)
+    by_name = {tool["name"]: tool for tool in whole["tools"]}
+    assert by_name["terminal"] == {**by_name["terminal"], "granted": False, "tokens": None}
+    assert whole["tokens"] == sum(tool["tokens"] or 0 for tool in whole["tools"]) > 100
+    assert "belong to `toolsets resolve`" in run("toolsets", "--user", "42").err

@@ -1,0 +1,67 @@
+"""What lies outside of a plain mention of toolcrib's own files: ways around, and what must stay free."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.approval.detect import detect_dangerous_command
+from tools.approval.paths import judge_read
+
+HOME = "/home/dev"
+OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
+
+
+@pytest.fixture(autouse=True)
+def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", HOME)
+
+
+def levels(command: str) -> set[str]:
+    return {finding.level for finding in detect_dangerous_command(command, f"{HOME}/project", protected=OWN)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "toolcrib config set approval off",
+        "env toolcrib plugins enable x",
+        "t=toolcrib; $t config set a b",
+        "toolcrib --config /tmp/x.yaml call terminal",
+        "TOOLCRIB_CONFIG=/tmp/c.yaml toolcrib chat",
+        """python -c 'open("/home/dev/.config/toolcrib/config.yaml","w").write("x")'""",
+        "cd ~/.config/toolcrib; tee config.yaml < x",
+        "ln -s ~/.config/toolcrib x",
+        "cp evil.yaml ~/.config/t*crib/config.yaml",
+        "cp evil.yaml ${HOME}/.config/toolcri?/config.yaml",
+        "cat ~/.config/*/secrets.env",
+        "rm -rf ~/.config",
+        "mv ~/.config ~/x",
+    ],
+)
+def test_toolcribs_own_settings_are_refused_however_they_are_spelled(command: str) -> None:
+    assert "block" in levels(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["cat ~/.config/git*/config", "cd ~/project/src; tee x < y", "mv a b", "rm -rf build/*", "ls ~/.config", "ls *.py"]
+)
+def test_neighbours_are_not_refused(command: str) -> None:
+    assert "block" not in levels(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat /proc/$PPID/environ", "xxd /proc/self/environ", "tr a b < /proc/1/environ", "python -c \"open('/proc/1/mem')\""],
+)
+def test_a_process_s_variables_are_asked_about(command: str) -> None:
+    assert levels(command) == {"ask-once"}
+
+
+def test_reading_them_by_a_file_tool_is_asked_about_alike() -> None:
+    assert [finding.level for finding in judge_read("/proc/4711/environ", "read_file", OWN)] == ["ask-once"]
+    assert judge_read("/proc/4711/status", "read_file", OWN) == []
+    assert judge_read("/proc/meminfo", "read_file", OWN) == []
+
+
+def test_another_place_for_settings_is_asked_about() -> None:
+    assert levels("XDG_CONFIG_HOME=/tmp/x toolcrib tools") == {"ask"}
