@@ -12,6 +12,7 @@ from toolcrib import (
     Block,
     DeletesFile,
     Effect,
+    ReadsFile,
     RunsCommand,
     Suspend,
     SuspendTicket,
@@ -154,7 +155,7 @@ class ApprovalGate:
         if command is not None:
             parameters |= {"command": command, "cwd": _cwd(ctx.effects)}
         else:
-            paths = [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile)]
+            paths = [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
             parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
         whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
         shown = command if command is not None else parameters.get("path", call.name)

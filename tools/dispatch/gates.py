@@ -23,6 +23,7 @@ from toolcrib import (
 )
 from toolcrib._store import TicketRecord
 from tools.dispatch.faces import failed
+from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
 from tools.dispatch.threads import in_daemon_thread
 
@@ -31,10 +32,12 @@ ROUNDS = 6
 """How often one call may be suspended before it is blocked."""
 
 
-async def decide(run: Run) -> ToolResult | None:
-    """None: it may run. Else the result that it gets instead."""
+async def decide(run: Run, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
+    """None: it may run. Else the result that it gets instead. ``answers`` are first ones, where the gates were asked already."""
     for _ in range(ROUNDS):
-        match await _ask_gates(run):
+        answers = first_answers(run) if answers is None else answers
+        decision, answers = await _weigh(run, answers), None
+        match decision:
             case None:
                 return None
             case SetResult(result):
@@ -80,29 +83,52 @@ async def go_on(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult |
     return stopped if stopped is not None else await decide(run)
 
 
-async def _ask_gates(run: Run) -> Decision | None:
-    plan, ctx = run.plan, run.ctx
-    said: list[tuple[str, Decision]] = []
-    for gate in plan.hooks.gates:
+def first_answers(run: Run) -> list[tuple[Hook, object]]:
+    """What every gate says at once, or what it gives to be awaited; an exception where it raised. Empty: nobody objects.
+
+    Apart from weighing them, since nearly always nobody does: the usual call then needs no coroutine for its gates.
+    """
+    answers: list[tuple[Hook, object]] = []
+    for gate in run.plan.hooks.gates:
         try:
-            decision = gate.call(run.call, plan.entry, ctx)
-            if decision is None:
-                continue
-            decision = await run.settle(decision, run.scope.limits.gate_seconds)
-        except TimeoutError:
-            _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, run.call.name)
-            decision = Block(
-                f"the gate {gate.plugin!r} did not answer within {run.scope.limits.gate_seconds:g} s, so the call is not run"
-            )
+            answer = gate.call(run.call, run.plan.entry, run.ctx)
         except BaseException as error:
-            run.let_pass(error)
-            _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
-            decision = Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
-        if _is_sound(decision):
-            said.append((gate.plugin, decision))
-        elif decision is not None:
-            said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {_misshape(decision)}")))
+            answer = error
+        if answer is not None:
+            answers.append((gate, answer))
+    return answers
+
+
+async def _weigh(run: Run, answers: list[tuple[Hook, object]]) -> Decision | None:
+    said: list[tuple[str, Decision]] = []
+    try:
+        for gate, answer in answers:
+            decision = await _settled(run, gate, answer)
+            if _is_sound(decision):
+                said.append((gate.plugin, decision))
+            elif decision is not None:
+                said.append((gate.plugin, Block(f"the gate {gate.plugin!r} answered {_misshape(decision)}")))
+    finally:
+        for _, answer in answers:
+            if inspect.iscoroutine(answer):  # one that an interrupt kept from its turn
+                answer.close()
     return strongest(said) if said else None
+
+
+async def _settled(run: Run, gate: Hook, answer: object) -> object:
+    """What the gate decides in the end. One that is late or raises closes."""
+    seconds = run.scope.limits.gate_seconds
+    try:
+        if isinstance(answer, BaseException):
+            raise answer
+        return await run.settle(answer, seconds)
+    except TimeoutError:
+        _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, run.call.name)
+        return Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
+    except BaseException as error:
+        run.let_pass(error)
+        _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
+        return Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
 
 
 def _is_sound(decision: object) -> TypeGuard[Decision]:

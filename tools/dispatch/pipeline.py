@@ -36,7 +36,7 @@ from tools.dispatch.act import run_handler
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
-from tools.dispatch.gates import decide, go_on
+from tools.dispatch.gates import decide, first_answers, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
@@ -117,7 +117,11 @@ class Dispatcher:
             if effects is not None:
                 run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
             run.prepared = True
-            result = await (decide(run) if answered is None else go_on(run, *answered))
+            if answered is not None:
+                result = await go_on(run, *answered)
+            else:
+                answers = first_answers(run)
+                result = await decide(run, answers) if answers else None
         except ToolError as error:
             return await close(run, failed(run.call.name, error, inside=False))
         except BaseException as error:
