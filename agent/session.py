@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import ExecutedCall, ProviderTurn, RunIdentity, ToolCall
-from toolcrib._store import SessionInfo
+from toolcrib import Answer, Cancelled, ExecutedCall, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
+from toolcrib._store import CallRecord, SessionInfo
 from tools.clip import encode
 from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import as_json
+from tools.dispatch.faces import as_json, failed
 from tools.dispatch.scope import CallScope
 from tools.dispatch.turn import run_turn
 
@@ -29,6 +30,7 @@ class Session:
         self.scope = scope
         self.names = list(names)
         self.wire = "manual"
+        self._unanswered = False
 
     # -- what is remembered --------------------------------------------------------------------------------------
 
@@ -36,7 +38,9 @@ class Session:
         self.crib.store.sessions.append(self.identity.session_id, record)
 
     def say(self, text: str) -> None:
-        """Record what the person said."""
+        """Record what the person said. Calls of a turn that was broken off get their results before."""
+        if self._unanswered:
+            self.repair()
         self._remember({"role": "user", "text": text})
 
     def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
@@ -46,11 +50,13 @@ class Session:
             "text": turn.assistant_text,
             "usage": dict(turn.usage),
             "model": turn.model,
+            "at": time.time(),
         }
         if not without_calls or not turn.tool_calls:
             record["calls"] = [_call_record(call) for call in turn.tool_calls]
             record["native"] = {"wire": self.wire, "message": turn.assistant_turn}
         self._remember(record)
+        self._unanswered = bool(record.get("calls"))
 
     def record_results(self, executed: Sequence[ExecutedCall]) -> None:
         """Record what the model will read, before it is sent."""
@@ -58,6 +64,7 @@ class Session:
         if self.scope.state:
             record["state"] = dict(self.scope.state)
         self._remember(record)
+        self._unanswered = False
 
     def stored_state(self, name: str) -> Any:
         """A value of the session's state as a result record last carried it; None where none did."""
@@ -67,22 +74,59 @@ class Session:
         return None
 
     def repair(self) -> None:
-        """After a process died: give every call of the last turn that has no result one, from the ledger where it is known."""
+        """After a process died: give every call of the last turn that has no result one, from the ledger where it is known.
+
+        Raises ToolcribError where a process that lives is at work on that turn: its results are still to come.
+        """
         self.crib.store.recover(self.identity.session_id)
         last = next(self._backwards(), {})
         if last.get("role") != "assistant" or not last.get("calls"):
             return
-        results = [self._known_result(call) for call in last["calls"]]
+        self._check_elsewhere(last["calls"])
+        at = float(last.get("at", 0.0))
+        results = [self._known_result(call, at) for call in last["calls"]]
         self._remember({"role": "results", "results": results})
+        self._unanswered = False
 
-    def _known_result(self, call: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_elsewhere(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        session_id = self.identity.session_id
+        for call in calls:
+            if self.crib.store.ledger.is_elsewhere(session_id, call["id"]):
+                raise ToolcribError(
+                    f"the session {session_id[:12]} is at work in another process ({call['name']} has not ended there);"
+                    " wait until it has, or begin a new session"
+                )
+
+    def _known_result(self, call: Mapping[str, Any], since: float) -> dict[str, Any]:
         known = self.crib.store.ledger.get(self.identity.session_id, call["id"])
+        if known is not None and known.ended_at is not None and known.ended_at < since:
+            known = None  # an earlier call: some servers give the same ids in every turn
+        if known is not None and known.result is None:
+            known = self._give_up(known)
         if known is None or known.result is None:
             text = encode(
                 {"error": f"Error executing {call['name']}: interrupted before it ran; ask for it again if it is needed"}
             )
             return {"call_id": call["id"], "name": call["name"], "text": text, "is_error": True}
         return _result_record(ExecutedCall(known.call, known.result, known.status))
+
+    def _give_up(self, known: CallRecord) -> CallRecord | None:
+        """End a call that nobody will: its process died while it asked somebody, or its end could not be recorded.
+
+        What the model is told stays true: an answer that comes late does not run the call, and its id is free again.
+        """
+        store, session_id, call = self.crib.store, self.identity.session_id, known.call
+        why = "it was broken off before it could run"
+        if known.status is ToolCallStatus.SUSPENDED:
+            why = "the process that asked about it ended before there was an answer"
+        for ticket in store.tickets.of_call(session_id, call.id):
+            store.tickets.settle(Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time()), "expired")
+        if known.status is ToolCallStatus.NEW:
+            store.ledger.move(session_id, call.id, ToolCallStatus.RUNNING)
+        words = "interrupted; it may have run" if known.handler_started else f"not run: {why}; ask for it again if it is needed"
+        result = failed(call.name, Cancelled(words), inside=known.handler_started)
+        store.ledger.finish(session_id, call.id, ToolCallStatus.CANCELLED, result)
+        return store.ledger.get(session_id, call.id)
 
     def set_model(self, model: str) -> None:
         """Record which model the session talks to."""
@@ -138,7 +182,7 @@ class Session:
 
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call, from sync code."""
-        return self.crib.dispatcher.call_sync(ToolCall(ToolCall.new_id(), name, args), self.scope)
+        return run_async(self.crib.dispatcher.call(ToolCall(ToolCall.new_id(), name, args), self.scope))
 
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""

@@ -22,7 +22,10 @@ _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 @pytest.fixture(scope="session", autouse=True)
 def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Temporary files go to a folder of this run, which must be empty at its end; so must the list of our processes."""
+    """Temporary files go to a folder of this run, which must be empty at its end; so must the list of our processes.
+
+    What `toolcrib call` keeps, since it told a path in it, goes with the folder.
+    """
     base = tmp_path_factory.getbasetemp()
     folder = base / "tmp"
     folder.mkdir()
@@ -30,7 +33,7 @@ def _leaves_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("TMPDIR", str(folder))
         patch.setattr(tempfile, "tempdir", None)
         yield
-        left = sorted(path.name for path in folder.iterdir() if path.name.startswith("toolcrib"))
+        left = sorted(path.name for path in folder.iterdir() if path.name.startswith("toolcrib") and "-kept-" not in path.name)
         running = sorted(_processes_of(base))
     assert not left, f"temporary folders left behind: {left}"
     assert not running, f"processes left behind: {running}"

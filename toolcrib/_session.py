@@ -126,3 +126,11 @@ class TextProtocol(Protocol):
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
         """Chat messages (role, content, ...) that tell the model what became of its calls."""
         ...
+
+    def render_recorded(self, results: Sequence[Mapping[str, Json]]) -> Sequence[Mapping[str, Json]]:
+        """The same for stored results (call_id, name, text, is_error)."""
+        ...
+
+    def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
+        """A reply with these calls as the model would have written it: for turns that come from another wire."""
+        ...

@@ -22,7 +22,7 @@ MAX_SHOWN = 2000
 """Characters of a server's words in an error."""
 
 _TOO_LONG = re.compile(
-    r"context[_ ](length|window|size)|context_overflow|maximum prompt length|prompt is too long|input is too long"
+    r"context[_ ](length|window|size|limit)|context_overflow|maximum prompt length|prompt is too long|input is too long"
     r"|(input|prompt) token count|too many (input )?tokens|reduce the length of|exceeds? the maximum number of tokens"
     r"|longer than the (model's )?(maximum )?context|inputs` tokens \+|context the overflows|tokens?\b.{0,60}too large for model"
     r"|string_above_max_length",

@@ -31,6 +31,11 @@ class WireNames:
         return self._back.get(wire, wire)
 
 
+def wire_id(call_id: str) -> str:
+    """A call id that another wire gave, as every wire takes it: Anthropic the letters above only, OpenAI 64 of them."""
+    return call_id if _ALLOWED.fullmatch(call_id) else _marked(call_id)
+
+
 def _plain(name: str) -> str:
     if _ALLOWED.fullmatch(name):
         return name

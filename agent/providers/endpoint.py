@@ -12,6 +12,32 @@ from toolcrib import ConfigError
 VENDOR = "https://api.openai.com/v1"
 """Where OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""
 
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """Whose variables name the server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
+
+    ``root`` is the path that every base of this wire ends in, and that people leave out; "" where bases differ. ``bare`` is the
+    one for an address without any. ``more_keys`` are other variables that may hold its key.
+    """
+
+    prefix: str
+    base_url: str
+    root: str = ""
+    bare: str = ""
+    more_keys: tuple[str, ...] = ()
+
+    def key_in(self, environ: Mapping[str, str]) -> str | None:
+        """The variable that holds its key, or None."""
+        names = (f"{self.prefix}_API_KEY", *self.more_keys)
+        return next((name for name in names if environ.get(name, "").strip()), None)
+
+
+OPENAI = Vendor("OPENAI", VENDOR)
+ANTHROPIC = Vendor("ANTHROPIC", "https://api.anthropic.com/v1", "/v1")
+GEMINI = Vendor("GEMINI", "https://generativelanguage.googleapis.com/v1beta", bare="/v1beta", more_keys=("GOOGLE_API_KEY",))
+
+_PATHS = ("/chat/completions", "/responses", "/messages")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -33,9 +59,11 @@ class Endpoint:
         return is_loopback(urlsplit(self.base_url).hostname or "")
 
     def url(self, path: str) -> str:
-        """The address of ``path`` under the base; a query in the base (an API version) stays at the end."""
+        """The address of ``path`` under the base; a query in the base (an API version) stays, and that of ``path`` follows it."""
         parts = urlsplit(self.base_url)
-        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))
+        path, _, query = path.partition("?")
+        query = "&".join(filter(None, (parts.query, query)))
+        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}", query=query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +81,36 @@ def resolve_endpoint(
     api_key_env: str | None,
     environ: Mapping[str, str],
     configured: Configured | None = None,
+    vendor: Vendor = OPENAI,
 ) -> Endpoint | None:
-    """Options first, then OPENAI_BASE_URL, _MODEL and _API_KEY, then the configuration; None where none names a server.
+    """Options first, then the vendor's variables, then the configuration; None where none names a server.
 
-    OPENAI_API_KEY goes to OPENAI_BASE_URL's server alone (the vendor's if that is unset); another server gets a key only by
-    ``api_key_env``, or by the configuration that names that server. Raises ConfigError, with the fix, for an address that can't
-    be used, a variable that is empty, and a key that would travel unencrypted.
+    OPENAI_API_KEY goes to OPENAI_BASE_URL's server alone (the vendor's if that is unset), and so for each vendor; another
+    server gets a key only by ``api_key_env``, or by the configuration that names that server. Raises ConfigError, with the fix,
+    for an address that can't be used, a variable that is empty, and a key that would travel unencrypted.
     """
     configured = configured or Configured()
-    own = environ.get("OPENAI_BASE_URL", "").strip()
-    vendor_key = "OPENAI_API_KEY" if environ.get("OPENAI_API_KEY", "").strip() else None
-    chosen_model = model or environ.get("OPENAI_MODEL", "").strip() or configured.model
+    url_name, key_name = f"{vendor.prefix}_BASE_URL", f"{vendor.prefix}_API_KEY"
+    own = environ.get(url_name, "").strip()
+    vendor_key = vendor.key_in(environ)
+    chosen_model = model or environ.get(f"{vendor.prefix}_MODEL", "").strip() or configured.model
     if base_url:
         base, source = base_url, "--base-url"
     elif own:
-        base, source = own, "OPENAI_BASE_URL"
+        base, source = own, url_name
     elif configured.base_url:
         base, source = configured.base_url, "the configuration's base_url"
     elif chosen_model or api_key_env:
-        base, source = VENDOR, "the default server"
+        base, source = vendor.base_url, "the default server"
         if vendor_key is None and not api_key_env:
-            raise ConfigError(f"no server is named for the model {chosen_model}: give --base-url URL, or set OPENAI_API_KEY")
+            raise ConfigError(f"no server is named for the model {chosen_model}: give --base-url URL, or set {key_name}")
     else:
         return None
-    base = _checked(base, source)
+    base = _checked(base, source, vendor)
     key_env = api_key_env or None
-    if key_env is None and configured.api_key_env and configured.base_url and _same_server(base, configured.base_url):
+    if key_env is None and configured.api_key_env and configured.base_url and same_server(base, configured.base_url):
         key_env = configured.api_key_env
-    if key_env is None and vendor_key and _same_server(base, own or VENDOR):
+    if key_env is None and vendor_key and same_server(base, own or vendor.base_url):
         key_env = vendor_key
     endpoint = Endpoint(base, chosen_model, key_env)
     if key_env is not None:
@@ -114,7 +144,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _checked(base_url: str, source: str) -> str:
+def _checked(base_url: str, source: str, vendor: Vendor) -> str:
     base_url = base_url.strip()
     try:
         parts = urlsplit(base_url)
@@ -125,11 +155,15 @@ def _checked(base_url: str, source: str) -> str:
         raise ConfigError(f"{source} is {base_url!r}; write a whole address, for instance http://127.0.0.1:11434/v1")
     if "@" in parts.netloc:
         raise ConfigError(f"{source} has a name or password in it; put the key into a variable and name it with --api-key-env")
-    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = parts.path.rstrip("/")
+    for ending in _PATHS:
+        path = path.removesuffix(ending)
+    path = path if path.endswith(vendor.root) else path + vendor.root
+    path = path or vendor.bare
     return urlunsplit(parts._replace(path=path, fragment=""))
 
 
-def _same_server(one: str, other: str) -> bool:
+def same_server(one: str, other: str) -> bool:
     return _origin(one) == _origin(other)
 
 

@@ -49,8 +49,13 @@ class SseReader:
             if text.find("\n") == len(text) - 2 and text[-1] == "\n" and text[:6] == "data: " and "\r" not in text:
                 if len(text) <= self._max:
                     return [("", text[6:-2])]  # one event of one line, as servers send that flush each
-            elif text[-2:] == "\n\n" and (events := self._usual(text)) is not None:
-                return events
+            elif text[-2:] == "\n\n":
+                if text[:7] == "event: ":
+                    name, _, data = text[7:-2].partition("\n")  # the same with a name, as Anthropic and OpenAI send it
+                    if data[:6] == "data: " and "\n" not in data and "\r" not in text and len(text) <= self._max:
+                        return [(name, data[6:])]
+                elif (events := self._usual(text)) is not None:
+                    return events
         return self._feed(chunk)
 
     def _usual(self, text: str) -> list[SseEvent] | None:

@@ -49,7 +49,7 @@ async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> None:
                 await run.settle(seen, run.scope.limits.gate_seconds)
         except BaseException as error:
             run.let_pass(error)
-            _log.exception("the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
+            run.log_failure(error, "the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
 
 
 async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
@@ -59,7 +59,7 @@ async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
             changed = await run.settle(changed, run.scope.limits.gate_seconds)
     except BaseException as error:
         run.let_pass(error)
-        _log.exception("the transform of %r failed on %s; the result stands", hook.plugin, run.call.name)
+        run.log_failure(error, "the transform of %r failed on %s; the result stands", hook.plugin, run.call.name)
         return result
     if changed is None:
         return result

@@ -127,7 +127,7 @@ async def _settled(run: Run, gate: Hook, answer: object) -> object:
         return Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
     except BaseException as error:
         run.let_pass(error)
-        _log.exception("the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
+        run.log_failure(error, "the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
         return Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
 
 
@@ -163,7 +163,7 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
         answer = _no(ticket, "nobody", f"nobody answered within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
         run.let_pass(error)
-        _log.exception("asking failed")
+        run.log_failure(error, "asking failed")
         answer = _no(ticket, "nobody", f"the question could not be asked: {type(error).__name__}: {error}")
     if not isinstance(answer, Answer):
         answer = _no(ticket, "nobody", "nobody answered")
@@ -202,7 +202,7 @@ async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult 
                 await run.settle(heard, run.scope.limits.gate_seconds)
         except BaseException as error:
             run.let_pass(error)
-            _log.exception("%r could not take the answer to %s", hook.plugin, name)
+            run.log_failure(error, "%r could not take the answer to %s", hook.plugin, name)
             return failed(
                 name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False
             )

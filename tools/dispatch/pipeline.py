@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -42,7 +41,6 @@ from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -203,7 +201,7 @@ async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCal
         raise error
     if isinstance(error, asyncio.CancelledError) and run.is_cancelled:
         return await _cancelled(run)
-    _log.error("%s %s failed", doing, run.call.name, exc_info=error)
+    run.log_failure(error, "%s %s failed", doing, run.call.name)
     return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
 
 

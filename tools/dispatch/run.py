@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
+import traceback
 from collections.abc import Awaitable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from types import CoroutineType
@@ -17,6 +19,7 @@ from tools.dispatch.hooks import ToolHookPlan
 from tools.dispatch.scope import CallScope
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput})
 """The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
 
@@ -71,6 +74,11 @@ class Run:
             isinstance(error, asyncio.CancelledError) and self.is_cancelled
         ):
             raise error
+
+    def log_failure(self, error: BaseException, message: str, *args: object) -> None:
+        """Log what a plugin or handler raised, with its trace, and without the secrets that either may hold."""
+        trace = "".join(traceback.format_exception(error))
+        _log.error(f"{message}\n%s", *args, self.scope.redactor.text(trace))
 
     def move(self, status: ToolCallStatus) -> None:
         if self.scope.ledger is not None:

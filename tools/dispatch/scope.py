@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import shutil
@@ -62,6 +63,8 @@ class CallScope:
     redactor: Redactor = field(default_factory=lambda: Redactor.of(os.environ))
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
+    keep_spill: bool = False
+    """Whether the spill folder outlives the scope, if anything is in it: for a person who was told a path in it."""
 
     def __post_init__(self) -> None:
         self.state: Mapping[str, Json] = MappingProxyType({})
@@ -87,13 +90,14 @@ class CallScope:
 
     @property
     def spill_dir(self) -> Path:
-        """Made at first use, private, and gone when the scope is closed (or the process ends)."""
+        """Made at first use, private, and gone when the scope is closed or the process ends (see ``keep_spill``)."""
         if self._spill_dir is None:
             with self._lock:
                 if self._spill_dir is None:
                     _sweep()
-                    self._spill_dir = Path(tempfile.mkdtemp(prefix=f"toolcrib-{os.getpid()}-"))
-                    weakref.finalize(self, shutil.rmtree, self._spill_dir, ignore_errors=True)
+                    owner = "kept" if self.keep_spill else os.getpid()
+                    self._spill_dir = Path(tempfile.mkdtemp(prefix=f"toolcrib-{owner}-"))
+                    weakref.finalize(self, _remove, self._spill_dir, self.keep_spill)
         return self._spill_dir
 
     def change_state(self, changes: Mapping[str, Json]) -> None:
@@ -123,7 +127,7 @@ class CallScope:
             await environment.close()
         spill_dir, self._spill_dir = self._spill_dir, None
         if spill_dir is not None:
-            shutil.rmtree(spill_dir, ignore_errors=True)
+            _remove(spill_dir, self.keep_spill)
 
 
 @functools.cache
@@ -146,3 +150,11 @@ def _is_alive(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def _remove(folder: Path, if_empty: bool) -> None:
+    if not if_empty:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):  # not empty, or gone already
+        folder.rmdir()

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
         session = crib.open_session(platform="cli", asker=asker_for(find_terminal()))
+        session.scope.keep_spill = True  # the result names the file with its full text
         with interrupting(session.interrupt):
             try:
                 executed = session.call(args.tool, arguments)

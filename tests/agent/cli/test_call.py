@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +97,13 @@ def test_a_tool_that_was_switched_off_is_not_run(run: Any, config: Any) -> None:
     done = run("call", "terminal", '{"command": "echo hello"}')
     assert done.code != 0
     assert "hello" not in done.out
+
+
+def test_the_full_text_of_a_large_result_is_there_afterwards(run: Any, tmp_path: Path) -> None:
+    command = "seq 100000"
+    done = run("call", "terminal", json.dumps({"command": command}))
+    named = re.findall(r"/[^\s\"]*toolcrib-kept-[^\s\"]*\.txt", done.out)
+    assert named
+    kept = Path(named[0])
+    assert kept.read_text().split()[-1] == "100000"
+    shutil.rmtree(kept.parent)

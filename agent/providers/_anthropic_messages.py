@@ -1,0 +1,148 @@
+"""A conversation as Anthropic messages: the model's blocks unchanged and in order, all results of a turn in one user message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._chat_messages import NO_RESULT
+from agent.providers._http_session import encode, same_model
+from agent.providers._names import WireNames, wire_id
+
+BREAKPOINT = {"type": "ephemeral"}
+"""Marks the end of what the server is to keep in its prompt cache."""
+
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_OURS = frozenset({"text", "tool_use"})
+
+
+class AnthropicMessages:
+    """The history of one conversation. Each message is encoded once; only the last, which has the breakpoint, each time.
+
+    Every call in it has exactly one result, in the user message right after it; a missing one is filled in (X-1).
+    """
+
+    def __init__(self, names: WireNames, model: str) -> None:
+        self._names = names
+        self._model = model
+        self._system: list[str] = []
+        self._closed: list[bytes] = []
+        self._role = ""
+        self._last: list[Mapping[str, Any]] = []  # blocks of the message that is still open
+        self.ids: set[str] = set()  # of all calls so far
+        self._open: dict[str, str] = {}  # calls without a result: their own id, and what the wire calls them
+
+    def system(self, text: str) -> None:
+        """At the beginning the system prompt; later, which the wire does not know, something said."""
+        if self._role:
+            self.user(text)
+        else:
+            self._system.append(text)
+
+    def user(self, text: str) -> None:
+        self._close_calls()
+        if text.strip():  # an empty block is refused
+            self._add("user", [{"type": "text", "text": text}])
+
+    def assistant(self, message: Mapping[str, Any]) -> None:
+        """Take the native message."""
+        self._close_calls()
+        content = _acceptable(message.get("content") or [])
+        if not content:
+            return  # an empty reply: refused in a history
+        self._add("assistant", content)
+        self._expect({block["id"]: block["id"] for block in content if block.get("type") == "tool_use"})
+
+    def results(self, results: Iterable[tuple[str, str, bool]]) -> None:
+        """(call id, what the model reads, whether it is an error) of the last message's calls; one block each, in one message."""
+        texts = {call_id: (text, is_error) for call_id, text, is_error in results}
+        blocks: list[dict[str, Any]] = []
+        for call_id, on_wire in self._open.items():
+            text, is_error = texts.get(call_id, (NO_RESULT, True))
+            blocks.append({"type": "tool_result", "tool_use_id": on_wire, "content": text, "is_error": is_error})
+        self._open = {}
+        if blocks:
+            self._add("user", blocks)
+
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
+        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        for record in records:
+            role = record.get("role")
+            skip_system = skip_system and role == "system"
+            if role == "system" and not skip_system:
+                self.system(record["text"])
+            elif role == "user":
+                self.user(record["text"])
+            elif role == "assistant":
+                self._assistant_record(record)
+            elif role == "results":
+                self.results((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
+
+    def joined(self) -> bytes:
+        """``"messages":[...]`` and, where there is one, ``"system":[...],`` before it: fields of a request, with breakpoints."""
+        self._close_calls()
+        messages = list(self._closed)
+        if self._last:
+            last = self._last
+            if self._role == "user":
+                last = [*last[:-1], {**last[-1], "cache_control": BREAKPOINT}]
+            messages.append(encode({"role": self._role, "content": last}))
+        system = b""
+        if self._system:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in self._system]
+            blocks[-1]["cache_control"] = BREAKPOINT
+            system = b'"system":' + encode(blocks) + b","
+        return system + b'"messages":[' + b",".join(messages) + b"]"
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def _assistant_record(self, record: Mapping[str, Any]) -> None:
+        native = record.get("native")
+        message = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "anthropic" else None
+        if isinstance(message, Mapping) and isinstance(message.get("content"), list):
+            if not same_model(record.get("model") or "", self._model):
+                # One model's signatures, and what only its server knows, are refused by another.
+                message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
+            self.assistant(message)
+            return
+        content: list[dict[str, Any]] = [{"type": "text", "text": record.get("text") or ""}]
+        ids: dict[str, str] = {}
+        for call in record.get("calls") or ():
+            ids[call["id"]] = on_wire = wire_id(call["id"])
+            content.append(
+                {"type": "tool_use", "id": on_wire, "name": self._names.wire(call["name"]), "input": _object(call["args"])}
+            )
+        self.assistant({"content": content})
+        self._expect(ids)
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def _expect(self, calls: dict[str, str]) -> None:
+        self._open = calls
+        self.ids.update(calls)
+
+    def _close_calls(self) -> None:
+        if self._open:
+            self.results(())
+
+    def _add(self, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """One message, or more of the last one: roles alternate."""
+        if role == self._role:
+            self._last.extend(blocks)
+            return
+        if self._last:
+            self._closed.append(encode({"role": self._role, "content": self._last}))
+        self._role, self._last = role, list(blocks)
+
+
+def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
+    """Without what no server takes back: empty text, nothing but blank text, and at the end thinking that led to nothing."""
+    blocks = [block for block in content if isinstance(block, dict) and (block.get("type") != "text" or block.get("text"))]
+    while blocks and blocks[-1].get("type") in _THINKING:
+        blocks.pop()
+    said = any(block.get("type") != "text" or str(block["text"]).strip() for block in blocks)
+    return blocks if said else []
+
+
+def _object(args: Any) -> Any:
+    return args if isinstance(args, dict) else {}

@@ -1,0 +1,157 @@
+"""What the readers of replies made of JSON events share: text as it comes, errors in it, and how a broken one is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, TypeAlias
+
+from agent.providers._calls import new_event
+from agent.providers._faults import from_object
+from agent.providers.sse import SseEvent
+from toolcrib import ProviderTurn, StreamBroken, StreamEvent, ToolCall
+
+_Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
+_raw_decode = json.JSONDecoder().raw_decode
+
+
+class EventReader:
+    """Feed it ``read_events`` (of a stream) or ``read_body`` (a whole reply), then take ``finish()``.
+
+    Deltas reach ``on_event`` as they come. ``name_of`` turns a tool's name on the wire into its own; ``taken`` are the ids of
+    calls before, which some servers give out again. The read methods raise the ProviderError kind that an error object in the
+    reply means, and StreamBroken for what is no such reply; both with the text so far.
+    """
+
+    def __init__(
+        self,
+        on_event: Callable[[StreamEvent], None] | None = None,
+        name_of: Callable[[str], str] | None = None,
+        *,
+        server: str = "",
+        taken: Collection[str] = (),
+    ) -> None:
+        self._on_event = on_event or _nobody
+        self._name_of = name_of or str
+        self._server = server or "the server"
+        self._ids = set(taken)
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._half: dict[_Kind, str] = {"assistant_delta": "", "thinking_delta": ""}  # a surrogate whose other half is to come
+        self.usage: dict[str, int] = {}
+        self.model = ""
+        self.begun = False
+        self.done = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self._reasoning)
+
+    @property
+    def ended(self) -> bool:
+        """True once the server said that the reply is whole."""
+        return self.done
+
+    def read_events(self, events: Sequence[SseEvent]) -> None:
+        """Take the events of a stream. ``begun`` is true from the first, ``done`` once the server said that it is the last."""
+        if events:
+            self.begun = True
+        for name, data in events:
+            try:
+                event, end = _raw_decode(data)
+            except (ValueError, RecursionError):
+                self._unusual(name, data)
+                continue
+            if end != len(data) and data[end:].strip():
+                raise self._broken("sent a piece that is not JSON", data)
+            if type(event) is not dict:
+                raise self._broken("sent a piece that is no event", data)
+            self._take(event)
+
+    def read_body(self, body: Any) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> ProviderTurn:
+        raise NotImplementedError
+
+    def _take(self, event: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _emit(self, kind: _Kind, text: Any) -> None:
+        """One delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
+        if type(text) is not str:
+            return
+        if not text.isascii() or self._half[kind]:
+            try:
+                text.encode()
+                text = ("\ufffd" if self._half[kind] else "") + text
+                self._half[kind] = ""
+            except UnicodeEncodeError:
+                text = self._half[kind] + text
+                self._half[kind] = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+                text = whole([text.removesuffix(self._half[kind])])
+        if text:
+            (self._text if kind == "assistant_delta" else self._reasoning).append(text)
+            self._on_event(new_event((kind, text, "", "")))
+
+    def _call_id(self, wire_id: Any) -> str:
+        """What the server calls it, where that is a name and still free (X-1, X-2)."""
+        usable = isinstance(wire_id, str) and wire_id and wire_id not in self._ids
+        call_id = str(wire_id) if usable else ToolCall.new_id()
+        self._ids.add(call_id)
+        return call_id
+
+    def _end_text(self) -> None:
+        """Half a character at the very end has no other half to wait for."""
+        for kind, half in self._half.items():
+            if half:
+                self._emit(kind, "")
+
+    def _raise_error(self, error: Any) -> None:
+        raise from_object(error, text=self.text, server=self._server)
+
+    def _unusual(self, name: str, data: str) -> None:
+        stripped = data.strip()
+        if stripped == "[DONE]":
+            self.done = True
+            return
+        if not stripped:
+            return
+        try:
+            event = json.loads(stripped)
+        except (ValueError, RecursionError):
+            event = None
+        if name == "error":
+            self._raise_error(data if event is None else event)
+        if not isinstance(event, dict):
+            raise self._broken("sent a piece that is not JSON", data)
+        self._take(event)
+
+    def _broken(self, what: str, piece: str = "") -> StreamBroken:
+        shown = f": {piece[:200]!r}" if piece else ""
+        return StreamBroken(f"{self._server} {what}{shown}", text=self.text)
+
+
+def whole(parts: Sequence[str]) -> str:
+    """The parts as one text; a character whose halves came in two parts is put together, half a one becomes U+FFFD."""
+    text = "".join(parts)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def counts(**found: Any) -> dict[str, int]:
+    """Those of the numbers of tokens that the server told."""
+    return {name: count for name, count in found.items() if type(count) is int}
+
+
+def _nobody(event: StreamEvent) -> None:
+    """Nobody watches."""

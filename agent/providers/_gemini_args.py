@@ -1,0 +1,170 @@
+"""Arguments that come in pieces, each with the JSON path of the value that it belongs to (X-7)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from agent.providers._events import whole
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_MAX_DEPTH = 100
+_ABSENT = object()
+
+
+class BadPiece(Exception):
+    """A piece that fits nowhere; says why."""
+
+
+class PartialArgs:
+    """``feed`` the pieces; ``value`` is what they make, and the texts that ``feed`` and ``close`` gave are its JSON.
+
+    The cost is linear in the pieces. Where a server goes back to a value that it had left, no more text is given: only ``value``
+    is right then.
+    """
+
+    def __init__(self, start: Mapping[str, Any] | None = None) -> None:
+        self._value: dict[str, Any] = dict(start or {})
+        self._strings: dict[Path, list[str]] = {}
+        self._at: Path = ()  # what was written last
+        self._in_string = False
+        self._in_order = not self._value
+        self._whole = True
+
+    @property
+    def whole(self) -> bool:
+        """False while a string is to go on."""
+        return self._whole
+
+    @property
+    def value(self) -> dict[str, Any]:
+        for path, pieces in self._strings.items():
+            holder: Any = self._value
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = whole(pieces)
+        return self._value
+
+    def feed(self, piece: Mapping[str, Any]) -> str:
+        """What the piece adds to the JSON text. Raises BadPiece."""
+        path = _parsed(piece.get("jsonPath"))
+        goes_on = bool(piece.get("willContinue"))
+        kinds = [kind for kind in ("stringValue", "numberValue", "boolValue", "nullValue") if kind in piece]
+        if not kinds:
+            return ""
+        value = None if kinds[0] == "nullValue" else piece[kinds[0]]
+        self._whole = not (goes_on and kinds[0] == "stringValue")
+        if isinstance(value, str):
+            pieces = self._strings.get(path)
+            if pieces is not None:
+                pieces.append(value)
+                return self._more(path, value, goes_on)
+        known = self._place(path, value)
+        self._strings.pop(path, None)
+        if isinstance(value, str):
+            self._strings[path] = [value]
+        return self._write(path, known, value, goes_on)
+
+    def close(self) -> str:
+        """The end of the JSON text."""
+        if not self._in_order:
+            return ""
+        self._in_order = False
+        return ('"' if self._in_string else "") + (self._closing(0) + "}" if self._at else "{}")
+
+    def _place(self, path: Path, value: Any) -> int:
+        """Put the value where it belongs; how many steps of the path were there already."""
+        holder: Any = self._value
+        known = 0
+        for place, key in enumerate(path):
+            inner = _get(holder, key)
+            known += inner is not _ABSENT
+            if place == len(path) - 1:
+                if isinstance(inner, (dict, list)):
+                    raise BadPiece(f"its arguments use one value in two ways, at {key!r}")
+                inner = value
+            elif inner is _ABSENT:
+                inner = [] if isinstance(path[place + 1], int) else {}
+            else:
+                holder = inner
+                continue
+            if isinstance(key, int) and key == len(holder):
+                holder.append(inner)
+            else:
+                holder[key] = inner
+            holder = inner
+        return known
+
+    # -- the text ------------------------------------------------------------------------------------------------
+
+    def _more(self, path: Path, text: str, goes_on: bool) -> str:
+        if not self._in_order or path != self._at or not self._in_string:
+            self._in_order = False
+            return ""
+        self._in_string = goes_on
+        return _escaped(text) + ("" if goes_on else '"')
+
+    def _write(self, path: Path, known: int, value: Any, goes_on: bool) -> str:
+        last = self._at
+        shared = 0
+        while shared < min(len(path), len(last)) - 1 and path[shared] == last[shared]:
+            shared += 1
+        if not self._in_order or known != shared:
+            self._in_order = False
+            return ""
+        out = ['"'] if self._in_string else []
+        out.append(f"{self._closing(shared)}," if last else "{")
+        for place in range(shared, len(path)):
+            key = path[place]
+            if place > shared:
+                out.append("[" if isinstance(key, int) else "{")
+            if isinstance(key, str):
+                out.append(json.dumps(key, ensure_ascii=False) + ":")
+        self._at, self._in_string = path, isinstance(value, str) and goes_on
+        text = json.dumps(value, ensure_ascii=False)
+        out.append(text[:-1] if self._in_string else text)
+        return "".join(out)
+
+    def _closing(self, shared: int) -> str:
+        """The brackets that end what is open below ``shared`` steps."""
+        return "".join("]" if isinstance(key, int) else "}" for key in reversed(self._at[shared + 1 :]))
+
+
+def _get(holder: Any, key: str | int) -> Any:
+    if isinstance(key, int) and isinstance(holder, list):
+        if key > len(holder):
+            raise BadPiece(f"its arguments skip a place of a list: {key} comes after {len(holder)} values")
+        return holder[key] if key < len(holder) else _ABSENT
+    if isinstance(key, str) and isinstance(holder, dict):
+        return holder.get(key, _ABSENT)
+    raise BadPiece(f"its arguments use one value in two ways, at {key!r}")
+
+
+def _parsed(path: Any) -> Path:
+    """ "$.a[0]['b c']" as ("a", 0, "b c")."""
+    text = path if isinstance(path, str) else ""
+    steps: list[str | int] = []
+    at = 1
+    while text[:1] == "$" and at < len(text) and (found := _STEP.match(text, at)) and len(steps) < _MAX_DEPTH:
+        at = found.end()
+        name, index, single, double = found.groups()
+        quoted = single if single is not None else double
+        steps.append(int(index) if index is not None else name if quoted is None else _unquoted(quoted))
+    if not steps or at != len(text) or isinstance(steps[0], int):
+        raise BadPiece(f"its arguments have a piece for {str(path)[:200]!r}, which is no place in them")
+    return tuple(steps)
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return str(json.loads('"' + text.replace("\\'", "'").replace('\\"', '"').replace('"', '\\"') + '"'))
+    except ValueError:
+        return text
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

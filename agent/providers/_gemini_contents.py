@@ -1,0 +1,148 @@
+"""A conversation as Gemini contents, each kept as the JSON text that is sent: small, and the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agent.providers._chat_messages import NO_RESULT
+from agent.providers._http_session import encode, same_model
+from agent.providers._names import WireNames
+from toolcrib import BadRequest
+
+RESULTS_ROLE = "user"
+"""Who speaks in a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
+
+NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+"""Stands for the thought signature of a call that another model made: base64 of the vendor's skip_thought_signature_validator."""
+
+_WITHOUT_SIGNATURES = re.compile(r"gemini-(1|2)\b")
+
+
+class _OpenCall(NamedTuple):
+    id: str
+    wire_id: str | None
+    name: str
+
+
+class GeminiContents:
+    """The history of one conversation.
+
+    Every call in it has exactly one result, in the content right after its own; a missing one is filled in when the conversation
+    goes on.
+    """
+
+    def __init__(self, names: WireNames, model: str) -> None:
+        self._names = names
+        self._model = model
+        self._system: list[str] = []
+        self._sent: list[bytes] = []
+        self._open: list[_OpenCall] = []
+
+    def system(self, text: str) -> None:
+        self._system.append(text)
+
+    def user(self, text: str) -> None:
+        self._close_calls()
+        self._add({"role": "user", "parts": [{"text": text}]})
+
+    def model_content(self, content: Any, call_ids: Sequence[str]) -> None:
+        """Take the model's own content, unchanged. ``call_ids`` are ours, in the order of its calls.
+
+        Raises BadRequest where there is no such content to send back.
+        """
+        self._close_calls()
+        calls = _calls_in(content)
+        if len(calls) != len(call_ids):
+            raise BadRequest("the model's own content is missing: Gemini refuses the results of calls without it; ask it again")
+        if not content["parts"]:
+            return  # an empty reply: refused in a history
+        self._add(content)
+        self._open = [
+            _OpenCall(call_id, call.get("id") or None, call.get("name") or "")
+            for call_id, call in zip(call_ids, calls, strict=True)
+        ]
+
+    def results(self, results: Iterable[tuple[str, str]]) -> None:
+        """(call id, what the model reads) of the last content's calls; one part each, in the order of the calls (004-15)."""
+        texts = dict(results)
+        if self._open:
+            parts = [_response(call, texts.get(call.id, NO_RESULT)) for call in self._open]
+            self._add({"role": RESULTS_ROLE, "parts": parts})
+        self._open = []
+
+    def expects(self, call_ids: Iterable[str]) -> bool:
+        """True where the last content asked for all of these."""
+        return {call.id for call in self._open}.issuperset(call_ids)
+
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
+        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        for record in records:
+            role = record.get("role")
+            skip_system = skip_system and role == "system"
+            if role == "system" and not skip_system:
+                self.system(record["text"])
+            elif role == "user":
+                self.user(record["text"])
+            elif role == "assistant":
+                self._assistant(record)
+            elif role == "results":
+                self.results((one["call_id"], one["text"]) for one in record["results"])
+
+    def fields(self) -> bytes:
+        """The body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
+        self._close_calls()
+        contents = b'"contents":[' + b",".join(self._sent) + b"]"
+        if not self._system:
+            return contents
+        return contents + b',"systemInstruction":' + encode({"parts": [{"text": "\n\n".join(self._system)}]})
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def _assistant(self, record: Mapping[str, Any]) -> None:
+        calls = record.get("calls") or ()
+        native = record.get("native")
+        if isinstance(native, Mapping) and native.get("wire") == "gemini" and self._same_model(record.get("model") or ""):
+            content = native.get("message")
+            if isinstance(content, Mapping) and len(_calls_in(content)) == len(calls):
+                self.model_content(content, [call["id"] for call in calls])
+                return
+        parts: list[dict[str, Any]] = [{"text": record["text"]}] if record.get("text") else []
+        for place, call in enumerate(calls):
+            args = call["args"] if isinstance(call["args"], Mapping) else {"value": call["args"]}
+            part: dict[str, Any] = {"functionCall": {"name": self._names.wire(call["name"]), "args": args}}
+            if place == 0 and not _WITHOUT_SIGNATURES.search(self._model):
+                part["thoughtSignature"] = NO_SIGNATURE
+            parts.append(part)
+        self.model_content({"role": "model", "parts": parts}, [call["id"] for call in calls])
+
+    def _same_model(self, other: str) -> bool:
+        """The server says which version answered; an alias ("latest") says nothing of that."""
+        return same_model(other, self._model) or "latest" in self._model
+
+    def _close_calls(self) -> None:
+        if self._open:
+            self.results(())
+
+    def _add(self, content: Mapping[str, Any]) -> None:
+        self._sent.append(encode(content))
+
+
+def _calls_in(content: Any) -> list[Mapping[str, Any]]:
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    found = [part.get("functionCall") for part in parts or () if isinstance(part, Mapping)]
+    return [call for call in found if isinstance(call, Mapping)]
+
+
+def _response(call: _OpenCall, text: str) -> dict[str, Any]:
+    """Gemini takes an object as a result; what is none becomes its ``result``. The id goes back where there was one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    response: dict[str, Any] = {} if call.wire_id is None else {"id": call.wire_id}
+    response["name"] = call.name or "unnamed"
+    response["response"] = value if isinstance(value, dict) else {"result": value}
+    return {"functionResponse": response}

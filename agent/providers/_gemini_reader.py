@@ -1,0 +1,274 @@
+"""A Gemini reply, streamed or whole, read into one ProviderTurn.
+
+The model's content is kept as it came, part for part: its thought signatures count only in their place. Only what a stream cut
+up is joined: neighbouring plain texts, and a call whose arguments came in pieces. Whether there are calls is decided by the
+calls, never by the finish reason (X-5, X-7).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from agent.providers._calls import CUT_OFF, UNREADABLE, new_event
+from agent.providers._events import EventReader, whole
+from agent.providers._gemini_args import BadPiece, PartialArgs
+from toolcrib import BadRequest, ProviderTurn, ToolCall
+
+_FINISH = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+}
+_UNREADABLE_CALL = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+_COUNTS = (
+    ("prompt", "promptTokenCount"),
+    ("answer", "candidatesTokenCount"),
+    ("cached", "cachedContentTokenCount"),
+    ("tool_input", "toolUsePromptTokenCount"),
+    ("reasoning", "thoughtsTokenCount"),
+)
+
+
+class _Call:
+    """One call as it comes; ``part`` is what goes back for it."""
+
+    __slots__ = ("args", "fault", "id", "name", "open", "part", "shown", "texts")
+
+    def __init__(self, call_id: str, name: str, shown: str, part: dict[str, Any]) -> None:
+        self.id = call_id
+        self.name = name  # on the wire
+        self.shown = shown  # the tool's own
+        self.part = part
+        self.args: PartialArgs | None = None  # None where they came whole
+        self.open = False
+        self.fault: str | None = None
+        self.texts: list[str] = []
+
+
+class GeminiReader(EventReader):
+    """See EventReader. A prompt that was refused raises BadRequest.
+
+    ``usage["output"]`` holds ``reasoning`` and ``usage["input"]`` holds ``tool_input`` (of tools that Google runs), which Gemini
+    counts apart.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._parts: list[dict[str, Any]] = []
+        self._run: list[str] = []  # plain texts of a stream, of one kind, that make one part
+        self._run_kind = ""
+        self._content: dict[str, Any] = {}
+        self._calls: list[_Call] = []
+        self._ids: set[str] = set()
+        self._counted: dict[str, int] = {}
+        self._finish = ""
+        self._finish_message = ""
+
+    @property
+    def ended(self) -> bool:
+        """True once the server said why the reply ends."""
+        return bool(self._finish)
+
+    def read_body(self, body: Any) -> None:
+        """Take a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` is."""
+        for one in body if isinstance(body, list) and body else [body]:
+            self._chunk(one, streamed=isinstance(body, list))
+        self.done = self.begun = True
+
+    def finish(self) -> ProviderTurn:
+        """The turn; its ``assistant_turn`` is the content to send back.
+
+        Raises StreamBroken where the stream ended before the reply did, and where the server could not read what the model
+        wrote as a call (its words are in ``failed_generation``): nothing of it is to be run.
+        """
+        if not self._finish:
+            raise self._broken("ended the connection before the reply was complete")
+        self._end_text()
+        self._end_run()
+        calls = tuple(self._finished(call) for call in self._calls)
+        text = self.text
+        if self._finish in _UNREADABLE_CALL and not calls:
+            error = self._broken("could not read the model's call", self._finish_message)
+            error.failed_generation = self._finish_message
+            raise error
+        finish = _FINISH.get(self._finish, "other")
+        if calls and finish == "stop":
+            finish = "tool_calls"
+        content = {**self._content, "role": self._content.get("role") or "model", "parts": self._parts}
+        return ProviderTurn(text, calls, content, self.usage, finish, self.model, self.reasoning)
+
+    # -- one piece -----------------------------------------------------------------------------------------------
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self._chunk(event, streamed=True)
+
+    def _chunk(self, chunk: Any, *, streamed: bool) -> None:
+        if type(chunk) is not dict:
+            raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
+        candidates = chunk.get("candidates")
+        if candidates:
+            self._candidate(candidates, streamed)
+        elif not self._known(chunk):
+            raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
+        if type(usage := chunk.get("usageMetadata")) is dict:
+            self._count(usage)
+        model = chunk.get("modelVersion")
+        if type(model) is str and model:
+            self.model = model
+        if chunk.get("error"):
+            self._raise_error(chunk)
+
+    def _count(self, usage: dict[str, Any]) -> None:
+        found = {name: usage[key] for name, key in _COUNTS if type(usage.get(key)) is int}
+        self._counted.update(found)
+        totals = {
+            "input": self._counted.get("prompt", 0) + self._counted.get("tool_input", 0),
+            "output": self._counted.get("answer", 0) + self._counted.get("reasoning", 0),
+        }
+        parts = {name: self._counted[name] for name in ("cached", "reasoning", "tool_input") if self._counted.get(name)}
+        self.usage = totals | parts if self._counted else {}
+
+    def _known(self, chunk: dict[str, Any]) -> bool:
+        """True for a piece that may have no candidates. Raises for a prompt that was refused."""
+        feedback = chunk.get("promptFeedback")
+        reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+        if reason:
+            said = feedback.get("blockReasonMessage") if isinstance(feedback, dict) else None
+            why = f"{reason}: {said}" if said else str(reason)
+            body = json.dumps(feedback, ensure_ascii=False)
+            raise BadRequest(
+                f"{self._server} does not answer this prompt ({why}); put it in other words", body=body, text=self.text
+            )
+        return bool(chunk.keys() & {"candidates", "usageMetadata", "modelVersion", "responseId", "error", "promptFeedback"})
+
+    def _candidate(self, candidates: Any, streamed: bool) -> None:
+        if type(candidates) is not list or not all(type(one) is dict for one in candidates):
+            raise self._broken("sent candidates that are no list of objects", json.dumps(candidates))
+        candidate: dict[str, Any] = next((one for one in candidates if not one.get("index")), {})
+        content = candidate.get("content")
+        if type(content) is dict:
+            parts = content.get("parts")
+            for part in parts if type(parts) is list else ():
+                if type(part) is dict:
+                    self._part(part, streamed)
+            if len(content) > 2 or not self._content:
+                self._content.update({key: value for key, value in content.items() if key != "parts"})
+        if reason := candidate.get("finishReason"):
+            self._finish = str(reason)
+            self._finish_message = str(candidate.get("finishMessage") or "")
+
+    def _part(self, part: dict[str, Any], streamed: bool) -> None:
+        call = part.get("functionCall")
+        if type(call) is dict:
+            self._end_run()
+            self._call(part, call)
+            return
+        text = part.get("text")
+        if type(text) is not str:
+            self._keep(part)
+            return
+        kind: Literal["assistant_delta", "thinking_delta"] = (
+            "thinking_delta" if part.get("thought") is True else "assistant_delta"
+        )
+        if text:
+            self._emit(kind, text)
+        if streamed and len(part) == (2 if kind == "thinking_delta" else 1):
+            if kind != self._run_kind:
+                self._end_run()
+                self._run_kind = kind
+            self._run.append(text)
+        elif text or len(part) > 1:  # Gemini refuses a part that is empty and nothing else
+            self._keep(part)
+
+    def _keep(self, part: dict[str, Any]) -> None:
+        self._end_run()
+        self._parts.append(part)
+
+    def _end_run(self) -> None:
+        text, self._run = whole(self._run), []
+        if text:
+            part: dict[str, Any] = {"text": text}
+            if self._run_kind == "thinking_delta":
+                part["thought"] = True
+            self._parts.append(part)
+        self._run_kind = ""
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _call(self, part: dict[str, Any], call: dict[str, Any]) -> None:
+        last = self._calls[-1] if self._calls and self._calls[-1].open else None
+        name = call.get("name")
+        if last is None or (type(name) is str and name):
+            if not call:
+                self._lone_signature(part)
+                return
+            last = self._open(part, call)
+        elif "thoughtSignature" in part:
+            if "thoughtSignature" in last.part:
+                self._lone_signature(part)
+            else:
+                last.part["thoughtSignature"] = part["thoughtSignature"]
+        pieces = call.get("partialArgs")
+        for piece in pieces if type(pieces) is list else ():
+            self._piece(last, piece)
+        last.open = bool(call.get("willContinue"))
+        if last.args is not None and not last.open:
+            self._tell(last, last.args.close())
+
+    def _open(self, part: dict[str, Any], call: dict[str, Any]) -> _Call:
+        given, wire_name, args = call.get("id"), call.get("name"), call.get("args")
+        call_id = given if type(given) is str and given and given not in self._ids else ToolCall.new_id()
+        self._ids.add(call_id)
+        name = wire_name if type(wire_name) is str else ""
+        if call.get("willContinue") or call.get("partialArgs"):
+            kept = {key: call[key] for key in ("id", "name") if key in call}
+            made = _Call(call_id, name, self._name_of(name), {**part, "functionCall": kept})
+            made.args = PartialArgs(args if type(args) is dict else None)
+            self._on_event(new_event(("tool_call_delta", "", call_id, made.shown)))
+        else:
+            made = _Call(call_id, name, self._name_of(name), part)
+            self._tell(made, json.dumps(args if args is not None else {}, ensure_ascii=False))
+            if args is not None and type(args) is not dict:
+                made.fault = f"the arguments are not a JSON object but {type(args).__name__}; send one JSON object"
+        if not name:
+            made.fault = "the call names no tool"
+        self._calls.append(made)
+        self._keep(made.part)
+        return made
+
+    def _lone_signature(self, part: dict[str, Any]) -> None:
+        if "thoughtSignature" in part:
+            self._keep({"text": "", "thoughtSignature": part["thoughtSignature"]})
+
+    def _piece(self, call: _Call, piece: Any) -> None:
+        if call.args is None:
+            return
+        try:
+            text = call.args.feed(piece if type(piece) is dict else {})
+        except BadPiece as bad:
+            call.fault = call.fault or f"the call came in pieces that do not fit together: {bad}. Send it again"
+        else:
+            self._tell(call, text)
+
+    def _tell(self, call: _Call, text: str) -> None:
+        if text:
+            call.texts.append(text)
+            self._on_event(new_event(("tool_call_delta", text, call.id, call.shown)))
+
+    def _finished(self, call: _Call) -> ToolCall:
+        args: Any
+        if call.args is None:
+            args = call.part["functionCall"].get("args") or {}
+        else:
+            args = call.part["functionCall"]["args"] = call.args.value
+            if (call.open and self._finish != "STOP") or not call.args.whole:
+                call.fault = CUT_OFF if self._finish == "MAX_TOKENS" else "the reply broke off inside this call. Send it again"
+        if call.fault is not None:
+            return ToolCall(call.id, call.shown, {UNREADABLE: "".join(call.texts)}, call.fault)
+        return ToolCall(call.id, call.shown, args)

@@ -1,0 +1,105 @@
+"""Tool definitions as Gemini's functionDeclarations.
+
+``parametersJsonSchema`` takes JSON Schema as it is, so it is what is sent. Older servers know ``parameters`` alone, which takes a
+part of OpenAPI and refuses the whole request for any other key: for them the schema is rewritten, and says less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.providers._http_session import function_of
+from agent.providers._names import WireNames, wire_id
+
+_TAKEN = frozenset(
+    {
+        *("title", "description", "nullable", "enum", "maxItems", "minItems", "required", "minProperties", "maxProperties"),
+        *("minLength", "maxLength", "pattern", "minimum", "maximum", "default"),
+    }
+)
+_FORMATS = frozenset({"enum", "date-time", "int32", "int64", "float", "double"})
+_BESIDE = ("description", "nullable", "title")
+"""All that may stand beside anyOf."""
+
+_MAX_DEPTH = 32
+
+
+class GeminiNames(WireNames):
+    """Gemini's names begin with a letter or an underscore."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        for name, wire in list(self._to.items()):
+            if re.match(r"[0-9-]", wire):
+                made = f"_{wire}"
+                while len(made) > 64 or made in self._back:
+                    made = "_" + wire_id(f"{made}!")[1:]  # marked with a digest
+                del self._back[wire]
+                self._to[name], self._back[made] = made, name
+
+
+def declarations(tools: Iterable[Mapping[str, Any]], names: WireNames, *, json_schema: bool) -> list[dict[str, Any]]:
+    """``json_schema``: whether the server knows parametersJsonSchema."""
+    declared = []
+    for tool in tools:
+        function = function_of(tool)
+        made = {"name": names.wire(function["name"]), "description": function.get("description") or ""}
+        schema = function.get("parameters")
+        if isinstance(schema, Mapping) and json_schema:
+            made["parametersJsonSchema"] = {key: value for key, value in schema.items() if key != "$schema"}
+        elif isinstance(schema, Mapping) and schema.get("properties"):  # an object without any is refused
+            made["parameters"] = _plain(schema, schema, 0)
+        declared.append(made)
+    return declared
+
+
+def _plain(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """The schema in what ``parameters`` takes. References are put in; one that goes in a circle becomes an object."""
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        return {"type": "object"}
+    if isinstance(reference := schema.get("$ref"), str):
+        found = _find(reference, root) if depth < _MAX_DEPTH // 4 else None
+        return _plain({**(found or {"type": "object"}), **{key: schema[key] for key in schema if key != "$ref"}}, root, depth + 1)
+    plain, choices = _kind(schema)
+    if choices:
+        made = [_plain(one, root, depth + 1) for one in choices]
+        beside = {key: value for key, value in plain.items() if key in _BESIDE}
+        return {**plain, **made[0]} if len(made) == 1 else {**beside, "anyOf": made}
+    if "enum" in plain:
+        plain["type"], plain["enum"] = "string", [str(one) for one in plain["enum"] if one is not None]
+    if isinstance(schema.get("properties"), Mapping):
+        plain.setdefault("type", "object")
+        plain["properties"] = {name: _plain(one, root, depth + 1) for name, one in schema["properties"].items()}
+    if "items" in schema or plain.get("type") == "array":
+        plain["items"] = _plain(schema.get("items") or {"type": "string"}, root, depth + 1)
+    if schema.get("format") in _FORMATS:
+        plain["format"] = schema["format"]
+    return plain
+
+
+def _kind(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """What is taken of one schema's own keys, and the schemas of which one has to fit."""
+    plain = {key: value for key, value in schema.items() if key in _TAKEN}
+    if "const" in schema:
+        plain["enum"] = [schema["const"]]
+    kinds = schema.get("type")
+    named = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    others = [kind for kind in named if kind != "null"]
+    choices = [one for key in ("anyOf", "oneOf") for one in schema.get(key) or ()]
+    real = [one for one in choices if not (isinstance(one, Mapping) and one.get("type") == "null")]
+    if len(others) < len(named) or len(real) < len(choices):
+        plain["nullable"] = True
+    if others:
+        plain["type"] = others[0]
+    if len(others) > 1 and not real:
+        real = [{**schema, "type": kind} for kind in others]
+    return plain, real
+
+
+def _find(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    found: Any = root
+    for step in reference.removeprefix("#/").split("/"):
+        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None

@@ -1,0 +1,109 @@
+"""What the sessions of several wires share: ask, read the reply in whatever form it comes, ask again without what was refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from agent.providers._events import EventReader
+from agent.providers._reply import read_reply
+from agent.providers.http import HttpClient
+from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn
+from toolcrib._session import OnEvent
+
+_DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
+
+
+class HttpSession:
+    """``stream_turn`` over one HttpClient, which it closes. What failed may be asked again: only a whole turn enters the history.
+
+    A wire gives ``path``, ``_body``, ``_reader``, ``_took`` and ``_adapt``.
+    """
+
+    path: ClassVar[str] = ""
+
+    def __init__(self, client: HttpClient, model: str, *, stream: bool) -> None:
+        self._client = client
+        self._server = client.endpoint.server
+        self.model = model
+        self._stream = stream
+        self._answered = False  # the last request: an error in its answer is no refusal of a field
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        """Raises a ProviderError kind; its ``text`` is what had come. Cancelling closes the connection at once."""
+        while True:
+            try:
+                turn = await self._ask(on_event)
+            except (BadRequest, Overloaded) as error:
+                if self._answered or not self._adapt_any(error):
+                    raise
+            else:
+                self._took(turn)
+                return turn
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    # -- what a wire gives -----------------------------------------------------------------------------------------
+
+    def _body(self) -> bytes:
+        raise NotImplementedError
+
+    def _reader(self, on_event: OnEvent) -> EventReader:
+        raise NotImplementedError
+
+    def _took(self, turn: ProviderTurn) -> None:
+        """Take a whole turn into the history."""
+        raise NotImplementedError
+
+    def _adapt(self, said: str) -> bool:
+        """Leave out what the server just refused with these words (lower case); False where there is nothing to leave out."""
+        raise NotImplementedError
+
+    # -- one request -----------------------------------------------------------------------------------------------
+
+    async def _ask(self, on_event: OnEvent) -> ProviderTurn:
+        reader = self._reader(on_event)
+        self._answered = False
+        try:
+            async with self._client.post(self.path, self._body()) as reply:
+                self._answered = True
+                await read_reply(reply, reader, server=self._server, stream=self._stream)
+            return reader.finish()
+        except ProviderError as error:
+            error.text = error.text or reader.text
+            raise
+
+    def _adapt_any(self, error: ProviderError) -> bool:
+        said = f"{error} {error.body}".lower()
+        if self._adapt(said):
+            return True
+        if self._stream and isinstance(error, BadRequest) and re.search(r"\bstream(ing)?\b.{0,40}(support|allow)", said):
+            self._stream = False
+            return True
+        return False
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON; half a surrogate pair, which no server takes, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def function_of(definition: Any) -> dict[str, Any]:
+    """A tool's schema, bare or in its ``{"type": "function"}`` wrapper."""
+    inner = definition.get("function")
+    return dict(inner if isinstance(inner, dict) else definition)
+
+
+def same_model(one: str, other: str) -> bool:
+    """Servers add a date to the name that they were asked for, or put one for "latest"; "" is a model that nobody noted."""
+    return not one or _undated(one) == _undated(other)
+
+
+def _undated(model: str) -> str:
+    return _DATE.sub("", model.rpartition("/")[2].lower())

@@ -1,0 +1,59 @@
+"""Reading a reply of status 200, whatever it turns out to be: a stream, a whole body, or something that is neither."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from agent.providers.http import Reply
+from agent.providers.sse import SseEvent, SseReader
+from toolcrib import StreamBroken
+
+
+class Reader(Protocol):
+    """What a wire makes of a reply. ``begun``: something of it was read; ``ended``: it is whole; ``done``: so is the stream."""
+
+    begun: bool
+    done: bool
+
+    @property
+    def ended(self) -> bool: ...
+    def read_events(self, events: Sequence[SseEvent]) -> None: ...
+    def read_body(self, body: Any) -> None: ...
+
+
+async def read_reply(reply: Reply, reader: Reader, *, server: str, stream: bool) -> None:
+    """Feed ``reader``; ``stream`` says what was asked for, the reply what came. Raises a ProviderError kind."""
+    kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind.endswith("json") or (not stream and kind != "text/event-stream"):
+        reader.read_body(_parsed(await reply.whole(), server))
+        return
+    if kind == "text/html":
+        raise StreamBroken(f"{server} answered with a web page; check the base URL, which usually ends in /v1")
+    sse, start = SseReader(), b""
+    try:
+        async for chunk in reply.chunks():
+            start = start or chunk[:200]
+            if start.lstrip()[:1] in (b"{", b"["):
+                reader.read_body(_parsed(chunk + await reply.whole(), server))
+                return
+            reader.read_events(sse.feed(chunk))
+            if reader.done:
+                await reply.drain()
+                return
+        reader.read_events(sse.close())
+    except StreamBroken:
+        if not reader.ended:  # else the reply was whole, and only its trailer is missing
+            raise
+    if not reader.begun:
+        shown = start.decode("utf-8", "replace")
+        raise StreamBroken(f"{server} answered with something that is no event stream: {shown!r}; check the base URL")
+
+
+def _parsed(body: bytes, server: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        shown = body[:200].decode("utf-8", "replace")
+        raise StreamBroken(f"{server} answered with something that is not JSON: {shown!r}; check the base URL") from None

@@ -1,0 +1,132 @@
+"""A conversation as Responses items: the model's items unchanged and in order, then one output for each call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._chat_messages import NO_RESULT
+from agent.providers._http_session import encode, same_model
+from agent.providers._names import WireNames, wire_id
+
+
+class ResponsesItems:
+    """The history of one conversation, each item encoded once.
+
+    ``stored``: the server keeps replies, and knows what it sent by its id; else an item goes back only with all that is in it.
+    Every call has exactly one output, right after the reply it is in; a missing one is filled in (X-1).
+    """
+
+    def __init__(self, names: WireNames, model: str, *, stored: bool) -> None:
+        self._names = names
+        self._model = model
+        self._stored = stored
+        self._system: list[str] = []
+        self._sent: list[bytes] = []
+        self.ids: set[str] = set()  # of all calls so far
+        self._open: dict[str, str] = {}  # calls without an output: their own id, and what the wire calls them
+        self._known = 0  # items up to and with the reply that previous_id names
+        self.previous_id = ""
+
+    @property
+    def instructions(self) -> str:
+        return "\n\n".join(self._system)
+
+    def system(self, text: str) -> None:
+        """At the beginning the instructions; later a message."""
+        if self._sent:
+            self._say("system", text)
+        else:
+            self._system.append(text)
+
+    def user(self, text: str) -> None:
+        self._say("user", text)
+
+    def assistant(self, reply: Mapping[str, Any]) -> None:
+        """Take the native form of a reply: ``{"id", "output": items}``."""
+        self._close_calls()
+        items = self._acceptable(reply.get("output") or [])
+        self._sent.extend(encode(item) for item in items)
+        self._open = {item["call_id"]: item["call_id"] for item in items if item.get("type") == "function_call"}
+        self.ids.update(self._open)
+        if self._stored and reply.get("id"):
+            self.previous_id, self._known = str(reply["id"]), len(self._sent)
+
+    def results(self, results: Iterable[tuple[str, str]]) -> None:
+        """(call id, what the model reads) of the last reply's calls; in the order of the calls, one each."""
+        texts = dict(results)
+        for call_id, on_wire in self._open.items():
+            output = texts.get(call_id, NO_RESULT)
+            self._sent.append(encode({"type": "function_call_output", "call_id": on_wire, "output": output}))
+        self._open = {}
+
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
+        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        for record in records:
+            role = record.get("role")
+            skip_system = skip_system and role == "system"
+            if role == "system" and not skip_system:
+                self.system(record["text"])
+            elif role == "user":
+                self.user(record["text"])
+            elif role == "assistant":
+                self._assistant_record(record)
+            elif role == "results":
+                self.results((one["call_id"], one["text"]) for one in record["results"])
+
+    def joined(self) -> bytes:
+        """The items to send as a JSON list: all, or what followed the reply that ``previous_id`` names."""
+        self._close_calls()
+        return b"[" + b",".join(self._sent[self._known if self.previous_id else 0 :]) + b"]"
+
+    def forget_previous(self) -> None:
+        """The server does not know it any more: all goes in the next request."""
+        self.previous_id, self._known = "", 0
+
+    # -- what goes back ------------------------------------------------------------------------------------------------
+
+    def _assistant_record(self, record: Mapping[str, Any]) -> None:
+        native = record.get("native")
+        reply = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "responses" else None
+        if isinstance(reply, Mapping) and same_model(record.get("model") or "", self._model):
+            self.assistant(reply)
+            return
+        self._close_calls()
+        self.forget_previous()  # what another model said is not in the stored conversation
+        if text := record.get("text"):
+            self._sent.append(encode({"role": "assistant", "content": text}))
+        for call in record.get("calls") or ():
+            self._open[call["id"]] = on_wire = wire_id(call["id"])
+            self.ids.add(call["id"])
+            arguments = json.dumps(call["args"], ensure_ascii=False)
+            name = self._names.wire(call["name"])
+            self._sent.append(encode({"type": "function_call", "call_id": on_wire, "name": name, "arguments": arguments}))
+
+    def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:
+        """Without what the server would refuse: reasoning that it cannot find, and reasoning that led to nothing."""
+        items = [item for item in output if isinstance(item, dict)]
+        while items and items[-1].get("type") == "reasoning":
+            items.pop()
+        if self._stored:
+            return items
+        kept = [item for item in items if item.get("type") != "reasoning" or item.get("encrypted_content") or item.get("content")]
+        if len(kept) == len(items):
+            return items
+        return [_without_id(item) for item in kept]
+
+    def _say(self, role: str, text: str) -> None:
+        self._close_calls()
+        self._sent.append(encode({"role": role, "content": text}))
+
+    def _close_calls(self) -> None:
+        if self._open:
+            self.results(())
+
+
+def _without_id(item: dict[str, Any]) -> dict[str, Any]:
+    """By its id the server would find what it once stored, and miss the reasoning that belongs to it."""
+    if item.get("type") == "message":
+        parts = [part for part in item.get("content") or () if isinstance(part, dict)]
+        return {"role": "assistant", "content": "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)}
+    return {key: value for key, value in item.items() if key != "id"} if item.get("type") == "function_call" else item

@@ -1,0 +1,63 @@
+"""A conversation for a model without native tools: system, user, assistant as it was written, and results as messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._chat_messages import ChatMessages
+from agent.providers._names import WireNames
+from toolcrib import ExecutedCall, TextProtocol, ToolCall
+
+
+class TextMessages(ChatMessages):
+    """``tool_role`` is set to False where the server refuses messages of the role tool: then they go as the user's (001-7)."""
+
+    def __init__(self, protocol: TextProtocol, model: str) -> None:
+        super().__init__(WireNames(()), model)
+        self._protocol = protocol
+        self._as_user: dict[int, bytes] = {}
+        self.tool_role = True
+
+    @property
+    def has_tool_role(self) -> bool:
+        return bool(self._as_user)
+
+    def executed(self, executed: Sequence[ExecutedCall]) -> None:
+        self._append(self._protocol.render_results(executed))
+
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
+        for record in records:
+            if record.get("role") == "results":
+                skip_system = False
+                self._append(self._protocol.render_recorded(record["results"]))
+            else:
+                super().records([record], skip_system=skip_system)
+                skip_system = skip_system and record.get("role") == "system"
+
+    def joined(self, *, with_reasoning: bool) -> bytes:
+        if self.tool_role or not self._as_user:
+            return super().joined(with_reasoning=with_reasoning)
+        return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
+
+    def _append(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        for message in messages:
+            if message["role"] == "tool":
+                told = f"Tool result ({message['name']}): {message['content']}"
+                self._as_user[len(self._sent)] = _encode({"role": "user", "content": told})
+            self._add(message)
+
+    def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the model wrote, thinking included (000-20); what came over another wire is written as it would have been."""
+        native = record.get("native")
+        message = native.get("message") if isinstance(native, Mapping) else None
+        if isinstance(message, Mapping) and native and native.get("wire") in ("text", "chat") and not message.get("tool_calls"):
+            return {"role": "assistant", "content": message.get("content") or record.get("text") or ""}
+        calls = [ToolCall(call["id"], call["name"], call["args"]) for call in record.get("calls") or ()]
+        text = record.get("text") or ""
+        return {"role": "assistant", "content": self._protocol.render_reply(text, calls) if calls else text}
+
+
+def _encode(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,0 +1,117 @@
+"""Anthropic Messages: one conversation as a ProviderSession."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
+from agent.providers._anthropic_reader import AnthropicReader
+from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._names import WireNames
+from agent.providers.http import HttpClient
+from toolcrib import ConfigError, ExecutedCall, ProviderTurn
+from toolcrib._session import OnEvent
+from tools.dispatch.faces import as_json
+
+VERSION = "2023-06-01"
+MAX_TOKENS = 16_384
+"""The wire wants a limit in each request; a model that takes less says so, and gets what it takes."""
+
+_MIN_THINKING = 1024
+_LIMIT = re.compile(r"max_tokens: (\d+) > (\d+)")
+
+
+class AnthropicSession(HttpSession):
+    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+
+    ``records`` is a stored conversation to go on with. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens
+    the model may think with, None for none. ``extra`` are further fields of every request. Tools, system prompt and the last
+    user message end in cache breakpoints. A limit that the model does not take is lowered to what it says. All methods belong
+    to one event loop.
+    """
+
+    path = "messages"
+
+    def __init__(
+        self,
+        client: HttpClient,
+        *,
+        model: str,
+        system: str = "",
+        tools: Sequence[Mapping[str, Any]] = (),
+        records: Iterable[Mapping[str, Any]] = (),
+        stream: bool = True,
+        max_tokens: int | None = None,
+        thinking: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Raises ConfigError where ``thinking`` leaves nothing of ``max_tokens``."""
+        super().__init__(client, model, stream=stream)
+        client.key_header = "x-api-key"
+        client.headers["anthropic-version"] = VERSION
+        functions = [function_of(tool) for tool in tools]
+        self._names = WireNames(function["name"] for function in functions)
+        self._tools = self._encoded_tools(functions)
+        self._messages = AnthropicMessages(self._names, model)
+        if system:
+            self._messages.system(system)
+        self._messages.records(records, skip_system=bool(system))
+        if thinking is not None and thinking < _MIN_THINKING:
+            raise ConfigError(f"a thinking budget of {thinking} tokens is too small: give at least {_MIN_THINKING}, or none")
+        self._max_tokens = max_tokens or max(MAX_TOKENS, 2 * (thinking or 0))
+        if thinking is not None and self._max_tokens <= thinking:
+            raise ConfigError(f"max_tokens is {self._max_tokens} and counts the thinking too: give more than {thinking}")
+        self._thinking = thinking
+        self._without_thinking = False  # until the person speaks next
+        self._extra = dict(extra or {})
+
+    def say(self, text: str) -> None:
+        """What the person says next."""
+        self._without_thinking = False
+        self._messages.user(text)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        self._messages.results((one.call.id, as_json(one), one.result.is_error) for one in executed)
+
+    # -- the wire ------------------------------------------------------------------------------------------------------
+
+    def _reader(self, on_event: OnEvent) -> AnthropicReader:
+        return AnthropicReader(on_event, self._names.own, server=self._server, taken=self._messages.ids)
+
+    def _took(self, turn: ProviderTurn) -> None:
+        self._messages.assistant(turn.assistant_turn)
+
+    def _body(self) -> bytes:
+        fields: dict[str, Any] = {"model": self.model, "max_tokens": self._max_tokens, "stream": self._stream}
+        if self._thinks():
+            fields["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
+        fields.update(self._extra)
+        tools = b',"tools":' + self._tools if self._tools else b""
+        return encode(fields)[:-1] + tools + b"," + self._messages.joined() + b"}"
+
+    def _adapt(self, said: str) -> bool:
+        if (found := _LIMIT.search(said)) and int(found[2]) < self._max_tokens and int(found[2]) > (self._thinking or 0):
+            self._max_tokens = int(found[2])
+        elif self._thinks() and "must start with a thinking block" in said:
+            self._without_thinking = True  # another model began this task, and what it thought cannot be shown
+        else:
+            return False
+        return True
+
+    def _thinks(self) -> bool:
+        return self._thinking is not None and not self._without_thinking
+
+    def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:
+        tools: list[dict[str, Any]] = []
+        for function in functions:
+            tool: dict[str, Any] = {"name": self._names.wire(function["name"])}
+            if function.get("description"):
+                tool["description"] = function["description"]
+            tool["input_schema"] = {"type": "object", **(function.get("parameters") or {})}
+            tools.append(tool)
+        if not tools:
+            return b""
+        tools[-1]["cache_control"] = BREAKPOINT
+        return encode(tools)

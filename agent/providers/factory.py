@@ -1,0 +1,295 @@
+"""Providers by name: which one a server or a model means, where it is and with which key, and its session.
+
+A built-in one is a line of PROVIDERS; a plugin adds its own with the hook register_provider. Nothing else has to know of it.
+Nothing here imports a provider before it is opened.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from agent.providers.endpoint import (
+    ANTHROPIC,
+    GEMINI,
+    OPENAI,
+    Configured,
+    Endpoint,
+    Vendor,
+    read_key,
+    resolve_endpoint,
+    same_server,
+)
+from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    from agent.providers.http import HttpClient, HttpLimits
+    from toolcrib import ProviderSession
+
+Plugins: TypeAlias = Mapping[str, Callable[..., Any]]
+"""Factories that plugins added, by name. Each is called with the keyword arguments model, base_url, api_key ("" for none),
+system, tools, records, stream and max_tokens, and with later ones too: it takes ``**more``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A line of the table. ``wire`` is the form of its native turns in the store; ``models`` are beginnings of their names.
+
+    ``lists``: its server may be asked which models it has, and may have only one. ``in_text``: calls stand in the text, in a
+    protocol that is named or goes by the model.
+    """
+
+    module: str
+    session: str
+    wire: str
+    vendor: Vendor = OPENAI
+    models: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    lists: bool = False
+    in_text: bool = False
+
+
+_OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")
+MANUAL = "manual"
+DEFAULT = "chat"
+PROVIDERS: Mapping[str, Provider] = {
+    "chat": Provider("agent.providers.openai_chat", "OpenAIChatSession", "chat", models=_OPENAI_MODELS, lists=True),
+    "responses": Provider("agent.providers.openai_responses", "ResponsesSession", "responses", lists=True),
+    "anthropic": Provider(
+        "agent.providers.anthropic", "AnthropicSession", "anthropic", ANTHROPIC, ("claude-",), ("api.anthropic.com",)
+    ),
+    "gemini": Provider(
+        "agent.providers.gemini", "GeminiSession", "gemini", GEMINI, ("gemini-",), ("generativelanguage.googleapis.com",)
+    ),
+    "text": Provider("agent.providers.text", "TextSession", "text", lists=True, in_text=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody asks for; "" for nothing."""
+
+    provider: str = ""
+    model: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A provider by name, and where it is. The manual one is nowhere; a plugin's may be (then ``base_url`` is "")."""
+
+    provider: str
+    endpoint: Endpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a session begins with. ``records`` is a stored conversation to go on with."""
+
+    system: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    records: Iterable[Mapping[str, Any]] = ()
+    stream: bool = True
+    max_tokens: int | None = None
+    protocol: str = ""
+    """The text protocol, for a provider that takes one; "" goes by the model's name."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments that only this provider's session knows (thinking, extra, ...)."""
+
+
+# -- which one ---------------------------------------------------------------------------------------------------------
+
+
+def check_name(name: str, plugins: Plugins | None = None) -> None:
+    """Raises ConfigError, naming those that there are."""
+    known = [*PROVIDERS, MANUAL, *(plugins or ())]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "a plugin that adds it has to be enabled (plugins.enabled)"
+        raise ConfigError(f"there is no provider {name!r}; there are {', '.join(known)}; {hint}")
+
+
+def name_for_server(base_url: str, environ: Mapping[str, str]) -> str:
+    """The provider that a server speaks: by its host, or by the vendor's variable that names it; else chat."""
+    host = (_host(base_url) or "").lower().rstrip(".")
+    for name, provider in PROVIDERS.items():
+        own = environ.get(f"{provider.vendor.prefix}_BASE_URL", "")
+        if host in provider.hosts or (provider.hosts and own and same_server(base_url, own)):
+            return name
+    return DEFAULT
+
+
+def name_for_model(model: str, environ: Mapping[str, str]) -> str:
+    """The provider whose model that is by its name, where its vendor's key is set; else ""."""
+    for name, provider in PROVIDERS.items():
+        if model and model.startswith(provider.models) and _named(provider.vendor, environ):
+            return name
+    return ""
+
+
+def find_target(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> Target:
+    """What is asked for comes first, then the environment, then what is configured. Raises ConfigError with what to set.
+
+    A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
+    """
+    name = _name(wanted, configured, environ)
+    if name == MANUAL:
+        return Target(MANUAL, None)
+    provider = PROVIDERS.get(name)
+    vendor = provider.vendor if provider is not None else _plugin_vendor(name)
+    server = _server(configured, name, vendor, environ)
+    if provider is None and not (wanted.base_url or server.base_url or _own_server(name, environ)):
+        key_env = wanted.api_key_env or server.api_key_env or vendor.key_in(environ)
+        return Target(name, Endpoint("", wanted.model or server.model, key_env))
+    endpoint = resolve_endpoint(
+        wanted.base_url or None, wanted.model or None, wanted.api_key_env or None, environ, server, vendor
+    )
+    if endpoint is not None:
+        return Target(name, endpoint)
+    if wanted.provider or configured.provider:
+        raise ConfigError(
+            f"the provider is {name}, and neither a server is named nor a model; set model.name or model.base_url, or give "
+            "--model NAME or --base-url URL"
+        )
+    return Target(MANUAL, None)
+
+
+def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str:
+    standing = configured.provider
+    if wanted.provider:
+        return wanted.provider
+    if wanted.base_url:
+        known = standing not in ("", MANUAL) and configured.base_url and same_server(wanted.base_url, configured.base_url)
+        return standing if known else name_for_server(wanted.base_url, environ)
+    if standing == MANUAL and not wanted.model:
+        return MANUAL
+    if standing not in ("", MANUAL):
+        placed = configured.base_url or _own_server(standing, environ)
+        return standing if placed else name_for_model(wanted.model, environ) or standing
+    if _own_server(DEFAULT, environ):
+        return DEFAULT
+    if configured.base_url:
+        return name_for_server(configured.base_url, environ)
+    model = wanted.model or configured.model
+    found = name_for_model(model, environ)
+    if not found and not _named(OPENAI, environ):  # no server at all: the error is to name that vendor's key
+        found = next((name for name, one in PROVIDERS.items() if model and model.startswith(one.models)), "")
+    return found or DEFAULT
+
+
+def _server(configured: Wanted, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
+    """What of the configuration is for this provider."""
+    explicit = "" if configured.provider == MANUAL else configured.provider
+    if configured.base_url:
+        standing = explicit or name_for_server(configured.base_url, environ)
+    else:
+        standing = explicit or name_for_model(configured.model, environ) or DEFAULT
+    if standing != name and not {standing, name} <= _ONE_SERVER:
+        return Configured()
+    base_url = configured.base_url
+    if not base_url and configured.api_key_env and explicit == name:
+        base_url = vendor.base_url  # the vendor's own server, by the configured key
+    return Configured(base_url, configured.model, configured.api_key_env)
+
+
+_ONE_SERVER = frozenset({"chat", "responses", "text"})
+"""Ways to talk to one and the same server."""
+
+
+def _own_server(name: str, environ: Mapping[str, str]) -> str:
+    vendor = PROVIDERS[name].vendor if name in PROVIDERS else _plugin_vendor(name)
+    return environ.get(f"{vendor.prefix}_BASE_URL", "").strip()
+
+
+def _named(vendor: Vendor, environ: Mapping[str, str]) -> bool:
+    return vendor.key_in(environ) is not None or bool(environ.get(f"{vendor.prefix}_BASE_URL", "").strip())
+
+
+def _plugin_vendor(name: str) -> Vendor:
+    """A plugin's provider has variables too: HELLO_BASE_URL, HELLO_MODEL, HELLO_API_KEY."""
+    return Vendor("".join(letter if letter.isalnum() else "_" for letter in name).upper(), "")
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url.strip()).hostname
+    except ValueError:
+        return None
+
+
+# -- its session -------------------------------------------------------------------------------------------------------
+
+
+def open_session(
+    target: Target,
+    conversation: Conversation,
+    environ: Mapping[str, str],
+    *,
+    client: HttpClient | None = None,
+    limits: HttpLimits | None = None,
+    plugins: Plugins | None = None,
+) -> ProviderSession:
+    """The provider's session, for the endpoint's model. It closes ``client``, which is one of that endpoint.
+
+    Raises ConfigError for a name that there is not, a key that is not set, and what a plugin's factory refuses.
+    """
+    check_name(target.provider, plugins)
+    if target.endpoint is None:
+        from agent.providers.manual import ManualSession
+
+        return ManualSession([_tool_name(tool) for tool in conversation.tools])
+    fields: dict[str, Any] = {
+        "model": target.endpoint.model,
+        "system": conversation.system,
+        "tools": conversation.tools,
+        "records": conversation.records,
+        "stream": conversation.stream,
+        "max_tokens": conversation.max_tokens,
+        **conversation.options,
+    }
+    provider = PROVIDERS.get(target.provider)
+    if provider is None:
+        return _from_plugin(target.provider, target.endpoint, fields, environ, plugins or {})
+    if client is None:
+        from agent.providers.http import HttpClient
+
+        client = HttpClient(target.endpoint, environ, limits)
+    if provider.in_text:
+        from agent.protocols import find_protocol, protocol_for_model
+
+        named = conversation.protocol
+        fields["protocol"] = find_protocol(named) if named else protocol_for_model(target.endpoint.model)
+    session: ProviderSession = getattr(import_module(provider.module), provider.session)(client, **fields)
+    return session
+
+
+def wire_of(name: str) -> str:
+    """The form of a provider's native turns in the store."""
+    return PROVIDERS[name].wire if name in PROVIDERS else name
+
+
+def _from_plugin(
+    name: str, endpoint: Endpoint, fields: Mapping[str, Any], environ: Mapping[str, str], plugins: Plugins
+) -> ProviderSession:
+    key = read_key(endpoint, environ) or ""
+    try:
+        session: ProviderSession = plugins[name](base_url=endpoint.base_url, api_key=key, **fields)
+    except ConfigError:
+        raise
+    except Exception as error:
+        shown = str(error).replace(key, "[key]") if key else str(error)
+        raise ConfigError(f"the plugin's provider {name!r} can't be opened: {type(error).__name__}: {shown}") from error
+    missing = [method for method in ("say", "stream_turn", "append_tool_results", "close") if not hasattr(session, method)]
+    if missing:
+        raise ConfigError(f"what the plugin's provider {name!r} made is no ProviderSession: it has no {', '.join(missing)}")
+    return session
+
+
+def _tool_name(tool: Mapping[str, Any]) -> str:
+    inner = tool.get("function")
+    return str((inner if isinstance(inner, Mapping) else tool)["name"])

@@ -1,0 +1,115 @@
+"""Gemini (generateContent, streamGenerateContent): one conversation as a ProviderSession."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from agent.providers._gemini_contents import GeminiContents
+from agent.providers._gemini_reader import GeminiReader
+from agent.providers._gemini_tools import GeminiNames, declarations
+from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers.http import HttpClient
+from toolcrib import ExecutedCall, ProviderTurn
+from toolcrib._session import OnEvent
+from tools.dispatch.faces import as_json
+
+
+class GeminiSession(HttpSession):
+    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+
+    ``records`` is a stored conversation to go on with. ``thinking``: tokens to think with, a level ("low", "high"), or True for
+    as the model likes; each shows what it thinks. None leaves it to the server and shows nothing. ``extra`` are further fields
+    of every request; its ``generationConfig`` and ``tools`` (those that Google runs) are added to ours. All methods belong to
+    one event loop.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        *,
+        model: str,
+        system: str = "",
+        tools: Sequence[Mapping[str, Any]] = (),
+        records: Iterable[Mapping[str, Any]] = (),
+        stream: bool = True,
+        max_tokens: int | None = None,
+        thinking: int | str | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(client, model, stream=stream)
+        client.key_header = "x-goog-api-key"
+        self._definitions = list(tools)
+        self._names = GeminiNames(function_of(tool)["name"] for tool in tools)
+        self._json_schema = True
+        self._tools = self._declared()
+        self._contents = GeminiContents(self._names, model)
+        if system:
+            self._contents.system(system)
+        self._contents.records(records, skip_system=bool(system))
+        self._extra = dict(extra or {})
+        self._more_tools = [encode(tool) for tool in self._extra.pop("tools", ())]
+        self._config: dict[str, Any] = {} if max_tokens is None else {"maxOutputTokens": max_tokens}
+        if thinking is not None and thinking is not False:
+            self._config["thinkingConfig"] = _thinking(thinking)
+        self._config.update(self._extra.pop("generationConfig", {}))
+
+    def say(self, text: str) -> None:
+        """What the person says next."""
+        self._contents.user(text)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        """Raises BadRequest where the content with the calls is not the last of the history (004-15)."""
+        calls = [call.id for call in turn.tool_calls]
+        if not self._contents.expects(calls):
+            self._contents.model_content(turn.assistant_turn, calls)
+        self._contents.results((one.call.id, as_json(one)) for one in executed)
+
+    # -- the wire ------------------------------------------------------------------------------------------------------
+
+    def _reader(self, on_event: OnEvent) -> GeminiReader:
+        return GeminiReader(on_event, self._names.own, server=self._server)
+
+    def _took(self, turn: ProviderTurn) -> None:
+        self._contents.model_content(turn.assistant_turn, [call.id for call in turn.tool_calls])
+
+    @property
+    def path(self) -> str:  # type: ignore[override] # elsewhere a constant; here the model is part of it
+        model = self.model if "/" in self.model else f"models/{self.model}"
+        method = "streamGenerateContent?alt=sse" if self._stream else "generateContent"
+        return f"{quote(model, safe='/@.')}:{method}"
+
+    def _body(self) -> bytes:
+        fields = dict(self._extra)
+        if self._config:
+            fields["generationConfig"] = self._config
+        rest = encode(fields)[1:-1]
+        tools = [b'{"functionDeclarations":' + self._tools + b"}", *self._more_tools] if self._tools else self._more_tools
+        listed = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        return b"{" + self._contents.fields() + listed + (b"," + rest if rest else b"") + b"}"
+
+    def _declared(self) -> bytes:
+        if not self._definitions:
+            return b""
+        return encode(declarations(self._definitions, self._names, json_schema=self._json_schema))
+
+    def _adapt(self, said: str) -> bool:
+        if self._tools and self._json_schema and re.search(r"parameters_?json_?schema", said):
+            self._json_schema = False
+            self._tools = self._declared()
+        elif "thinkingConfig" in self._config and re.search(r"thinking|thoughts", said):
+            del self._config["thinkingConfig"]
+        else:
+            return False
+        return True
+
+
+def _thinking(wanted: int | str) -> dict[str, Any]:
+    config: dict[str, Any] = {"includeThoughts": True}
+    if isinstance(wanted, str):
+        config["thinkingLevel"] = wanted
+    elif not isinstance(wanted, bool):
+        config["thinkingBudget"] = wanted
+    return config

@@ -1,0 +1,103 @@
+"""OpenAI Responses, and servers that speak it: one conversation as a ProviderSession."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._names import WireNames
+from agent.providers._responses_items import ResponsesItems
+from agent.providers._responses_reader import ResponsesReader
+from agent.providers.http import HttpClient
+from toolcrib import ExecutedCall, ProviderTurn
+from toolcrib._session import OnEvent
+from tools.dispatch.faces import as_json
+
+_ENCRYPTED = "reasoning.encrypted_content"
+_NO_ENCRYPTED = re.compile(r"encrypted[ _]content|[\"'`]include[\"'`\[]")
+_NO_PREVIOUS = re.compile(r"previous.response.*(not found|unknown|not supported|unsupported|invalid|expired|cannot)", re.DOTALL)
+
+
+class ResponsesSession(HttpSession):
+    """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
+
+    ``records`` is a stored conversation to go on with. ``stored`` False: the server keeps nothing, each request has the whole
+    conversation, with the model's reasoning encrypted in it. ``stored`` True: the server keeps replies, and a request has what
+    is new; where it forgot them, all. ``extra`` are further fields of every request (reasoning, temperature, ...). All methods
+    belong to one event loop.
+    """
+
+    path = "responses"
+
+    def __init__(
+        self,
+        client: HttpClient,
+        *,
+        model: str,
+        system: str = "",
+        tools: Sequence[Mapping[str, Any]] = (),
+        records: Iterable[Mapping[str, Any]] = (),
+        stream: bool = True,
+        stored: bool = False,
+        max_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(client, model, stream=stream)
+        functions = [function_of(tool) for tool in tools]
+        self._names = WireNames(function["name"] for function in functions)
+        self._tools = encode([self._tool(function) for function in functions]) if functions else b""
+        self._items = ResponsesItems(self._names, model, stored=stored)
+        if system:
+            self._items.system(system)
+        self._items.records(records, skip_system=bool(system))
+        self._stored = stored
+        self._encrypted = not stored
+        self._max_tokens = max_tokens
+        self._extra = dict(extra or {})
+
+    def say(self, text: str) -> None:
+        """What the person says next."""
+        self._items.user(text)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        self._items.results((one.call.id, as_json(one)) for one in executed)
+
+    # -- the wire ------------------------------------------------------------------------------------------------------
+
+    def _reader(self, on_event: OnEvent) -> ResponsesReader:
+        return ResponsesReader(on_event, self._names.own, server=self._server, taken=self._items.ids)
+
+    def _took(self, turn: ProviderTurn) -> None:
+        self._items.assistant(turn.assistant_turn)
+
+    def _body(self) -> bytes:
+        fields: dict[str, Any] = {"model": self.model, "stream": self._stream, "store": self._stored}
+        if self._items.instructions:
+            fields["instructions"] = self._items.instructions
+        if self._encrypted:
+            fields["include"] = [_ENCRYPTED]
+        if self._items.previous_id:
+            fields["previous_response_id"] = self._items.previous_id
+        if self._max_tokens is not None:
+            fields["max_output_tokens"] = self._max_tokens
+        fields.update(self._extra)
+        tools = b',"tools":' + self._tools if self._tools else b""
+        return encode(fields)[:-1] + tools + b',"input":' + self._items.joined() + b"}"
+
+    def _adapt(self, said: str) -> bool:
+        if self._encrypted and _NO_ENCRYPTED.search(said):
+            self._encrypted = False  # models that do not reason, and servers that know no such field
+        elif self._items.previous_id and _NO_PREVIOUS.search(said):
+            self._items.forget_previous()
+        else:
+            return False
+        return True
+
+    def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
+        """Not strict: that is the default of this wire, and refuses schemas with optional arguments."""
+        tool: dict[str, Any] = {"type": "function", "name": self._names.wire(function["name"])}
+        if function.get("description"):
+            tool["description"] = function["description"]
+        return {**tool, "parameters": function.get("parameters") or {"type": "object", "properties": {}}, "strict": False}

@@ -1,0 +1,109 @@
+"""Models without native tool calls: plain chat completions, and the calls in the text (000-14, 000-45)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from agent.providers._text_messages import TextMessages
+from agent.providers.http import HttpClient
+from agent.providers.openai_chat import OpenAIChatSession
+from toolcrib import BadRequest, ConfigError, ExecutedCall, ProviderError, ProviderTurn, StreamEvent, TextProtocol
+from toolcrib._session import OnEvent, TextReader, Thinking
+
+SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
+"""What the server may keep of the conversation: begin a new one there, go on with a known one, nothing."""
+
+WIRE = "text"
+"""The wire's name in stored records."""
+
+
+class TextSession(OpenAIChatSession):
+    """A ProviderSession over Chat Completions without the ``tools`` field: ``protocol`` writes and reads the calls.
+
+    ``system`` are the agent's instructions. The history keeps each reply as the model wrote it, thinking included (000-20). All
+    results of a turn go back at once (000-38); a call that could not be read is answered too. Raises ConfigError where the mode
+    ``resume`` has no ``session_id``.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        *,
+        protocol: TextProtocol,
+        model: str,
+        system: str = "",
+        tools: Sequence[Mapping[str, Any]] = (),
+        records: Sequence[Mapping[str, Any]] = (),
+        stream: bool = True,
+        session_mode: SessionMode = "stateless",
+        session_id: str | None = None,
+        thinking: Thinking = "maybe",
+        max_tokens: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        session_id = _session_id(session_mode, session_id)
+        super().__init__(client, model=model, stream=stream, session_id=session_id, max_tokens=max_tokens, extra=extra)
+        if session_id is not None:
+            client.headers["X-Session-ID"] = session_id
+        self._protocol = protocol
+        self._definitions = list(tools)
+        self._thinking = thinking
+        self._text = TextMessages(protocol, model)
+        self._messages = self._text
+        prompt = protocol.render_tools(self._definitions, instructions=system)
+        if prompt:
+            self._messages.system(prompt)
+        self._messages.records(records, skip_system=bool(prompt))
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        self._text.executed(executed)
+
+    async def _ask(self, on_event: OnEvent) -> ProviderTurn:
+        reader = self._protocol.reader(self._definitions, thinking=self._thinking)
+        raw = await super()._ask(_reading(reader, on_event))
+        reply = reader.finish(truncated=raw.finish == "length")
+        for event in reply.events:
+            on_event(event)
+        calls = (*raw.tool_calls, *reply.calls)
+        return replace(
+            raw,
+            assistant_text=reply.content,
+            tool_calls=calls,
+            assistant_turn=self._written(raw),
+            reasoning=raw.reasoning + reply.reasoning,
+        )
+
+    def _written(self, raw: ProviderTurn) -> dict[str, Any]:
+        """The message for the history. Calls that a server made out of the text by itself are written back into it."""
+        text = raw.assistant_text
+        return {"role": "assistant", "content": self._protocol.render_reply(text, raw.tool_calls) if raw.tool_calls else text}
+
+    def _adapt(self, error: ProviderError) -> bool:
+        if isinstance(error, BadRequest) and self._text.tool_role and self._text.has_tool_role:
+            self._text.tool_role = False
+            return True
+        return super()._adapt(error)
+
+
+def _reading(reader: TextReader, on_event: OnEvent) -> OnEvent:
+    def read(event: StreamEvent) -> None:
+        if event.kind != "assistant_delta":
+            on_event(event)
+            return
+        for shown in reader.feed(event.text):
+            on_event(shown)
+
+    return read
+
+
+def _session_id(mode: SessionMode, given: str | None) -> str | None:
+    if mode == "stateless":
+        return None
+    if mode == "resume":
+        if not given:
+            raise ConfigError("the session mode resume needs the id of the session to go on with")
+        return given
+    return given or uuid.uuid4().hex

@@ -1,0 +1,75 @@
+"""What the README shows, run as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+
+
+def block(root: Path, heading: str) -> str:
+    """The Python under a heading."""
+    text = (root / "README.md").read_text(encoding="utf-8")
+    match = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert match is not None, f"no Python block under {heading!r}"
+    return match[1]
+
+
+@pytest.fixture
+def plugins() -> Path:
+    """The person's plugin folder, with the plugin ``mine`` enabled as the README says."""
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
+    (config.parent / "plugins").mkdir(parents=True)
+    config.write_text("plugins: {enabled: [mine]}\n")
+    return config.parent / "plugins"
+
+
+def toolcrib(*args: str, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *args], cwd=cwd, input=text, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_tool_in_ten_lines(root: Path, plugins: Path, tmp_path: Path) -> None:
+    (plugins / "mine.py").write_text(block(root, "A tool in ten lines"))
+    done = toolcrib("call", "forecast", '{"city": "Oslo", "days": "2"}', cwd=tmp_path)
+    assert json.loads(done.stdout) == {"city": "Oslo", "days": ["sunny", "sunny"]}, done.stderr
+    wrong = json.loads(toolcrib("call", "forecast", '{"days": "many"}', cwd=tmp_path).stdout)
+    assert "city" in wrong["error"]
+
+
+def test_the_plugin_in_ten_lines(root: Path, plugins: Path, tmp_path: Path) -> None:
+    (plugins / "mine.py").write_text(block(root, "A plugin in ten lines"))
+    assert json.loads(toolcrib("call", "ping", cwd=tmp_path).stdout) == "pong"
+    denied = json.loads(toolcrib("call", "terminal", '{"command": "deploy prod"}', cwd=tmp_path).stdout)
+    assert "not on prod" in denied["error"]
+    assert json.loads(toolcrib("call", "terminal", '{"command": "echo dev"}', cwd=tmp_path).stdout)["output"] == "dev\n"
+
+
+def test_a_piped_chat_prints_the_kernel_s_name(tmp_path: Path) -> None:
+    done = toolcrib("chat", cwd=tmp_path, text='@tool terminal {"command": "uname -a"}\n')
+    assert done.returncode == 0
+    assert os.uname().sysname in done.stdout
+
+
+def test_the_call_from_a_script(root: Path) -> None:
+    """``toolcrib call read_file '{"path": "README.md"}'``"""
+    assert "A tool crib is the guarded counter" in toolcrib("call", "read_file", '{"path": "README.md"}', cwd=root).stdout
+
+
+def test_what_is_linked_is_there(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (root / target).exists(), target
+
+
+def test_the_commands_that_are_named_exist(root: Path, tmp_path: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"`toolcrib ([a-z]+)", text))):
+        assert toolcrib(name, "--help", cwd=tmp_path).returncode == 0, name
