@@ -21,8 +21,9 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.prices import Prices
 from agent.retry import RetryPolicy, with_retry
-from toolcrib import ExecutedCall, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
+from toolcrib import ConfigError, ExecutedCall, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -45,6 +46,10 @@ class TokenCapReached(LoopError):
     """The run used as many tokens as it may."""
 
 
+class CostCapReached(LoopError):
+    """The run cost as much as it may."""
+
+
 class NoProgress(LoopError):
     """The model repeats itself: the same failing call, or calls that can't be read."""
 
@@ -53,8 +58,9 @@ class NoProgress(LoopError):
 class LoopLimits:
     """``max_turns`` turns with calls; then one more for a final answer, or an error (000-41, 004-6).
 
-    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them. ``repeats`` is how often
-    the same call may fail in a row, ``repairs`` how many turns in a row may have unreadable calls only.
+    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` one on what
+    they cost by ``prices``. ``repeats`` is how often the same call may fail in a row, ``repairs`` how many turns in a row may
+    have unreadable calls only.
     """
 
     max_turns: int = 10
@@ -63,27 +69,34 @@ class LoopLimits:
     repeats: int = 4
     repairs: int = 3
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    prices: Prices | None = None
+    max_cost: float | None = None
 
     @classmethod
     def of(cls, config: Config, *, max_turns: int | None = None, max_tokens: int | None = None) -> LoopLimits:
-        """Those of the configuration; what is given stands before it."""
-        retry = config.retry
+        """Those of the configuration; what is given stands before it. Raises ConfigError for a cap on cost without prices."""
+        retry, prices = config.retry, Prices.of(config.model.prices)
+        if config.run.max_cost is not None and prices is None:
+            raise ConfigError("run.max_cost can't be kept without model.prices: set model.prices.input and model.prices.output")
         return cls(
             max_turns=config.max_turns if max_turns is None else max_turns,
             on_max_turns=config.run.on_max_turns,
             max_tokens=config.run.max_tokens if max_tokens is None else max_tokens,
             retry=RetryPolicy(retry.attempts, retry.first, retry.longest, retry.patience),
+            prices=prices,
+            max_cost=config.run.max_cost,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """How a run came out. ``usage`` sums the server's counts over its turns."""
+    """How a run came out. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
 
     text: str
     stopped: Stopped
     turns: int
     usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
 
 
 class Loop:
@@ -97,6 +110,7 @@ class Loop:
         self._emit = emit
         self._limits = limits or LoopLimits()
         self._usage: Counter[str] = Counter()
+        self._cost = 0.0
         self._failed: tuple[str, int] = ("", 0)
         self._unreadable = 0
         self._turns = 0
@@ -104,7 +118,7 @@ class Loop:
     async def run(self) -> LoopResult:
         """Until a turn has no calls, an interrupt, a call that ended the run or waits for an answer, or a limit.
 
-        Raises MaxTurnsReached, TokenCapReached, NoProgress, and the ProviderError that retrying could not help.
+        Raises MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, and the ProviderError that retrying could not help.
         """
         self._session.scope.clear_interrupt()
         for _ in range(self._limits.max_turns):
@@ -120,6 +134,7 @@ class Loop:
                 return self._result(turn.assistant_text, stopped)
             self._check_progress(turn.tool_calls, executed)
             self._check_tokens()
+            self._check_cost()
         return await self._last_answer()
 
     async def _turn(self, *, last: bool = False) -> ProviderTurn | None:
@@ -127,7 +142,7 @@ class Loop:
         self._turns += 1
         self._emit(TurnStarted(self._turns))
         forward = _forwarder(self._emit, f"turn-{self._turns}")
-        task = asyncio.ensure_future(with_retry(lambda: self._provider.stream_turn(forward), self._limits.retry, self._waits))
+        task = asyncio.ensure_future(self._ask(forward))
         self._session.scope.running.add(task)
         try:
             if self._session.scope.cancelled:
@@ -143,7 +158,20 @@ class Loop:
         self._usage.update(turn.usage)
         self._session.record_turn(turn, without_calls=last)
         self._emit(TurnFinished(self._turns, turn.assistant_text, len(turn.tool_calls), turn.usage))
+        self._count_cost(turn.usage)
         return turn
+
+    async def _ask(self, forward: Callable[[StreamEvent], None]) -> ProviderTurn:
+        """One reply; of the next model, where the provider is a chain of them and this one could not be had."""
+        while True:
+            try:
+                return await with_retry(lambda: self._provider.stream_turn(forward), self._limits.retry, self._waits)
+            except ProviderError as error:
+                fall_back = getattr(self._provider, "fall_back", None)
+                following = None if fall_back is None else await fall_back(error)
+                if following is None:
+                    raise
+                self._emit(Retrying(1, 0.0, f"{error}; {following} goes on"))
 
     async def _last_answer(self) -> LoopResult:
         if self._limits.on_max_turns == "error":
@@ -179,6 +207,25 @@ class Loop:
         if self._limits.max_tokens is not None and used >= self._limits.max_tokens:
             raise TokenCapReached(f"{used:,} tokens used of {self._limits.max_tokens:,}; raise max_tokens, or go on in a new run")
 
+    def _count_cost(self, usage: Mapping[str, int]) -> None:
+        prices = self._prices
+        if prices is None:
+            return
+        if self._limits.max_cost is not None and not usage and (prices.input or prices.output):
+            raise CostCapReached(
+                "the server does not count its tokens, so max_cost can't be kept; set it to null, or use another"
+            )
+        self._cost += prices.cost(usage)
+
+    @property
+    def _prices(self) -> Prices | None:
+        """Those of the model that a chain has come to, else the configured ones."""
+        return getattr(self._provider, "prices", None) or self._limits.prices
+
+    def _check_cost(self) -> None:
+        if self._limits.max_cost is not None and self._cost >= self._limits.max_cost:
+            raise CostCapReached(f"{self._cost:.4f} spent of {self._limits.max_cost:.4f}; raise max_cost, or go on in a new run")
+
     # -- events --------------------------------------------------------------------------------------------------
 
     def _started(self, call: ToolCall) -> None:
@@ -191,7 +238,8 @@ class Loop:
         self._emit(Retrying(attempt, seconds, str(error)))
 
     def _result(self, text: str, stopped: Stopped) -> LoopResult:
-        return LoopResult(text, stopped, self._turns, dict(self._usage))
+        cost = None if self._prices is None else self._cost
+        return LoopResult(text, stopped, self._turns, dict(self._usage), cost)
 
 
 def _forwarder(emit: Callable[[Event], None], turn_id: str) -> Callable[[StreamEvent], None]:

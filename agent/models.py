@@ -9,9 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.config import Config, read_secrets
+from agent.fallback import Fallback, FallbackSession
+from agent.prices import Prices
 from agent.prompt import system_prompt
-from agent.providers.endpoint import Configured, Endpoint, resolve_endpoint
-from agent.providers.manual import ManualSession
+from agent.providers.endpoint import Endpoint
+from agent.providers.factory import (
+    MANUAL,
+    PROVIDERS,
+    Conversation,
+    Target,
+    Wanted,
+    check_name,
+    find_target,
+    open_session,
+    wire_of,
+)
 from toolcrib import ConfigError
 
 if TYPE_CHECKING:
@@ -32,53 +44,97 @@ class ModelChoice:
 def find_endpoint(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> Endpoint | None:
     """The model server, or None for the manual provider. Raises ConfigError with what to set.
 
-    A server found on loopback is never used unasked: it has to be named.
+    A server found on loopback is never used unasked: it has to be named. A plugin's provider may need none; then ``base_url``
+    is "".
     """
-    provider = choice.provider or ("" if choice.base_url or choice.model else config.model.provider)
-    if provider == "manual":
-        return None
-    configured = Configured(config.model.base_url, config.model.name, config.model.api_key_env)
-    endpoint = resolve_endpoint(
-        choice.base_url or None, choice.model or None, choice.api_key_env or None, _environ(config, environ), configured
-    )
-    if endpoint is None and provider == "chat":
-        raise ConfigError("model.provider is chat, and no server is named; set model.base_url, or give --base-url URL")
-    return endpoint
+    return choose_provider(config, choice, environ).endpoint
+
+
+def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> Target:
+    """The provider by name, and its endpoint. Raises ConfigError with what to set."""
+    model = config.model
+    wanted = Wanted(choice.provider, choice.model, choice.base_url, choice.api_key_env)
+    configured = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
+    return find_target(wanted, configured, _environ(config, environ))
 
 
 async def open_provider(
     session: Session, choice: ModelChoice, *, instructions: str = "", environ: Mapping[str, str] | None = None
 ) -> ProviderSession:
-    """The session's conversation with its model, going on from what is recorded.
+    """The session's conversation with its model, going on from what is recorded; with the models to fall back to, if there are.
 
     Raises ConfigError, and a ProviderError kind where the server has to be asked for its models.
     """
     config = session.crib.config
-    endpoint = find_endpoint(config, choice, environ)
-    if endpoint is None:
-        return ManualSession(session.names)
-    from agent.providers.discover import choose_model
-    from agent.providers.http import HttpClient, HttpLimits
-    from agent.providers.openai_chat import OpenAIChatSession
+    target = choose_provider(config, choice, environ)
+    opener = _Opener(session, instructions, _environ(config, environ))
+    check_name(target.provider, session.crib.providers)
+    if target.endpoint is None or not config.model.fallback:
+        return await opener.open(target)
+    others = [opener.fallback(place) for place in range(len(config.model.fallback))]
+    return FallbackSession(await opener.open(target), others)
 
-    limits = HttpLimits(first_byte=config.model.first_byte_timeout, between=config.model.between_bytes_timeout)
-    client = HttpClient(endpoint, _environ(config, environ), limits)
-    try:
-        model = endpoint.model or await choose_model(client)
-    except BaseException:
-        await client.aclose()
-        raise
-    session.set_model(model)
-    session.wire = "chat"
-    return OpenAIChatSession(
-        client,
-        model=model,
-        system=system_prompt(session.scope.environment.cwd, instructions),
-        tools=session.definitions,
-        records=session.records(),
-        stream=config.model.stream,
-        max_tokens=config.model.max_output_tokens,
-    )
+
+@dataclass(frozen=True, slots=True)
+class _Opener:
+    session: Session
+    instructions: str
+    environ: Mapping[str, str]
+
+    async def open(self, target: Target) -> ProviderSession:
+        """The conversation so far, with this model. From now on the session records its turns."""
+        session, model = self.session, self.session.crib.config.model
+        plugins = session.crib.providers
+        check_name(target.provider, plugins)
+        conversation = Conversation(
+            system="" if target.endpoint is None else system_prompt(session.scope.environment.cwd, self.instructions),
+            tools=session.definitions,
+            records=session.each_record(),
+            stream=model.stream,
+            max_tokens=model.max_output_tokens,
+            protocol=model.protocol,
+        )
+        if target.endpoint is None or target.provider not in PROVIDERS:
+            provider = open_session(target, conversation, self.environ, plugins=plugins)
+        else:
+            provider = await self._over_http(target, target.endpoint, conversation)
+        if target.endpoint is not None:
+            session.set_model(str(getattr(provider, "model", "") or target.endpoint.model))
+        session.wire = wire_of(target.provider)
+        return provider
+
+    async def _over_http(self, target: Target, endpoint: Endpoint, conversation: Conversation) -> ProviderSession:
+        from agent.providers.discover import choose_model
+        from agent.providers.http import HttpClient, HttpLimits
+
+        model = self.session.crib.config.model
+        limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout)
+        client = HttpClient(endpoint, self.environ, limits)
+        try:
+            if not endpoint.model and not PROVIDERS[target.provider].lists:
+                raise ConfigError(f"{endpoint.server} has many models; choose one with --model NAME, or set model.name")
+            name = endpoint.model or await choose_model(client)
+            named = Target(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
+            return open_session(named, conversation, self.environ, client=client)
+        except BaseException:
+            await client.aclose()
+            raise
+
+    def fallback(self, place: int) -> Fallback:
+        """Raises ConfigError now for one that could not be opened when it is needed."""
+        entry = self.session.crib.config.model.fallback[place]
+        wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
+        try:
+            target = find_target(wanted, Wanted(), self.environ)
+            check_name(target.provider, self.session.crib.providers)
+            if target.provider == MANUAL:
+                raise ConfigError("it names no model, server or provider")
+        except ConfigError as error:
+            raise ConfigError(f"model.fallback, entry {place + 1}: {error}") from None
+        prices = Prices.of(entry.prices)
+        where = target.endpoint.server if target.endpoint is not None else ""
+        shown = " at ".join(part for part in (entry.name or "the model", where or target.provider) if part)
+        return Fallback(shown, lambda: self.open(target), prices)
 
 
 def _environ(config: Config, environ: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -100,4 +100,8 @@ class SetupHooks:
 
     @hookspec
     def register_provider(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
-        """``add("name", factory)``: a model provider, as a factory of toolcrib.ProviderSession."""
+        """``add("name", factory)``: a model provider, as a factory of toolcrib.ProviderSession.
+
+        It is called with the keyword arguments model, base_url ("" for its own), api_key ("" for none), system, tools, records,
+        stream and max_tokens; later versions may give more, so it takes ``**more``. examples/hello-provider is one.
+        """

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, is_base_url, is_env_name, setting
 
 COUNT = "a whole number of 1 or more"
+_PRICE = "a price in your currency, 0 or more, or null"
+
+
+@dataclass(frozen=True, slots=True)
+class PricesConfig:
+    """What a million tokens cost, for run.max_cost"""
+
+    input: float | None = setting(None, "Of what the model reads.", expect=_PRICE, check=at_least_zero)
+    output: float | None = setting(None, "Of what it writes, its thinking too.", expect=_PRICE, check=at_least_zero)
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackConfig:
+    provider: str = setting("", "As model.provider.", expect="the name of a provider")
+    name: str = setting("", "The model.", expect="text")
+    base_url: str = setting(
+        "", "Where its server is.", expect="an address that begins with http:// or https://", check=is_base_url
+    )
+    api_key_env: str = setting(
+        "", "Where its key is.", expect="the name of an environment variable in capitals", check=is_env_name
+    )
+    prices: PricesConfig = field(default_factory=PricesConfig)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     """The model that drives the tools"""
 
-    provider: Literal["", "manual", "chat"] = setting(
+    provider: str = setting(
         "",
-        "chat: a server with the OpenAI Chat Completions API. manual: you type the calls. Empty takes chat where a server is\n"
-        "named (here, by options or by OPENAI_BASE_URL and OPENAI_API_KEY), else manual.",
+        "What the server speaks: chat (OpenAI Chat Completions, which most servers know), responses (OpenAI Responses),\n"
+        "anthropic, gemini, text (chat for models that write their calls as text), or what a plugin adds. manual: you type the\n"
+        "calls. Empty goes by the server, then by the model's name where that vendor's key is set (ANTHROPIC_API_KEY,\n"
+        "GEMINI_API_KEY); chat where another server is named (here, by options or by OPENAI_BASE_URL), else manual.",
+        expect="the name of a provider",
+    )
+    protocol: str = setting(
+        "",
+        "How a model of the provider text writes its calls (hermes, qwen3, json, ...; a wrong name is told with all that there\n"
+        "are). Empty goes by the model's name.",
+        expect="the name of a text protocol",
     )
     name: str = setting("", "The model, as its server calls it.", expect="text")
     base_url: str = setting(
@@ -47,6 +78,16 @@ class ModelConfig:
         expect=f"{COUNT}, or null",
         check=at_least_one,
     )
+    prices: PricesConfig = field(default_factory=PricesConfig)
+    fallback: tuple[FallbackConfig, ...] = setting(
+        (),
+        "Models that go on, in this order, where the one before can't be reached, is overloaded or takes no more requests:\n"
+        "  fallback:\n"
+        "    - {name: claude-sonnet-4-5, provider: anthropic, prices: {input: 3, output: 15}}\n"
+        "    - {name: qwen3, base_url: 'http://127.0.0.1:11434/v1'}\n"
+        "Each may have provider, name, base_url, api_key_env and prices.",
+        expect="a list of models, each with provider, name, base_url, api_key_env and prices",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +103,12 @@ class RunConfig:
         "Tokens that one run may use, in and out, as the server counts them. null sets no limit.",
         expect=f"{COUNT}, or null",
         check=at_least_one,
+    )
+    max_cost: float | None = setting(
+        None,
+        "What one run may cost, by model.prices. null sets no limit. A run that spent it asks no more.",
+        expect="a sum above 0, or null",
+        check=above_zero,
     )
 
 

@@ -73,7 +73,7 @@ def test_the_store_lies_in_the_state_folder(monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("model: {provider: chatt}", "expected one of manual, chat; did you mean chat?"),
+        ("model: {provider: 3}", "the name of a provider"),
         ("store: {synchronous: full}", "did you mean FULL?"),
         ("display: {color: on}", "expected one of auto, always, never, got true or false"),
         ("model: {base_url: 'localhost:8080'}", "begins with http://"),

@@ -40,7 +40,7 @@ def test_get_is_plain_for_scripts(run: Any, config: Any) -> None:
     config("model: {name: a b}\ntools: {disabled: [x]}\n")
     for key, out in [("model.name", "a b"), ("tools.disabled", '["x"]'), ("terminal.cwd", "null"), ("display.markdown", "true")]:
         assert run("config", "get", key).out == f"{out}\n"
-    assert run("config", "get", "run").out == 'run.on_max_turns: "final_answer"\nrun.max_tokens: null\n'
+    assert run("config", "get", "run").out == 'run.on_max_turns: "final_answer"\nrun.max_tokens: null\nrun.max_cost: null\n'
     missing = run("config", "get", "plugins.allow_override.x")
     assert (missing.code, missing.out) == (1, "")
     assert "not set" in missing.err

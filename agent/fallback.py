@@ -1,0 +1,92 @@
+"""A chain of models: where one can't be reached, the next goes on with the conversation."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolcrib import (
+    ConfigError,
+    ConnectionFailed,
+    ExecutedCall,
+    Overloaded,
+    ProviderError,
+    ProviderSession,
+    ProviderTurn,
+    RateLimited,
+    StreamEvent,
+)
+from toolcrib._session import OnEvent
+
+if TYPE_CHECKING:
+    from agent.prices import Prices
+
+_log = logging.getLogger(__name__)
+_ANOTHER_MAY = (ConnectionFailed, Overloaded, RateLimited)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A model to fall back to. ``name`` is for people; ``open`` gives its session, which knows the conversation so far.
+
+    ``prices`` are its own, or None for those of the first.
+    """
+
+    name: str
+    open: Callable[[], Awaitable[ProviderSession]]
+    prices: Prices | None = None
+
+
+class FallbackSession:
+    """The first model's session, and after ``fall_back`` the next one's. It does not go back to one that failed."""
+
+    def __init__(self, first: ProviderSession, others: Sequence[Fallback]) -> None:
+        self._current = first
+        self._others = list(others)
+        self._shown = False
+        self.prices: Prices | None = None
+
+    @property
+    def model(self) -> str:
+        return str(getattr(self._current, "model", ""))
+
+    def say(self, text: str) -> None:
+        self._current.say(text)
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        self._shown = False
+
+        def watch(event: StreamEvent) -> None:
+            self._shown = True
+            on_event(event)
+
+        return await self._current.stream_turn(watch)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        await self._current.append_tool_results(turn, executed)
+
+    async def fall_back(self, error: ProviderError) -> str | None:
+        """Go on with the next model that can be opened, and say its name. None where there is none.
+
+        None too where asking another can't help, or where a part of the failed reply was shown. The conversation has to be on
+        record up to what is to be answered.
+        """
+        if not isinstance(error, _ANOTHER_MAY) or self._shown:
+            return None
+        while self._others:
+            other = self._others.pop(0)
+            try:
+                following = await other.open()
+            except (ProviderError, ConfigError) as fault:
+                _log.warning("can't fall back to %s: %s", other.name, fault)
+                continue
+            failed, self._current = self._current, following
+            self.prices = other.prices
+            await failed.close()
+            return other.name
+        return None
+
+    async def close(self) -> None:
+        await self._current.close()

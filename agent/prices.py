@@ -1,0 +1,35 @@
+"""What a model's tokens cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    from agent.config._model import PricesConfig
+
+_UNIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Of a million tokens that a model reads and writes, in any currency."""
+
+    input: float
+    output: float
+
+    @classmethod
+    def of(cls, configured: PricesConfig) -> Prices | None:
+        """None where nothing is configured. Raises ConfigError where one of the two is missing."""
+        if configured.input is None and configured.output is None:
+            return None
+        if configured.input is None or configured.output is None:
+            raise ConfigError("prices need both input and output; write 0 for what costs nothing")
+        return cls(configured.input, configured.output)
+
+    def cost(self, usage: Mapping[str, int]) -> float:
+        """Of one reply. What a server reads from its cache counts in full: the sum is never too low for it."""
+        return (self.input * usage.get("input", 0) + self.output * usage.get("output", 0)) / _UNIT

@@ -1,0 +1,185 @@
+"""Which provider, which server, which key; and that each is made with what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import subprocess
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from agent.providers import Endpoint
+from agent.providers.factory import PROVIDERS, Conversation, Target, Wanted, check_name, find_target, open_session, wire_of
+from toolcrib import ConfigError
+from toolcrib.testing import ScriptedSession
+
+K = {"OPENAI_API_KEY": "ok"}
+A = {"ANTHROPIC_API_KEY": "ak"}
+G = {"GEMINI_API_KEY": "gk"}
+OWN = {"OPENAI_BASE_URL": "https://own.example/v1"}
+ANTHROPIC = "https://api.anthropic.com/v1"
+GEMINI = "https://generativelanguage.googleapis.com/v1beta"
+OPENAI = "https://api.openai.com/v1"
+LOCAL = "http://127.0.0.1:1/v1"
+PROXY = "https://p.example"
+EVIL = "https://api.anthropic.com.evil.example/v1"
+NOTHING = Wanted()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "configured", "environ", "found"),
+    [
+        (NOTHING, NOTHING, K | A | G, ("manual",)),
+        # an explicit provider
+        (Wanted("manual", "x", LOCAL), NOTHING, K, ("manual",)),
+        (Wanted("gemini", "x"), NOTHING, K | G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("gemini", "x"), NOTHING, {"GOOGLE_API_KEY": "k"}, ("gemini", GEMINI, "x", "GOOGLE_API_KEY")),
+        (Wanted("responses", "x"), NOTHING, K, ("responses", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("responses"), NOTHING, K | OWN, ("responses", "https://own.example/v1", "", "OPENAI_API_KEY")),
+        (Wanted("anthropic", "x", "https://p.example"), NOTHING, A, ("anthropic", "https://p.example/v1", "x", None)),
+        (Wanted("anthropic", "x", PROXY, "MINE"), NOTHING, {"MINE": "k"}, ("anthropic", f"{PROXY}/v1", "x", "MINE")),
+        # the server's host
+        (Wanted("", "x", ANTHROPIC), NOTHING, K | A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "x", "https://generativelanguage.googleapis.com"), NOTHING, G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("", "x", OPENAI), NOTHING, K, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x", LOCAL), NOTHING, A, ("chat", LOCAL, "claude-x", None)),
+        (Wanted("", "x", EVIL), NOTHING, A, ("chat", EVIL, "x", None)),
+        (
+            Wanted("", "x", "https://proxy.example/a/v1"),
+            NOTHING,
+            A | {"ANTHROPIC_BASE_URL": "https://proxy.example/a"},
+            ("anthropic", "https://proxy.example/a/v1", "x", "ANTHROPIC_API_KEY"),
+        ),
+        # the model's name, where that vendor's key is set and no server is named
+        (Wanted("", "claude-x"), NOTHING, K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "gemini-x"), NOTHING, K | G, ("gemini", GEMINI, "gemini-x", "GEMINI_API_KEY")),
+        (Wanted("", "gpt-x"), NOTHING, K | A, ("chat", OPENAI, "gpt-x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x"), NOTHING, K, ("chat", OPENAI, "claude-x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x"), NOTHING, K | A | OWN, ("chat", "https://own.example/v1", "claude-x", "OPENAI_API_KEY")),
+        (NOTHING, Wanted("", "claude-x"), A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        # the configuration
+        (NOTHING, Wanted("anthropic", "c", ANTHROPIC, "MINE"), K | OWN | {"MINE": "k"}, ("anthropic", ANTHROPIC, "c", "MINE")),
+        (NOTHING, Wanted("gemini", "c", "", "MINE"), {"MINE": "k"}, ("gemini", GEMINI, "c", "MINE")),
+        (NOTHING, Wanted("", "c", ANTHROPIC), A, ("anthropic", ANTHROPIC, "c", "ANTHROPIC_API_KEY")),
+        (NOTHING, Wanted("manual", "c", LOCAL), K, ("manual",)),
+        (Wanted("", "x"), Wanted("manual", "c", LOCAL), {}, ("chat", LOCAL, "x", None)),
+        (Wanted("", "x"), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "x", None)),
+        (Wanted("", "", LOCAL), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "c", None)),
+        (Wanted("", "claude-x"), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), Wanted("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
+        # what is configured for one is not for another: neither its server, nor its model, nor its key
+        (Wanted("gemini", "x"), Wanted("chat", "c", LOCAL, "MINE"), G | {"MINE": "k"}, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("text"), Wanted("chat", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", LOCAL, "c", "MINE")),
+        # a plugin's
+        (Wanted("hello", "x"), NOTHING, K, ("hello", "", "x", None)),
+        (NOTHING, Wanted("my-own", "c"), {"MY_OWN_API_KEY": "k"}, ("my-own", "", "c", "MY_OWN_API_KEY")),
+        (Wanted("hello", "x", "https://h.example"), NOTHING, K, ("hello", "https://h.example", "x", None)),
+        (Wanted("hello", "x"), NOTHING, {"HELLO_BASE_URL": LOCAL, "HELLO_API_KEY": "k"}, ("hello", LOCAL, "x", "HELLO_API_KEY")),
+    ],
+)  # fmt: skip
+def test_the_provider_its_server_and_its_key(
+    wanted: Wanted, configured: Wanted, environ: Mapping[str, str], found: tuple[Any, ...]
+) -> None:
+    """004-22: by name, else by base URL, else by model; a key goes to its own server only."""
+    target = find_target(wanted, configured, environ)
+    endpoint = target.endpoint
+    got = (target.provider,) if endpoint is None else (target.provider, endpoint.base_url, endpoint.model, endpoint.key_env)
+    assert got == found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "environ", "words"),
+    [
+        (Wanted("gemini"), G, "the provider is gemini.*--model NAME"),
+        (Wanted("gemini", "x"), {}, "set GEMINI_API_KEY"),
+        (Wanted("", "claude-x"), {}, "set ANTHROPIC_API_KEY"),
+        (Wanted("", "qwen"), {}, "set OPENAI_API_KEY"),
+        (Wanted("anthropic", "x", "http://lan.example", "MINE"), {"MINE": "k"}, "unencrypted"),
+    ],
+)
+def test_what_is_missing_is_named(wanted: Wanted, environ: Mapping[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        find_target(wanted, NOTHING, environ)
+
+
+def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
+    for name in [*PROVIDERS, "manual", "mine"]:
+        check_name(name, {"mine": ScriptedSession})
+    with pytest.raises(ConfigError, match=r"chat, responses, anthropic, gemini, text, manual, mine; did you mean gemini\?"):
+        check_name("gemmini", {"mine": ScriptedSession})
+    with pytest.raises(ConfigError, match=r"plugins\.enabled"):
+        open_session(Target("zzz", Endpoint("")), Conversation(), {})
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
+    """004-22: the same call for each: named arguments of one form, and the methods of ProviderSession."""
+    line = PROVIDERS[name]
+    if importlib.util.find_spec(line.module) is None:
+        pytest.skip(f"{line.module} is not there")
+    taken = inspect.signature(getattr(import_module(line.module), line.session)).parameters
+    assert {"model", "system", "tools", "records", "stream", "max_tokens"} <= set(taken)
+
+    async def make() -> None:
+        tools = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]
+        target = Target(name, Endpoint(LOCAL, "m"))
+        session = open_session(target, Conversation("s", tools, [{"role": "user", "text": "hi"}], False, 9), {})
+        assert session.model == "m"  # type: ignore[attr-defined] # every session over HTTP has it
+        for method in ("say", "stream_turn", "append_tool_results", "close"):
+            assert callable(getattr(session, method))
+        await session.close()
+
+    asyncio.run(make())
+    assert wire_of(name) == line.wire
+
+
+def test_the_text_protocol_is_named_or_goes_by_the_model() -> None:
+    """004-22, X-9"""
+    target = Target("text", Endpoint(LOCAL, "m"))
+    with pytest.raises(ConfigError, match="no text protocol 'zzz'"):
+        open_session(target, Conversation(protocol="zzz"), {})
+
+
+def test_the_manual_one_knows_the_tools() -> None:
+    session = open_session(Target("manual", None), Conversation(tools=[{"name": "f"}, {"function": {"name": "g"}}]), {})
+    session.say("@g {}")
+    turn = asyncio.run(session.stream_turn(lambda event: None))
+    assert [call.name for call in turn.tool_calls] == ["g"]
+
+
+def test_a_plugins_factory_gets_plain_values_and_its_faults_are_told_without_the_key() -> None:
+    got: dict[str, Any] = {}
+
+    def factory(**fields: Any) -> Any:
+        got.update(fields)
+        return ScriptedSession("hi")
+
+    def broken(*, api_key: str, **fields: Any) -> Any:
+        raise RuntimeError(f"no luck with {api_key}")
+
+    target = Target("mine", Endpoint("", "m", "MINE"))
+    open_session(target, Conversation("s", options={"thinking": 1}), {"MINE": "secret"}, plugins={"mine": factory})
+    assert got == {
+        "model": "m", "base_url": "", "api_key": "secret", "system": "s", "tools": (), "records": (), "stream": True,
+        "max_tokens": None, "thinking": 1,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"'mine' can't be opened: RuntimeError: no luck with \[key\]"):
+        open_session(target, Conversation(), {"MINE": "secret"}, plugins={"mine": broken})
+    with pytest.raises(ConfigError, match="no ProviderSession: it has no say"):
+        open_session(target, Conversation(), {"MINE": "secret"}, plugins={"mine": lambda **fields: object()})
+    with pytest.raises(ConfigError, match="MINE is to hold the key"):
+        open_session(target, Conversation(), {}, plugins={"mine": factory})
+
+
+def test_the_table_loads_no_provider(python: str) -> None:
+    code = (
+        "import sys, agent.providers.factory; "
+        "print(*(name for name in sys.modules if name.rpartition('.')[2] in "
+        "('httpx', 'gemini', 'anthropic', 'openai_responses', 'text', 'manual')))"
+    )
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == ""
