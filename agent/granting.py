@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import model_tools
 from agent.config import Config
 from toolcrib import ToolRegistry, ToolsetError
 from toolsets import ToolsetCatalog
@@ -80,7 +79,7 @@ class Granting:
 
     def _preset(self, platform: str) -> list[str]:
         """A preset also grants what enabled plugins registered: the person enabled them for that."""
-        built_in = {entry.toolset for entry in self._tools.entries() if entry.module in model_tools.BUILT_IN}
+        built_in = {entry.toolset for entry in self._tools.entries() if entry.module.startswith("tools.")}
         return [f"{PREFIX}{platform}", *(name for name in self._tools.toolsets() if name not in built_in)]
 
     def _check(self, platform: str) -> None:

@@ -180,7 +180,14 @@ class Loop:
             )
         self._session.say(FINAL_ANSWER)
         self._provider.say(FINAL_ANSWER)
-        turn = await self._turn(last=True)
+        steer = getattr(self._provider, "steer", None)  # a plugin's provider, or a person, may have none
+        if steer is not None:
+            steer("none")
+        try:
+            turn = await self._turn(last=True)
+        finally:
+            if steer is not None:
+                steer()
         return self._result("", "interrupted") if turn is None else self._result(turn.assistant_text, "max_turns")
 
     def _stops(self, executed: Sequence[ExecutedCall]) -> Stopped | None:
@@ -196,8 +203,12 @@ class Loop:
         self._unreadable = self._unreadable + 1 if all(call.fault is not None for call in calls) else 0
         if self._unreadable > self._limits.repairs:
             raise NoProgress(f"the model's calls could not be read {self._unreadable} turns in a row: {calls[-1].fault}")
+        counted = ""
         for one in executed:
             key = f"{one.call.name} {json.dumps(one.call.args, sort_keys=True, default=str)}" if one.result.is_error else ""
+            if key and key == counted:  # the same call several times in one turn is one try
+                continue
+            counted = key
             self._failed = (key, self._failed[1] + 1 if key and key == self._failed[0] else 1)
             if key and self._failed[1] >= self._limits.repeats:
                 raise NoProgress(f"the same call failed {self._failed[1]} times in a row: {key[:200]}: {one.result.message}")

@@ -30,15 +30,28 @@ class Session:
         self.scope = scope
         self.names = list(names)
         self.wire = "manual"
+        self.via: dict[str, Any] = {}
+        """The provider, model and base_url of what answers; empty where a person types the calls."""
         self._unanswered = False
+        self._count = 0
 
     # -- what is remembered --------------------------------------------------------------------------------------
 
     def _remember(self, record: dict[str, Any]) -> None:
         self.crib.store.sessions.append(self.identity.session_id, record)
+        self._count += 1
 
     def say(self, text: str) -> None:
-        """Record what the person said. Calls of a turn that was broken off get their results before."""
+        """Record what the person said. Calls of a turn that was broken off get their results before.
+
+        Raises ToolcribError where something was said in this session that came not from here: two conversations would mix.
+        """
+        info = self.info
+        if info is not None and info.messages != self._count:
+            raise ToolcribError(
+                f"another process went on with this session; resume {info.id[:12]} once more to read what was said there,"
+                " or begin a new session"
+            )
         if self._unanswered:
             self.repair()
         self._remember({"role": "user", "text": text})
@@ -52,6 +65,8 @@ class Session:
             "model": turn.model,
             "at": time.time(),
         }
+        if self.via:
+            record["via"] = self.via
         if not without_calls or not turn.tool_calls:
             record["calls"] = [_call_record(call) for call in turn.tool_calls]
             record["native"] = {"wire": self.wire, "message": turn.assistant_turn}
@@ -79,6 +94,8 @@ class Session:
         Raises ToolcribError where a process that lives is at work on that turn: its results are still to come.
         """
         self.crib.store.recover(self.identity.session_id)
+        info = self.info
+        self._count = 0 if info is None else info.messages
         last = next(self._backwards(), {})
         if last.get("role") != "assistant" or not last.get("calls"):
             return
@@ -123,10 +140,15 @@ class Session:
             store.tickets.settle(Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time()), "expired")
         if known.status is ToolCallStatus.NEW:
             store.ledger.move(session_id, call.id, ToolCallStatus.RUNNING)
-        words = "interrupted; it may have run" if known.handler_started else f"not run: {why}; ask for it again if it is needed"
+        words = "interrupted; it may have run, or still run" if known.handler_started else f"not run: {why}; ask for it again if it is needed"
         result = failed(call.name, Cancelled(words), inside=known.handler_started)
         store.ledger.finish(session_id, call.id, ToolCallStatus.CANCELLED, result)
         return store.ledger.get(session_id, call.id)
+
+    def talked_to(self) -> Mapping[str, Any]:
+        """``via`` of the last answer, but for those of models that stood in for another; empty where it had none."""
+        answers = (record for record in self._backwards() if record.get("role") == "assistant")
+        return next((via for one in answers if not (via := one.get("via", {})).get("fallback")), {})
 
     def set_model(self, model: str) -> None:
         """Record which model the session talks to."""

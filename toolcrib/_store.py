@@ -114,6 +114,10 @@ class CallLedger(Protocol):
         """Every call of a session, oldest first."""
         ...
 
+    def is_elsewhere(self, session_id: str, call_id: str) -> bool:
+        """Whether another process, which lives, runs the newest call of that id or asks somebody about it."""
+        ...
+
 
 class TicketStore(Protocol):
     def put(self, record: TicketRecord) -> None: ...

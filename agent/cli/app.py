@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """What the distribution brings to the top level; others bring such names too."""
+_GONE = (errno.EPIPE, errno.EIO)
+"""Whoever read our output has left: a pipe or a terminal."""
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
+"""What only our own output raises as it is: files of tools and of the store have errors of their own."""
 _EPILOG = """\
 examples:
   toolcrib chat                                            talk to a model; without one, type tool calls by hand
@@ -46,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         with ending_in_order(), ExitStack() as stack:
             code = _run(argv, stack)
-            sys.stdout.flush()
+            _flush()
             return code
     except SystemExit as end:  # argparse ends so
         return end.code if isinstance(end.code, int) else FAILED
@@ -64,11 +68,23 @@ def run(argv: Sequence[str]) -> int:
         _say("; ".join(["interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EIO):
-            raise
-        # Whoever read our output has gone, a pipe or a terminal. Python would complain once more when it flushes at the end.
+        return _without_output(error)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # it may have been closed before we began
+        sys.stdout.flush()
+
+
+def _without_output(error: OSError) -> int:
+    """Nobody reads our output any more, or it can't be written. Raises any other error again."""
+    if error.errno in _UNWRITABLE:
+        _say(f"the output can not be written: {error.strerror}")
+    elif error.errno not in _GONE:
+        raise error
+    if sys.stdout is not None:  # Python would complain once more when it flushes at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    return FAILED
 
 
 def built_in() -> dict[str, str]:

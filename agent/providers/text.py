@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -16,8 +17,7 @@ from toolcrib._session import OnEvent, TextReader, Thinking
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
 """What the server may keep of the conversation: begin a new one there, go on with a known one, nothing."""
 
-WIRE = "text"
-"""The wire's name in stored records."""
+_ABOUT_ROLES = re.compile(r"role|tool|template|jinja", re.IGNORECASE)
 
 
 class TextSession(OpenAIChatSession):
@@ -36,7 +36,7 @@ class TextSession(OpenAIChatSession):
         model: str,
         system: str = "",
         tools: Sequence[Mapping[str, Any]] = (),
-        records: Sequence[Mapping[str, Any]] = (),
+        records: Iterable[Mapping[str, Any]] = (),
         stream: bool = True,
         session_mode: SessionMode = "stateless",
         session_id: str | None = None,
@@ -82,7 +82,8 @@ class TextSession(OpenAIChatSession):
         return {"role": "assistant", "content": self._protocol.render_reply(text, raw.tool_calls) if raw.tool_calls else text}
 
     def _adapt(self, error: ProviderError) -> bool:
-        if isinstance(error, BadRequest) and self._text.tool_role and self._text.has_tool_role:
+        told = self._text.tool_role and self._text.has_tool_role
+        if told and type(error) is BadRequest and _ABOUT_ROLES.search(f"{error} {error.body}"):
             self._text.tool_role = False
             return True
         return super()._adapt(error)

@@ -82,6 +82,15 @@ class SqliteLedger:
             (text(session_id),),
         )
 
+    def is_elsewhere(self, session_id: str, call_id: str) -> bool:
+        """Whether another process, which lives, runs the newest call of that id or asks somebody about it."""
+        sql = (
+            f"SELECT owner FROM calls WHERE row = ({NEWEST})"  # noqa: S608 - ours
+            " AND (status IN ('new', 'running', 'resuming') OR (status = 'suspended' AND result IS NULL))"
+        )
+        found = self._database.row(sql, (text(session_id), text(call_id)))
+        return bool(found and found[0] != this_process() and is_alive(found[0]))
+
     def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> bool:
         marks = ", ".join("?" * len(before))
         changed = self._database.run(

@@ -30,7 +30,7 @@ def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:
 
 def end_words(handler_started: bool) -> str:
     """What is told of a call whose process died."""
-    return "interrupted; it may have run" if handler_started else "interrupted before it ran"
+    return "interrupted; it may have run, or still run" if handler_started else "interrupted before it ran"
 
 
 def can_finish_as(status: ToolCallStatus) -> bool:

@@ -76,6 +76,10 @@ class MemoryLedger:
         with self._lock:
             return [record for record in self._calls if record.session_id == session_id]
 
+    def is_elsewhere(self, session_id: str, call_id: str) -> bool:
+        """No other process sees these calls."""
+        return False
+
     def newest(self, session_id: str, call_id: str) -> int | None:
         """The number of the newest call of that id, in the order of opening."""
         with self._lock:

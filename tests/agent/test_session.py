@@ -119,3 +119,19 @@ def test_an_agent_in_async_code(tmp_path: Path) -> None:
 
     with ChatServer(ChatServer.text("Hi.")) as server:
         assert asyncio.run(go(server.base_url)) == "Hi."
+
+
+def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
+    """X-1: else one's question stands between the other's calls and their results."""
+    with assemble(project_dir=tmp_path) as crib:
+        first = crib.open_session()
+        run(first, [("todo", {})], "one")
+        second, third = (crib.open_session(resume=first.identity.session_id) for _ in range(2))
+        run(second, "two")
+        with pytest.raises(ToolcribError, match="another process went on with this session; resume"):
+            run(third, "three")
+        fourth = crib.open_session(resume=first.identity.session_id)
+        run(fourth, "four")
+        third.close_sync()
+        said = [record["text"] for record in fourth.records() if record["role"] == "assistant"]
+    assert said == ["", "one", "two", "four"]

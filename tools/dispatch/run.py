@@ -85,8 +85,13 @@ class Run:
             self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
 
     def finish(self, result: ToolResult, status: ToolCallStatus) -> None:
-        if self.scope.ledger is not None:
+        """Record the end. Where that fails, it is logged and the result stands: what was done was done."""
+        if self.scope.ledger is None:
+            return
+        try:
             self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+        except Exception as error:
+            self.log_failure(error, "the end of %s could not be recorded", self.call.name)
 
     async def settle(self, value: Any, seconds: float | None = None) -> Any:
         """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""

@@ -199,7 +199,7 @@ wait()
     ended = store.recover("s")
     assert [(record.call.id, record.status, record.result and record.result.message) for record in ended] == [
         ("waits", S.FAILED, "interrupted before it ran"),
-        ("works", S.FAILED, "interrupted; it may have run"),
+        ("works", S.FAILED, "interrupted; it may have run, or still run"),
         ("told", S.FAILED, "interrupted before it ran"),
         ("new", S.FAILED, "interrupted before it ran"),
     ]

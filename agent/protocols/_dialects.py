@@ -1,0 +1,116 @@
+"""The protocols by name. ``auto`` reads whichever it sees: for models whose template is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.protocols import _prompt
+from agent.protocols._fences import fences_of
+from agent.protocols._made import Definitions
+from agent.protocols._stream import StreamReader
+from agent.protocols.json_object import JsonObjectProtocol, JsonObjectReader
+from toolcrib import ConfigError, ExecutedCall, TextProtocol, ToolCall
+from toolcrib._session import TextReader, Thinking
+from toolcrib._types import Json
+
+_Prompt = Callable[[str, Sequence[Mapping[str, Json]]], str]
+
+
+class FencedProtocol:
+    """Calls between the tags of some dialects, or (``bare``) as the beginning of a reply.
+
+    Results go back as one user message: a model without native tools has no other role for them.
+    """
+
+    def __init__(self, name: str, dialects: Sequence[str], prompt: _Prompt, *, bare: bool = False, whole: bool = False) -> None:
+        self.name = name
+        self._fences = fences_of(dialects) if dialects else ()
+        self._prompt = prompt
+        self._bare, self._whole = bare, whole
+
+    def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
+        return self._prompt(instructions, definitions)
+
+    def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader:
+        known = Definitions(definitions)
+
+        def whole() -> TextReader:
+            return JsonObjectReader(known)
+
+        return StreamReader(
+            self._fences,
+            known,
+            thinking=thinking,
+            bare=self._bare,
+            one_variant=self.name == "tags",
+            whole=whole if self._whole else None,
+            fault_code="invalid_json" if self.name == "command" else "",
+        )
+
+    def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
+        return _prompt.results_message(executed)
+
+    def render_recorded(self, results: Sequence[Mapping[str, Json]]) -> Sequence[Mapping[str, Json]]:
+        named = [(str(one["name"]), _prompt.recorded_result(one)) for one in results]
+        return [{"role": "user", "content": _prompt.results_text(named)}]
+
+    def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
+        return (_prompt.command_reply if self.name == "command" else _prompt.tags_reply)(text, calls)
+
+
+_ALL = (
+    "hermes", "qwen_xml", "glm", "gemma", "kimi", "deepseek", "mistral", "minimax", "pythonic", "granite", "command"
+)  # fmt: skip
+_TAGS, _HERMES = _prompt.tags_prompt, _prompt.hermes_prompt
+_PROTOCOLS: dict[str, TextProtocol] = {
+    protocol.name: protocol
+    for protocol in (
+        FencedProtocol("auto", _ALL, _TAGS, bare=True, whole=True),
+        FencedProtocol("tags", ("tags",), _TAGS),
+        JsonObjectProtocol(),
+        FencedProtocol("command", ("command",), _prompt.command_prompt),
+        FencedProtocol("hermes", ("hermes",), _HERMES),
+        FencedProtocol("qwen_xml", ("qwen_xml", "hermes"), _HERMES),
+        FencedProtocol("glm", ("glm", "hermes"), _HERMES),
+        FencedProtocol("gemma", ("gemma", "tags"), _TAGS),
+        FencedProtocol("kimi", ("kimi", "hermes"), _HERMES),
+        FencedProtocol("deepseek", ("deepseek", "hermes"), _HERMES),
+        FencedProtocol("mistral", ("mistral", "hermes"), _HERMES),
+        FencedProtocol("minimax", ("minimax", "hermes"), _HERMES),
+        FencedProtocol("harmony", ("hermes",), _HERMES),
+        FencedProtocol("pythonic", ("pythonic", "hermes"), _HERMES, bare=True),
+        FencedProtocol("llama_json", ("hermes",), _HERMES, bare=True),
+        FencedProtocol("granite", ("granite", "hermes"), _HERMES),
+    )
+}
+NAMES = tuple(_PROTOCOLS)
+
+_BY_MODEL: tuple[tuple[str, str], ...] = (
+    (r"qwen[-_.]?3[-_.]?(5|coder)|qwen.*coder|seed[-_]?oss|step[-_]?3|minicpm5", "qwen_xml"),
+    (r"glm|longcat", "glm"),
+    (r"kimi|moonshot", "kimi"),
+    (r"deepseek(?!.*distill)", "deepseek"),
+    (r"mistral|ministral|devstral|magistral|codestral", "mistral"),
+    (r"gpt-oss", "harmony"),
+    (r"minimax", "minimax"),
+    (r"gemma", "gemma"),
+    (r"llama-?4|lfm2|olmo", "pythonic"),
+    (r"llama-?3", "llama_json"),
+    (r"qwen|hermes|qwq", "hermes"),
+    (r"granite", "granite"),
+)
+
+
+def find_protocol(name: str) -> TextProtocol:
+    """Raises ConfigError, which lists the names."""
+    try:
+        return _PROTOCOLS[name]
+    except KeyError:
+        raise ConfigError(f"there is no text protocol {name!r}; take one of {', '.join(_PROTOCOLS)}") from None
+
+
+def protocol_for_model(model: str) -> TextProtocol:
+    """The dialect that a model was trained on, as far as its name tells; else ``auto``."""
+    name = next((name for pattern, name in _BY_MODEL if re.search(pattern, model, re.IGNORECASE)), "auto")
+    return _PROTOCOLS[name]

@@ -1,0 +1,156 @@
+"""The calls that a reply's blocks come to: names, arguments by the schema's types, and faults that say what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.protocols.repair import read_json, shown
+from toolcrib import ToolCall
+from toolcrib._types import Json
+
+UNREADABLE = "INVALID_JSON"
+"""The one argument of a call that could not be read: its raw text."""
+
+CUT_OFF = "cut off before its end, so it was not run; call again, with less in one call"
+_NAMES = ("name", "tool_name", "tool", "function")
+_ARGS = ("arguments", "args", "parameters", "input")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
+_BETWEEN = re.compile(r"[\s,;]+")
+_NO_ARGUMENTS = object()
+
+
+class Definitions:
+    """The tools of a conversation, as their schemas tell; each bare or in its ``{"type": "function"}`` wrapper."""
+
+    def __init__(self, definitions: Sequence[Mapping[str, Json]] = ()) -> None:
+        self.tools: dict[str, Mapping[str, Json]] = {}
+        for one in definitions:
+            inner = one.get("function")
+            function = inner if isinstance(inner, Mapping) else one
+            if isinstance(name := function.get("name"), str):
+                self.tools[name] = function
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tools
+
+    def __bool__(self) -> bool:
+        return bool(self.tools)
+
+    def parameters(self, name: str) -> Mapping[str, Json]:
+        schema = self.tools.get(name, {}).get("parameters")
+        return schema if isinstance(schema, Mapping) else {}
+
+    def schema(self, name: str, key: str) -> Mapping[str, Json]:
+        """One argument's; empty where nothing is known of it."""
+        properties = self.parameters(name).get("properties")
+        found = properties.get(key) if isinstance(properties, Mapping) else None
+        return found if isinstance(found, Mapping) else {}
+
+
+def faulty(name: str, raw: str, fault: str) -> ToolCall:
+    """A call that is answered and never run."""
+    return ToolCall(ToolCall.new_id(), name, {UNREADABLE: raw}, f"{fault}. It was: {shown(raw.strip())}")
+
+
+def made(name: Any, args: Json, raw: str) -> ToolCall:
+    """A call of ``name``; with a fault where name or arguments can't be meant (000-28)."""
+    if not isinstance(name, str) or not name.strip():
+        return faulty("", raw, "the call names no tool")
+    if args is None or args == "":
+        args = {}
+    if isinstance(args, str):
+        try:
+            args = read_json(args)
+        except ValueError as error:
+            return faulty(name.strip(), raw, f"the arguments are not valid JSON ({error}); send one JSON object")
+    if not isinstance(args, dict):
+        return faulty(name.strip(), raw, f"the arguments are not a JSON object but {type(args).__name__}; send one JSON object")
+    return ToolCall(ToolCall.new_id(), name.strip(), args)
+
+
+def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
+    """The calls that a JSON value spells out: one, or a list of them, in any of the usual shapes."""
+    if isinstance(value, list):
+        for one in value:
+            yield from from_json(one, raw) if not isinstance(one, list) else iter((faulty("", raw, "a list is no call"),))
+        return
+    if not isinstance(value, dict):
+        yield faulty("", raw, 'a call is a JSON object, such as {"name": "tool_name", "arguments": {...}}')
+        return
+    name, args = _parts(value)
+    yield made(name, {} if args is _NO_ARGUMENTS else args, raw)
+
+
+def looks_called(value: Json, known: Definitions) -> bool:
+    """Whether JSON that stands there without any tag is a call: of a known tool, or, where none is known, with arguments."""
+    ones = value if isinstance(value, list) else [value]
+    for one in ones:
+        if not isinstance(one, dict):
+            return False
+        name, args = _parts(one)
+        if not isinstance(name, str) or (name not in known if known else args is _NO_ARGUMENTS):
+            return False
+    return bool(ones)
+
+
+def _parts(value: dict[str, Json]) -> tuple[Any, Any]:
+    function = value.get("function")
+    if isinstance(function, dict) and "name" not in value:
+        value = function
+    name = next((value[key] for key in _NAMES if key in value), None)
+    args = next((value[key] for key in _ARGS if key in value), _NO_ARGUMENTS)
+    if name is None and args is _NO_ARGUMENTS and len(value) == 1:
+        ((only, inner),) = value.items()
+        if isinstance(inner, dict) and only not in (*_NAMES, *_ARGS):
+            return only, inner  # Apertus: {"name": {arguments}}
+    return name, args
+
+
+def between(text: str, at: int) -> int:
+    """Where what may stand between two calls (blanks, a comma, a semicolon) ends."""
+    match = _BETWEEN.match(text, at)
+    return match.end() if match else at
+
+
+def typed(text: str, schema: Mapping[str, Json]) -> Json:
+    """An argument written as bare text, as a value of the schema's type; a string where the schema takes one or tells nothing.
+
+    Without any schema, what can only be a number, a literal, a list or an object is one.
+    """
+    types = _types(schema)
+    bare = text.strip()
+    if not types:
+        return _read(text) if schema or _is_value(bare) else text
+    if "string" in types:
+        if bare == "null" and "null" in types:
+            return None
+        if (bare[:1] == "{" and "object" in types) or (bare[:1] == "[" and "array" in types):
+            return _read(text)
+        return text
+    return _read(text)
+
+
+def _read(text: str) -> Json:
+    try:
+        return read_json(text)
+    except ValueError:
+        return text  # the tool's schema will say what is wrong with it
+
+
+def _is_value(text: str) -> bool:
+    return text[:1] in ("{", "[") or text in ("true", "false", "null", "True", "False", "None") or bool(_NUMBER.fullmatch(text))
+
+
+def _types(schema: Mapping[str, Json]) -> set[str]:
+    """The JSON types that a schema names, looking into anyOf and oneOf."""
+    named = schema.get("type")
+    found = {one for one in (named if isinstance(named, list) else [named]) if isinstance(one, str)}
+    for group in ("anyOf", "oneOf"):
+        for one in schema.get(group) or ():
+            if isinstance(one, Mapping):
+                found |= _types(one)
+    if "enum" in schema and not found:
+        found = {"string"}
+    return found & {"string", "number", "integer", "boolean", "object", "array", "null"}

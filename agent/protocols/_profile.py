@@ -1,0 +1,35 @@
+"""What a model's family and a prompt's flags say of how its replies are to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.protocols._dialects import NAMES, find_protocol
+from toolcrib import TextProtocol
+from toolcrib._session import Thinking
+
+_PROTOCOLS = {"json_protocol": "json_object", "at_dsl": "command"}
+_NEVER_OPENED = ("deepseek", "cogito", "qwen3vl_nonthinking")
+"""Families whose templates leave it to the model to open its thinking."""
+
+
+def protocol_of(family: str) -> TextProtocol:
+    """By the name of a protocol or of a model family; ``auto`` where it tells nothing."""
+    return find_protocol(family if family in NAMES else _PROTOCOLS.get(family, "auto"))
+
+
+def thinking_of(flags: Mapping[str, Any], family: str = "") -> Thinking:
+    """Whether the prompt opened the thinking.
+
+    ``enable_thinking`` and ``reasoning_format`` only say that it may be so: many templates leave it to the model.
+    """
+    if flags.get("has_prior_message") or flags.get("enable_thinking") is False or flags.get("reasoning_format") == "none":
+        return "closed"
+    if flags.get("starts_in_thinking"):
+        return "open"
+    if flags.get("thinking_enabled"):
+        return "open" if family.startswith("deepseek") else "maybe"
+    if flags.get("enable_thinking") or flags.get("reasoning_format"):
+        return "maybe"
+    return "closed" if family.startswith(_NEVER_OPENED) else "maybe"

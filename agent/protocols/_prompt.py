@@ -1,0 +1,110 @@
+"""What a model is told of the tools and of their results, in the specification's words (000-10, 000-11, 000-38)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from agent.protocols._made import Definitions
+from toolcrib import ExecutedCall, ToolCall, ToolStatus
+from toolcrib._types import Json
+
+TAGS_INTRO = (
+    'You have tools. To use one: <tool_call>{"name":"tool_name","args":{...}}</tool_call>\n'
+    "When done, respond without tool_call tags.\n"
+)
+_COMMAND_INTRO = (
+    'You have tools. To use one, write one line: @tool tool_name {"key": "value"}\nWhen done, respond without such a line.\n'
+)
+
+
+def tool_lines(definitions: Sequence[Mapping[str, Json]]) -> str:
+    """One line a tool: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
+    lines = []
+    for name, function in Definitions(definitions).tools.items():
+        parameters = function.get("parameters")
+        properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+        listed = f"({', '.join(properties)})" if properties else ""
+        lines.append(f"- {name}{listed}: {function.get('description', '')}\n")
+    return "".join(lines)
+
+
+def with_tools(instructions: str, intro: str, definitions: Sequence[Mapping[str, Json]]) -> str:
+    """The system prompt; without tools there is no section of them (000-12)."""
+    if not definitions:
+        return instructions
+    section = f"{intro}\n{tool_lines(definitions)}"
+    return f"{instructions.rstrip()}\n\n{section}" if instructions else section
+
+
+def tags_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) -> str:
+    return with_tools(instructions, TAGS_INTRO, definitions)
+
+
+def command_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) -> str:
+    return with_tools(instructions, _COMMAND_INTRO, definitions)
+
+
+def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) -> str:
+    """With the whole schemas, as models that were trained on tools expect them."""
+    if not definitions:
+        return instructions
+    schemas = "\n".join(
+        json.dumps({"type": "function", "function": dict(function)}, ensure_ascii=False)
+        for function in Definitions(definitions).tools.values()
+    )
+    section = (
+        f"You have tools. Their signatures:\n<tools>\n{schemas}\n</tools>\n"
+        'To use one: <tool_call>{"name": "tool_name", "arguments": {...}}</tool_call>\n'
+        "When done, respond without tool_call tags.\n"
+    )
+    return f"{instructions.rstrip()}\n\n{section}" if instructions else section
+
+
+def plain_result(executed: ExecutedCall) -> str:
+    """A result as text: what the tool said as it is, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
+    from tools.dispatch.faces import as_json
+
+    result = executed.result
+    if "model" in result.views:
+        return result.views["model"]
+    if result.status is ToolStatus.SUCCESS and result.message is None:
+        if result.data is None or result.data == "":
+            return "OK"
+        return result.data if isinstance(result.data, str) else as_json(executed)
+    if result.is_error:
+        return f"Error: {(result.message or 'the tool failed and said nothing of why').removeprefix('Error: ')}"
+    return as_json(executed)
+
+
+def results_text(named: Sequence[tuple[str, str]]) -> str:
+    """All results of a turn as one text, in call order (000-38)."""
+    return "Tool results:\n\n" + "\n\n".join(f"[{name or 'unreadable call'}] {text}" for name, text in named)
+
+
+def recorded_result(result: Mapping[str, Json]) -> str:
+    """The same for a stored result, whose text is JSON."""
+    text = str(result["text"])
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(value, str):
+        return value or "OK"
+    if result.get("is_error") and isinstance(value, dict) and isinstance(value.get("error"), str):
+        return f"Error: {value['error'].removeprefix('Error: ')}"
+    return "OK" if value is None else text
+
+
+def tags_reply(text: str, calls: Sequence[ToolCall]) -> str:
+    blocks = (json.dumps({"name": call.name, "args": call.args}, ensure_ascii=False) for call in calls)
+    return "\n".join([*([text] if text else []), *(f"<tool_call>{block}</tool_call>" for block in blocks)])
+
+
+def command_reply(text: str, calls: Sequence[ToolCall]) -> str:
+    lines = (f"@tool {call.name} {json.dumps(call.args, ensure_ascii=False)}" for call in calls)
+    return "\n".join([*([text] if text else []), *lines])
+
+
+def results_message(executed: Sequence[ExecutedCall]) -> list[dict[str, Json]]:
+    return [{"role": "user", "content": results_text([(one.call.name, plain_result(one)) for one in executed])}]

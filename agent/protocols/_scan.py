@@ -1,0 +1,249 @@
+"""Where a block of call text ends: found in one pass over pieces of any size; closing tags inside strings don't count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from io import StringIO
+from typing import NamedTuple, Protocol
+
+_PAIRS = {"}": "{", "]": "[", ")": "("}
+_AFTER_STRING = ",:}])"
+_BEFORE_SINGLE = "{[,:(="
+
+
+class Cut(NamedTuple):
+    """A block's text, what follows it, whether its closing tag was there, and whether its JSON value was whole."""
+
+    body: str
+    rest: str
+    closed: bool
+    complete: bool
+
+
+class Scanner(Protocol):
+    def feed(self, text: str, *, final: bool = False) -> Cut | None:
+        """The cut, once it is found. ``final`` (nothing follows) always gives one."""
+        ...
+
+
+class Tokens:
+    """A few literal strings, none the beginning of another: a pattern for any of them, and which text may begin one."""
+
+    def __init__(self, tokens: Iterable[str], more: str = "") -> None:
+        self.all = tuple(dict.fromkeys(tokens))
+        parts = [re.escape(mark) for mark in self.all] + ([more] if more else [])
+        self.pattern = re.compile("|".join(parts)) if parts else re.compile(r"(?!)")
+        self._prefixes = {mark[:size] for mark in self.all for size in range(1, len(mark))}
+        self._longest = max((len(mark) for mark in self.all), default=1) - 1
+
+    def held(self, text: str) -> int:
+        """How many characters at the end of ``text`` may be the beginning of a mark."""
+        prefixes = self._prefixes
+        for size in range(min(self._longest, len(text)), 0, -1):
+            if text[-size:] in prefixes:
+                return size
+        return 0
+
+
+@lru_cache(maxsize=256)
+def tokens_of(tokens: tuple[str, ...], more: str = "") -> Tokens:
+    """The same object each time: a reply may have thousands of blocks."""
+    return Tokens(tokens, more)
+
+
+class _Pieces:
+    """Text that was looked at already, and how much of it there is."""
+
+    def __init__(self) -> None:
+        self.text = StringIO()
+        self.size = 0
+        self.buffer = ""
+
+    def take(self, count: int) -> None:
+        self.text.write(self.buffer[:count])
+        self.size += count
+        self.buffer = self.buffer[count:]
+
+    def cut(self, start: int, end: int, *, closed: bool, complete: bool) -> Cut:
+        """Offsets are from the beginning of the block."""
+        whole = self.text.getvalue() + self.buffer
+        return Cut(whole[:start], whole[end:], closed, complete)
+
+
+class JsonScanner:
+    """A block around JSON, or around calls written as in Python.
+
+    A closing tag inside a string is part of the string, unless the text then turns out not to be JSON: then it was the end.
+    ``peek`` are closing tags that are left for what follows. ``at_value``: the block ends with its first value. ``first`` are the
+    characters that may begin one.
+    """
+
+    def __init__(self, closers: Sequence[str], *, peek: Sequence[str] = (), at_value: bool = False, first: str = "{[") -> None:
+        self._closers = (*closers, *peek)
+        self._peek = frozenset(peek)
+        self._outer = tokens_of(self._closers, "[" + re.escape(first) + "]")
+        self._middle = tokens_of(self._closers, r"[\"'{}\[\]()]")
+        self._inner = {quote: tokens_of(self._closers, rf"\\|{quote}") for quote in "\"'"}
+        self._plain = tokens_of(self._closers)
+        self._at_value = at_value
+        self._text = _Pieces()
+        self._stack: list[str] = []
+        self._quote = ""
+        self._after = False  # a string has just ended
+        self._last = ""  # the last character outside of strings that is no blank
+        self._candidate: tuple[int, int] | None = None  # the first closing tag inside the current value's strings
+        self._broken = False
+        self._complete = False
+
+    def feed(self, text: str, *, final: bool = False) -> Cut | None:
+        self._text.buffer += text
+        at = 0
+        while True:
+            tokens = self._tokens()
+            buffer = self._text.buffer
+            match = tokens.pattern.search(buffer, at)
+            end = match.start() if match else len(buffer) - (0 if final else tokens.held(buffer[at:]))
+            if not self._between(buffer[at:end]):
+                if self._candidate is not None:
+                    return self._end(*self._candidate, closed=True)
+                at = end
+                continue
+            if match is None:
+                break
+            cut, at = self._token(match, final=final)
+            if cut is not None:
+                return cut
+            if at < 0:
+                end = match.start()
+                break
+        self._text.take(end)
+        return self._rest() if final else None
+
+    def _tokens(self) -> Tokens:
+        if self._broken:
+            return self._plain
+        if self._quote:
+            return self._inner[self._quote]
+        return self._middle if self._stack else self._outer
+
+    def _between(self, text: str) -> bool:
+        """Take note of text without tokens. False where it can't stand there: then this is no JSON."""
+        if self._quote or self._broken or not self._stack:
+            return True
+        text = text.strip()
+        if not text:
+            return True
+        self._last = text[-1]
+        if self._after and text[0] not in _AFTER_STRING:
+            self._broken = True
+            return False
+        self._after = False
+        return True
+
+    def _token(self, match: re.Match[str], *, final: bool) -> tuple[Cut | None, int]:
+        """(the cut, where to go on); -1 where more text is needed."""
+        mark, start, end = match[0], match.start(), match.end()
+        place = self._text.size + start
+        if mark == "\\" and self._quote:
+            if end < len(self._text.buffer):
+                return None, end + 1
+            return (None, end) if final else (None, -1)
+        if mark in self._closers:
+            if self._quote:
+                self._candidate = self._candidate or (place, place if mark in self._peek else place + len(mark))
+                return None, end
+            return self._end(place, place if mark in self._peek else place + len(mark), closed=True), end
+        if self._quote:
+            self._quote, self._after, self._last = "", True, mark
+            return None, end
+        return self._structure(mark, place), end
+
+    def _structure(self, mark: str, place: int) -> Cut | None:
+        if self._after and mark not in _PAIRS:
+            return self._break()
+        if mark in "\"'":
+            if mark == '"' or self._last in _BEFORE_SINGLE:
+                self._quote = mark
+        elif mark in _PAIRS:
+            if self._stack.pop() != _PAIRS[mark]:
+                return self._break()
+            if not self._stack:
+                self._complete, self._candidate = True, None
+                if self._at_value:
+                    return self._end(place + 1, place + 1, closed=True)
+        else:
+            self._stack.append(mark)
+            self._complete = False
+        self._after, self._last = False, mark
+        return None
+
+    def _break(self) -> Cut | None:
+        self._broken = True
+        return None if self._candidate is None else self._end(*self._candidate, closed=True)
+
+    def _end(self, start: int, end: int, *, closed: bool) -> Cut:
+        return self._text.cut(start, end, closed=closed, complete=self._complete and not self._broken)
+
+    def _rest(self) -> Cut:
+        size = self._text.size + len(self._text.buffer)
+        return self._end(size, size, closed=False)
+
+    @property
+    def open_list(self) -> bool:
+        """True where only the list of calls is not closed: each call in it is whole."""
+        return not self._broken and not self._quote and self._stack == ["["] and self._last == "}"
+
+
+class TagScanner:
+    """A block whose arguments stand between tags of their own: a closing tag in an argument's text is part of it.
+
+    ``shields`` are (opening, closing) tags of arguments.
+    """
+
+    def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = ()) -> None:
+        self._closers = tuple(closers)
+        self._shields = dict(shields)
+        self._outer = tokens_of((*closers, *self._shields))
+        self._text = _Pieces()
+        self._until = ""
+        self._candidate: tuple[int, int] | None = None
+        self._again = False  # after the candidate another argument began: the one we are in lacks its end
+
+    def feed(self, text: str, *, final: bool = False) -> Cut | None:
+        self._text.buffer += text
+        at = 0
+        while True:
+            tokens, buffer = self._tokens(), self._text.buffer
+            match = tokens.pattern.search(buffer, at)
+            if match is None:
+                break
+            at = match.end()
+            cut = self._token(match[0], self._text.size + match.start())
+            if cut is not None:
+                return cut
+        self._text.take(max(at, len(buffer) - (0 if final else tokens.held(buffer[at:]))))
+        if not final:
+            return None
+        return self._text.cut(self._text.size, self._text.size, closed=False, complete=False)
+
+    def _tokens(self) -> Tokens:
+        if not self._until:
+            return self._outer
+        return tokens_of((self._until, *self._closers, *self._shields))
+
+    def _token(self, mark: str, place: int) -> Cut | None:
+        if self._until and mark == self._until:
+            if self._candidate is not None and self._again:
+                return self._text.cut(*self._candidate, closed=True, complete=False)
+            self._until, self._candidate, self._again = "", None, False
+        elif mark in self._closers:
+            if not self._until:
+                return self._text.cut(place, place + len(mark), closed=True, complete=False)
+            self._candidate = self._candidate or (place, place + len(mark))
+        elif self._until:
+            self._again = self._again or self._candidate is not None
+        else:
+            self._until = self._shields[mark]
+        return None

@@ -1,0 +1,181 @@
+"""The JSON tool protocol: each reply is exactly one JSON object, an action or the final answer (001-1 to 001-12)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from agent.protocols._made import UNREADABLE, Definitions
+from agent.protocols.repair import shown
+from toolcrib import ExecutedCall, InvalidArguments, StreamEvent, ToolCall
+from toolcrib._session import ParsedReply, TextReader, Thinking
+from toolcrib._types import Json
+
+TEMPLATE = (
+    "You are a coding assistant that can call tools via a JSON protocol. Available tools (names & schema will be provided). "
+    "Always reply with a single JSON object. No markdown. No commentary. Use this schema: "
+    '{ "thought": string (short), "action": { "tool": string, "args": object } } OR { "final": { "content": any } }. '
+    "If a tool result is needed, emit action. If done, emit final. Never invent tool names or fields."
+)
+"""The specification's words (001-15)."""
+
+THOUGHT_LIMIT = 200
+_THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_RESEND = (
+    'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '
+    'or {"final": {"content": ...}}'
+)
+
+
+class _RefusedError(Exception):
+    def __init__(self, code: str, text: str, tool: str = "") -> None:
+        super().__init__(text)
+        self.code, self.tool = code, tool
+
+
+class JsonObjectProtocol:
+    name = "json_object"
+
+    def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
+        """The template, then every tool's whole schema (001-16), then the agent's own instructions."""
+        lines = [TEMPLATE]
+        if definitions:
+            lines.append("\nTools:")
+            for name, function in Definitions(definitions).tools.items():
+                schema = {"name": name, "description": function.get("description", ""), "schema": function.get("parameters", {})}
+                lines.append(json.dumps(schema, ensure_ascii=False))
+        if instructions:
+            lines.append(f"\n{instructions.rstrip()}")
+        return "\n".join(lines) + "\n"
+
+    def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader:
+        return JsonObjectReader(Definitions(definitions), thinking)
+
+    def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
+        """Role tool, as the specification says (001-7); what no tool answered for is told as a user."""
+        from tools.dispatch.faces import as_json
+
+        messages: list[dict[str, Json]] = []
+        for one in executed:
+            if one.call.fault is not None:
+                messages.append({"role": "user", "content": one.call.fault})
+            else:
+                messages.append({"role": "tool", "name": one.call.name, "content": as_json(one)})
+        return messages
+
+    def render_recorded(self, results: Sequence[Mapping[str, Json]]) -> Sequence[Mapping[str, Json]]:
+        return [{"role": "tool", "name": one["name"] or "unknown", "content": one["text"]} for one in results]
+
+    def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
+        """One object; of several calls one each, which is as near as this protocol comes to it."""
+        if not calls:
+            return json.dumps({"final": {"content": text}}, ensure_ascii=False)
+        actions = ({"thought": text[:THOUGHT_LIMIT], "action": {"tool": call.name, "args": call.args}} for call in calls)
+        return "\n".join(json.dumps(action, ensure_ascii=False) for action in actions)
+
+
+class JsonObjectReader:
+    """Nothing is shown before the object is whole: until then it may be anything."""
+
+    def __init__(self, known: Definitions, thinking: Thinking = "maybe") -> None:
+        self._known = known
+        self._thinking = thinking
+        self._parts: list[str] = []
+
+    def feed(self, text: str) -> list[StreamEvent]:
+        self._parts.append(text)
+        return []
+
+    def finish(self, *, truncated: bool = False) -> ParsedReply:
+        text, reasoning = self._without_thinking("".join(self._parts))
+        try:
+            return self._read(text, reasoning)
+        except _RefusedError as error:
+            call = ToolCall(ToolCall.new_id(), error.tool, {UNREADABLE: text}, f"{error}. {_RESEND}")
+            return ParsedReply("", reasoning, (call,), (str(error),), error=error.code)
+
+    def _without_thinking(self, text: str) -> tuple[str, str]:
+        """(the text, the thoughts): closed blocks at its beginning, and one that the prompt had opened."""
+        found = []
+        while match := _THINK.match(text):
+            found.append(match[0].strip().removeprefix("<think>").removesuffix("</think>").strip())
+            text = text[match.end() :]
+        if text.lstrip().startswith("<think>"):
+            return "", "".join([*found, text.lstrip().removeprefix("<think>").strip()])
+        before, closed, after = text.partition("</think>")
+        if closed and self._thinking != "closed" and not before.lstrip().startswith("{"):
+            return after, "".join([*found, before.strip()])
+        return text, "".join(found)
+
+    def _read(self, text: str, reasoning: str) -> ParsedReply:
+        """Raises _RefusedError."""
+        try:
+            value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+        except RecursionError:
+            raise _RefusedError("invalid_json", "the reply is nested too deeply") from None
+        except ValueError as error:
+            raise _RefusedError(
+                "invalid_json", f"the reply is not one JSON object ({error}). It was: {shown(text.strip())}"
+            ) from None
+        if not isinstance(value, dict) or len({"action", "final"} & value.keys()) != 1:
+            raise _RefusedError("invalid_protocol", "Invalid protocol: the reply must hold either an action or a final answer")
+        if "final" in value:
+            return self._final(value, reasoning)
+        if value.keys() - {"thought", "action"}:
+            raise _RefusedError(
+                "invalid_protocol", f"Invalid protocol: no such field: {', '.join(value.keys() - {'thought', 'action'})}"
+            )
+        thought = value.get("thought")
+        if thought is not None and not isinstance(thought, str):
+            raise _RefusedError("invalid_protocol", "Invalid protocol: thought must be a string")
+        call = self._action(value["action"])
+        thought = (thought or "")[:THOUGHT_LIMIT]
+        events = [StreamEvent("thinking_delta", thought)] if thought else []
+        events.append(StreamEvent("tool_call_delta", json.dumps(call.args, ensure_ascii=False), call.id, call.name))
+        return ParsedReply("", reasoning + thought, (call,), events=events)
+
+    def _final(self, value: dict[str, Any], reasoning: str) -> ParsedReply:
+        final = value["final"]
+        if value.keys() - {"thought", "final"} or not isinstance(final, dict) or final.keys() != {"content"}:
+            raise _RefusedError("invalid_protocol", 'Invalid protocol: a final answer is {"final": {"content": ...}} and no more')
+        content = final["content"]
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        events = [StreamEvent("assistant_delta", text)] if text else []
+        return ParsedReply(text, reasoning, events=events, value=content)
+
+    def _action(self, action: Any) -> ToolCall:
+        if not isinstance(action, dict) or action.keys() != {"tool", "args"} or not isinstance(action["tool"], str):
+            raise _RefusedError("invalid_protocol", 'Invalid protocol: an action is {"tool": string, "args": object} and no more')
+        tool, args = action["tool"], action["args"]
+        if tool not in self._known:
+            named = ", ".join(self._known.tools) or "none"
+            raise _RefusedError("unknown_tool", f"there is no tool {tool!r}; the tools are: {named}", tool)
+        if not isinstance(args, dict):
+            raise _RefusedError("args_mismatch", f"args must be an object; expected {self._schema(tool)}", tool)
+        self._check(tool, args)
+        return ToolCall(ToolCall.new_id(), tool, args)
+
+    def _check(self, tool: str, args: dict[str, Any]) -> None:
+        """001-11: the schema is shown, and the tool is not run."""
+        from tools.arguments import ArgumentCheck
+
+        try:
+            ArgumentCheck(self._known.parameters(tool) or {"type": "object"})(args)
+        except InvalidArguments as error:
+            raise _RefusedError("args_mismatch", f"the arguments of {tool} do not fit: {error.text}", tool) from None
+
+    def _schema(self, tool: str) -> str:
+        return json.dumps(dict(self._known.parameters(tool)), ensure_ascii=False)[:800]
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a field stands there twice")
+    return value

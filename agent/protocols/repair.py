@@ -1,0 +1,98 @@
+"""JSON as models write it: strictly where it is JSON, else repaired where nothing is lost or guessed, else refused.
+
+Repaired are unquoted keys, single quotes, trailing commas, Python's True, False and None, and raw control characters in
+strings. What a string says is never altered, and what was cut off is never completed (000-26, 000-27, X-8).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn
+
+from toolcrib._types import Json
+
+_TOKEN = re.compile(
+    r"""\s+|"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[{}\[\],:]|[^\s"'{}\[\],:]+""",
+    re.DOTALL,
+)
+_KEY = re.compile(r"[A-Za-z_$][\w$.-]*")
+_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+_IN_DOUBLE = re.compile(r"\\(.)|[\x00-\x1f]", re.DOTALL)
+_IN_SINGLE = re.compile(r'\\(.)|[\x00-\x1f"]', re.DOTALL)
+_SHOWN = 200
+
+
+def read_json(text: str) -> Json:
+    """The value. Raises ValueError, which says what is wrong with the text as it stands."""
+    try:
+        return _strict(text)
+    except ValueError as error:
+        mended = repaired(text)
+        if mended is None:
+            raise
+        try:
+            return _strict(mended)
+        except ValueError:
+            raise error from None
+
+
+def repaired(text: str) -> str | None:
+    """``text`` as JSON, or None where it can't be repaired. The result may still not be JSON: only reading it tells."""
+    out: list[str] = []
+    at, length = 0, len(text)
+    while at < length:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            return None  # a quote that is never closed
+        at = match.end()
+        mark = match[0]
+        if mark.isspace():
+            continue
+        if mark in ("}", "]") and len(out) > 1 and out[-1] == "," and out[-2] not in ("{", "[", ","):
+            out.pop()
+        piece = _piece(mark, out[-1] if out else "")
+        if piece is None:
+            return None
+        out.append(piece)
+    return "".join(out)
+
+
+def _piece(mark: str, before: str) -> str | None:
+    if mark in "{}[],:":
+        return mark
+    if mark[0] == '"':
+        return f'"{_IN_DOUBLE.sub(_escaped, mark[1:-1])}"'
+    if mark[0] == "'":
+        return f'"{_IN_SINGLE.sub(_escaped, mark[1:-1])}"'
+    if before in ("{", ",") and mark not in _WORDS and _KEY.fullmatch(mark):
+        return f'"{mark}"'
+    return _WORDS.get(mark) or (mark if mark[0] in "-0123456789" else None)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[1] == "'":
+        return "'"
+    return match[0] if match[1] else json.dumps(match[0])[1:-1]
+
+
+def _strict(text: str) -> Json:
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half of a surrogate pair (\\ud800-\\udfff); write the character itself") from None
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def shown(text: str) -> str:
+    """``text``, or its beginning and end where it is long: for what a model is told of its own words."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"

@@ -1,0 +1,180 @@
+"""An Agent and a real Chat Completions server: what the wire brings, down to what runs and what goes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import Config
+from agent.events import Event, TextDelta, ToolCallDelta, ToolFinished, ToolStarted
+from agent.loop import FINAL_ANSWER, LoopLimits
+from agent.retry import RetryPolicy
+from agent.run import Agent
+from toolcrib import BadRequest, ProviderError, StreamBroken
+from toolcrib.testing import ChatServer, Response
+
+WRITE = {"path": "a.txt", "content": "grüße 😀\n"}
+Start = Callable[..., tuple[Agent, ChatServer]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """An agent at work in ``tmp_path``, and its server, which gives these responses."""
+    with ExitStack() as stack:
+
+        def begin(*responses: Response, **options: Any) -> tuple[Agent, ChatServer]:
+            server = stack.enter_context(ChatServer(*responses))
+            limits = {"limits": LoopLimits(retry=RetryPolicy(attempts=1)), **options}
+            return stack.enter_context(Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **limits)), server
+
+        yield begin
+
+
+def delta(finish: str | None = None, **fields: Any) -> Any:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def call(arguments: str, **fields: Any) -> Any:
+    return delta(tool_calls=[{"function": {"name": "write_file", "arguments": arguments}, **fields}])
+
+
+def answered(server: ChatServer) -> list[tuple[str, str]]:
+    """(call id, text) of the results in the last request, each right after the message with its call."""
+    messages = server.requests[-1]["messages"]
+    at = max(place for place, message in enumerate(messages) if message.get("tool_calls"))
+    ids = [one["id"] for one in messages[at]["tool_calls"]]
+    results = messages[at + 1 : at + 1 + len(ids)]
+    assert [one["role"] for one in results] == ["tool"] * len(ids)
+    assert [one["tool_call_id"] for one in results] == ids
+    return [(one["tool_call_id"], one["content"]) for one in results]
+
+
+def test_every_call_gets_one_result_whatever_became_of_it(start: Start, tmp_path: Path) -> None:
+    """X-1: denied, blocked, failed, unknown, unreadable, and one that worked."""
+    (tmp_path / "build").mkdir()
+    calls = [
+        ("terminal", {"command": "rm -rf build"}),
+        ("terminal", {"command": "rm -rf /"}),
+        ("read_file", {"path": "gone"}),
+        ("nope", {}),
+        ("read_file", '{"path": '),
+        ("read_file", {"wrong": 1}),
+        ("write_file", WRITE),
+    ]
+    agent, server = start(ChatServer.calls(*calls), ChatServer.text("done"))
+    assert agent.ask("go").text == "done"
+    results = answered(server)
+    assert len({call_id for call_id, _ in results}) == len(calls)
+    words = ("needs a person", "rm -rf /", "gone", "Unknown tool: nope", "could not be read", "wrong", "created")
+    for (_, text), word in zip(results, words, strict=True):
+        assert word in text
+    assert (tmp_path / "build").is_dir()
+    assert (tmp_path / "a.txt").read_text() == WRITE["content"]
+
+
+def test_a_call_without_an_id_gets_one_that_stays(start: Start, tmp_path: Path) -> None:
+    """X-2, X-3: no id, no index or a null one, and arguments that come in pieces."""
+    raw = json.dumps(WRITE)
+    chunks = [call(raw[:9], index=None), delta(tool_calls=[{"index": None, "function": {"arguments": raw[9:]}}])]
+    events: list[Event] = []
+    agent, server = start(ChatServer.stream(*chunks, delta("tool_calls")), ChatServer.text("done"), on_event=events.append)
+    agent.ask("go")
+    ((call_id, text),) = answered(server)
+    assert call_id
+    assert "created" in text
+    ids = {event.call_id for event in events if isinstance(event, ToolCallDelta)}
+    ids |= {event.call.id for event in events if isinstance(event, ToolStarted)}
+    ids |= {event.executed.call.id for event in events if isinstance(event, ToolFinished)}
+    assert ids == {call_id}, "004-11"
+
+
+def test_an_error_inside_a_good_answer_is_an_error(start: Start) -> None:
+    """X-4: with the text that had come, which does not enter the conversation."""
+    broken = ChatServer.stream(delta(content="So far"), {"error": {"message": "out of memory", "code": 500}}, done=False)
+    agent, server = start(broken, ChatServer.text("Well."))
+    with pytest.raises(ProviderError, match="out of memory") as caught:
+        agent.ask("one")
+    assert caught.value.text == "So far"
+    assert agent.ask("two").text == "Well."
+    assert [message["content"] for message in server.requests[1]["messages"][1:]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("finish", ["stop", "", None, "tool_calls", "function_call"])
+def test_calls_run_whatever_the_finish_reason(start: Start, tmp_path: Path, finish: str | None) -> None:
+    """X-5"""
+    agent, _ = start(ChatServer.stream(call(json.dumps(WRITE), index=0, id="c"), delta(finish)), ChatServer.text("done", piece=2))
+    assert agent.ask("go").turns == 2
+    assert (tmp_path / "a.txt").exists()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_call_that_the_token_limit_cut_never_runs(start: Start, tmp_path: Path, whole: bool) -> None:
+    """X-8: not even where what came could be read; the model hears why, and the run goes on."""
+    raw = json.dumps(WRITE)
+    cut = ChatServer.stream(call(raw if whole else raw[:-4], index=0, id="c"), delta("length"))
+    agent, server = start(cut, ChatServer.text("In parts, then."))
+    assert agent.ask("go").text == "In parts, then."
+    ((_, text),) = answered(server)
+    assert "token limit" in text
+    assert not (tmp_path / "a.txt").exists()
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 64, 0])
+def test_the_framing_changes_nothing(start: Start, tmp_path: Path, pieces: int) -> None:
+    """X-10: characters and events cut anywhere."""
+    events: list[Event] = []
+    first = ChatServer.calls(("write_file", WRITE), text="Grüße 😀 <tool", ids=["c"], pieces=pieces)
+    agent, _ = start(first, ChatServer.text("fertig 😀", piece=1, pieces=pieces), on_event=events.append)
+    assert agent.ask("go").text == "fertig 😀"
+    assert (tmp_path / "a.txt").read_text() == WRITE["content"]
+    deltas = [event.text for event in events if isinstance(event, TextDelta)]
+    assert deltas == ["Grüße 😀 <tool", *"fertig 😀"]
+
+
+def test_the_last_answer_is_asked_for_once(start: Start, tmp_path: Path) -> None:
+    """000-41, 000-43: what the program says stands before the configuration; a call in that answer does not run, and is
+    answered before the conversation goes on."""
+    turns = [
+        ChatServer.calls(("terminal", {"command": "true"})),
+        ChatServer.calls(("write_file", WRITE), text="As far as I got."),
+    ]
+    agent, server = start(*turns, ChatServer.text("more"), config=Config(max_turns=7), limits=LoopLimits(max_turns=1))
+    result = agent.ask("go")
+    assert (result.text, result.stopped, len(server.requests)) == ("As far as I got.", "max_turns", 2)
+    assert server.requests[1]["messages"][-1] == {"role": "user", "content": FINAL_ANSWER}
+    assert agent.ask("go on").text == "more"
+    assert not (tmp_path / "a.txt").exists()
+    answered(server)
+
+
+def test_the_configured_number_of_turns_stands_before_ten(start: Start) -> None:
+    """000-43"""
+    calls = [ChatServer.calls(("terminal", {"command": f"echo {number}"})) for number in range(2)]
+    agent, server = start(*calls, ChatServer.text("x"), config=Config(max_turns=2), limits=None)
+    assert agent.ask("go").stopped == "max_turns"
+    assert len(server.requests) == 3
+
+
+def test_an_http_error_is_raised_at_once(start: Start) -> None:
+    """000-42: its status and body; no further turn, and the conversation can go on."""
+    agent, server = start(ChatServer.body({"error": {"message": "no such model"}}, 404), ChatServer.text("Here."))
+    with pytest.raises(BadRequest, match="no such model") as caught:
+        agent.ask("one")
+    assert (caught.value.status, len(server.requests)) == (404, 1)
+    assert "no such model" in caught.value.body
+    assert agent.ask("two").text == "Here."
+
+
+def test_a_cut_stream_runs_none_of_its_calls(start: Start, tmp_path: Path) -> None:
+    """X-8: the connection ends before the reply does."""
+    whole = ChatServer.calls(("write_file", WRITE), done=False)
+    agent, _ = start(Response(whole.body[:-200], cut=len(whole.body) - 210), ChatServer.text("Here."))
+    with pytest.raises(StreamBroken):
+        agent.ask("one")
+    assert not (tmp_path / "a.txt").exists()
+    assert agent.ask("two").text == "Here."

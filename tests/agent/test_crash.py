@@ -1,0 +1,285 @@
+"""A process that is killed at any moment: what is on disk then, and what the model is told when the conversation goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.run import Agent, assemble
+from agent.store._database import Database
+from toolcrib import StoreFailed, ToolcribError
+from toolcrib.testing import ChatServer
+
+FORKS = '''
+import json, os, signal, sys, traceback
+from agent.run import Agent
+from agent.store._database import Database
+import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
+
+def die_at(number, after):
+    """SIGKILL before or after the write of that number: nothing in between is seen by the disk."""
+    left, run, transaction = [number], Database.run, Database.transaction
+    def dies(then):
+        if then == after and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    def counted(self, *args):
+        left[0] -= 1
+        dies(False)
+        result = run(self, *args)
+        dies(True)
+        return result
+    import contextlib
+    @contextlib.contextmanager
+    def counted_transaction(self):
+        left[0] -= 1
+        dies(False)
+        with transaction(self) as connection:
+            yield connection
+        dies(True)
+    Database.run, Database.transaction = counted, counted_transaction
+
+for line in sys.stdin:
+    job = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.environ["XDG_STATE_HOME"] = job["state"]
+            die_at(job["number"], job["after"])
+            with Agent(model="m", base_url=job["url"], project_dir=job["project"]) as agent:
+                agent.ask("go")
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+'''
+
+
+def responses() -> list[Any]:
+    """Two turns with calls, whose ids are the same: some servers count from 0 in each reply."""
+    write = [[("write_file", {"path": f"{turn}{place}.txt", "content": "x"}) for place in "12"] for turn in "ab"]
+    return [*(ChatServer.calls(*calls, ids=["call_0", "call_1"]) for calls in write), ChatServer.text("done")]
+
+
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Callable[..., int]]:
+    """Run the conversation in a process that dies at the write of that number; the exit code, 0 where it lived."""
+    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def run(**job: Any) -> int:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield run
+        process.stdin.close()
+
+
+def resumed(project: Path) -> list[dict[str, Any]] | None:
+    """The messages that the model gets when the conversation goes on; None where nothing was said yet."""
+    with ChatServer(ChatServer.text("ok")) as server:
+        with assemble(project_dir=project) as crib:
+            last = crib.store.sessions.latest(platform="api")
+        if last is None:
+            return None
+        with Agent(model="m", base_url=server.base_url, project_dir=project, resume=last.id) as agent:
+            agent.ask("go on")
+            roles = [record["role"] for record in agent.session.records()]
+        assert all(after == "results" for role, after in pairwise(roles) if role == "assistant" and after != "user")
+        messages: list[dict[str, Any]] = server.requests[0]["messages"]
+        return messages
+
+
+UNSURE = ("may have run", "before it finished", "StoreFailed")
+
+
+def check(messages: list[dict[str, Any]], project: Path) -> None:
+    """Each call has its own one result right after it, and the result says what became of the file."""
+    at = 0
+    while at < len(messages):
+        calls = messages[at].get("tool_calls", [])
+        results = messages[at + 1 : at + 1 + len(calls)]
+        assert [one.get("tool_call_id") for one in results] == [call["id"] for call in calls]
+        for call, result in zip(calls, results, strict=True):
+            path = json.loads(call["function"]["arguments"])["path"]
+            text = result["content"]
+            if "error" not in json.loads(text):
+                assert path in text
+                assert (project / path).exists()
+            elif not any(words in text for words in UNSURE):
+                assert not (project / path).exists(), text
+        at += 1 + len(calls)
+        assert at == len(messages) or messages[at]["role"] != "tool"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    """X-1: a turn and its calls are on disk before a handler starts, results before the next request; wherever the process
+    dies, the conversation goes on with one true result a call."""
+    for number in range(1, 200):
+        project, state = tmp_path / f"p{number}", tmp_path / f"s{number}"
+        project.mkdir()
+        with ChatServer(*responses()) as server:
+            code = killed(url=server.base_url, project=str(project), state=str(state), number=number, after=after)
+            sent = len(server.requests)
+        assert code in (0, -9)
+        monkeypatch.setenv("XDG_STATE_HOME", str(state))
+        messages = resumed(project)
+        if messages is not None:
+            check(messages, project)
+            answered = sum(message["role"] == "tool" for message in messages)
+            assert answered >= 2 * (sent - 1), "a request went out before the results it carries were on disk"
+        else:
+            assert sent == 0
+        if code == 0:
+            break
+    assert number > 15
+
+
+WAITS = """
+import sys, signal
+from agent.run import Agent
+def asker(ticket, ctx):
+    print("asked", flush=True)
+    sys.stdin.readline()
+with Agent(model="m", base_url=sys.argv[1], project_dir=sys.argv[2], asker=asker) as agent:
+    print(agent.ask("go").text, flush=True)
+"""
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A process that waits for a person's answer, in the middle of a turn."""
+    (tmp_path / "build").mkdir()
+    calls = ChatServer.calls(("terminal", {"command": "rm -rf build"}), ("todo", {}), ids=["call_0", "call_1"])
+    with (
+        ChatServer(calls, ChatServer.text("done")) as server,
+        subprocess.Popen(
+            [sys.executable, "-c", WAITS, server.base_url, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asked\n"
+            yield process, tmp_path
+        finally:
+            process.kill()
+
+
+def last_session(project: Path) -> str:
+    with assemble(project_dir=project) as crib:
+        last = crib.store.sessions.latest(platform="api")
+        assert last is not None
+        return last.id
+
+
+def test_killed_while_somebody_was_asked(asking: tuple[subprocess.Popen[str], Path]) -> None:
+    """X-1: the call is given up, and an answer that comes late no longer runs it."""
+    process, project = asking
+    process.kill()
+    process.wait()
+    messages = resumed(project)
+    assert messages is not None
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    assert ["not run: the process that asked" in result for result in results] == [True, False]
+    assert "interrupted before it ran" in results[1]
+    assert (project / "build").exists()
+    with assemble(project_dir=project) as crib:
+        session = last_session(project)
+        assert not crib.store.tickets.pending(session)
+        assert [record.status.value for record in crib.store.ledger.calls(session)] == ["cancelled"]
+
+
+def test_a_session_that_is_at_work_elsewhere_is_not_taken_over(asking: tuple[subprocess.Popen[str], Path]) -> None:
+    """X-1: else one call would get two results, and the model would be told to ask again for what runs."""
+    process, project = asking
+    session = last_session(project)
+    with assemble(project_dir=project) as crib:
+        with pytest.raises(ToolcribError, match="is at work in another process"):
+            crib.open_session(resume=session)
+        assert [record["role"] for record in crib.store.sessions.messages(session)] == ["user", "assistant"]
+        assert process.communicate("\n")[0] == "done\n"
+        again = crib.open_session(resume=session)
+        assert [record["role"] for record in again.records()] == ["user", "assistant", "results", "assistant"]
+        again.close_sync()
+
+
+def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_path: Path) -> None:
+    """X-1: wait_for around ask"""
+    calls = ChatServer.calls(("terminal", {"command": "touch started; sleep 60"}), ("todo", {}), ids=["call_0", "call_1"])
+    with ChatServer(calls, ChatServer.text("here")) as server:
+
+        async def go() -> list[Any]:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
+                asked = asyncio.create_task(agent.aask("go"))
+                while not (tmp_path / "started").exists():  # noqa: ASYNC110 - another process makes it
+                    await asyncio.sleep(0.01)
+                asked.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asked
+                assert (await agent.aask("and now?")).text == "here"
+                return list(agent.session.records())
+
+        records = asyncio.run(go())
+    assert [record["role"] for record in records] == ["user", "assistant", "results", "user", "assistant"]
+    assert [one["call_id"] for one in records[2]["results"]] == ["call_0", "call_1"]
+    assert "may have done part" in records[2]["results"][0]["text"]
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+    """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
+    run, transaction = Database.run, Database.transaction
+    left = 1_000
+
+    def counted(self: Database) -> None:
+        nonlocal left
+        left -= 1
+        if -failures < left <= 0:
+            raise StoreFailed("the disk is full")
+
+    def counted_run(self: Database, *args: Any) -> int:
+        counted(self)
+        return run(self, *args)
+
+    def counted_transaction(self: Database) -> Any:
+        counted(self)
+        return transaction(self)
+
+    monkeypatch.setattr(Database, "run", counted_run)
+    monkeypatch.setattr(Database, "transaction", counted_transaction)
+    for number in range(1, 200):
+        project = tmp_path / f"p{number}"
+        project.mkdir()
+        with (
+            ChatServer(*responses(), ChatServer.text("ok"), ChatServer.text("ok")) as server,
+            Agent(model="m", base_url=server.base_url, project_dir=project) as agent,
+        ):
+            left = number
+            with suppress(ToolcribError):
+                agent.ask("go")
+            whole = left > 0
+            left = 1_000
+            agent.ask("go on")
+            for request in server.requests:
+                check(request["messages"], project)
+        messages = resumed(project)
+        assert messages is not None
+        check(messages, project)
+        if whole:
+            break
+    assert number > 15
