@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import (
     ConfigError,
@@ -46,6 +46,7 @@ class FallbackSession:
         self._current = first
         self._others = list(others)
         self._shown = False
+        self._steered: tuple[str, Mapping[str, Any] | None] = ("auto", None)
         self.prices: Prices | None = None
 
     @property
@@ -54,6 +55,11 @@ class FallbackSession:
 
     def say(self, text: str) -> None:
         self._current.say(text)
+
+    def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
+        """Where the model's wire can; see HttpSession."""
+        self._steered = (tool_choice, schema)
+        _steer(self._current, *self._steered)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         self._shown = False
@@ -83,6 +89,7 @@ class FallbackSession:
                 _log.warning("can't fall back to %s: %s", other.name, fault)
                 continue
             failed, self._current = self._current, following
+            _steer(following, *self._steered)
             self.prices = other.prices
             await failed.close()
             return other.name
@@ -90,3 +97,8 @@ class FallbackSession:
 
     async def close(self) -> None:
         await self._current.close()
+
+
+def _steer(session: ProviderSession, tool_choice: str, schema: Mapping[str, Any] | None) -> None:
+    if (steer := getattr(session, "steer", None)) is not None:
+        steer(tool_choice, schema)

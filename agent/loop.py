@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import Config
 from agent.events import (
@@ -97,14 +97,24 @@ class LoopResult:
     turns: int
     usage: Mapping[str, int] = field(default_factory=dict)
     cost: float | None = None
+    data: Any = None
+    """The answer as JSON, where a schema was asked for."""
 
 
 class Loop:
     """One run: from what the person said to the model's answer. ``emit`` is told of everything, and must not raise."""
 
     def __init__(
-        self, provider: ProviderSession, session: Session, emit: Callable[[Event], None], limits: LoopLimits | None = None
+        self,
+        provider: ProviderSession,
+        session: Session,
+        emit: Callable[[Event], None],
+        limits: LoopLimits | None = None,
+        *,
+        schema: Mapping[str, Any] | None = None,
     ) -> None:
+        """``schema`` is what a last answer, after all turns, is held to where the model's wire can."""
+        self._schema = schema
         self._provider = provider
         self._session = session
         self._emit = emit
@@ -182,7 +192,7 @@ class Loop:
         self._provider.say(FINAL_ANSWER)
         steer = getattr(self._provider, "steer", None)  # a plugin's provider, or a person, may have none
         if steer is not None:
-            steer("none")
+            steer("none", self._schema)
         try:
             turn = await self._turn(last=True)
         finally:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from agent.config import Config, read_secrets
 from agent.fallback import Fallback, FallbackSession
 from agent.prices import Prices
 from agent.prompt import system_prompt
-from agent.providers.endpoint import Endpoint
+from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
     MANUAL,
     PROVIDERS,
@@ -22,6 +22,7 @@ from agent.providers.factory import (
     check_name,
     find_target,
     open_session,
+    thinking_options,
     wire_of,
 )
 from toolcrib import ConfigError
@@ -55,7 +56,34 @@ def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, s
     model = config.model
     wanted = Wanted(choice.provider, choice.model, choice.base_url, choice.api_key_env)
     configured = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
-    return find_target(wanted, configured, _environ(config, environ))
+    return find_target(wanted, configured, environment(config, environ))
+
+
+def own_choice(session: Session, choice: ModelChoice) -> ModelChoice:
+    """``choice``; for a session that goes on, where nothing is named, the model, provider and server that it talked to last.
+
+    Which key goes to that server is not taken from the record, but from the configuration and the environment, as for any.
+    Raises ConfigError where there is none any more.
+    """
+    via = {} if choice.model or choice.base_url or choice.provider else session.talked_to()
+    if not via:
+        return choice
+    config, base_url = session.crib.config, str(via.get("base_url", ""))
+    keys = [entry.api_key_env for entry in config.model.fallback if entry.api_key_env and same_server(entry.base_url, base_url)]
+    own = ModelChoice(str(via.get("model", "")), base_url, choice.api_key_env, str(via.get("provider", "")))
+    try:
+        check_name(own.provider, session.crib.providers)
+        target = choose_provider(config, own)
+        if target.endpoint is not None and target.endpoint.key_env is None and (key := via.get("key_env")):
+            if not keys:
+                raise ConfigError(
+                    f"its key was in {key}, which is not set or not for {target.endpoint.server}; --api-key-env names one"
+                )
+            own = replace(own, api_key_env=keys[0])
+            choose_provider(config, own)
+    except ConfigError as error:
+        raise ConfigError(f"this session talked to {own.model}: {error}; --model NAME goes on with another model") from None
+    return own
 
 
 async def open_provider(
@@ -67,7 +95,7 @@ async def open_provider(
     """
     config = session.crib.config
     target = choose_provider(config, choice, environ)
-    opener = _Opener(session, instructions, _environ(config, environ))
+    opener = _Opener(session, instructions, environment(config, environ))
     check_name(target.provider, session.crib.providers)
     if target.endpoint is None or not config.model.fallback:
         return await opener.open(target)
@@ -81,7 +109,7 @@ class _Opener:
     instructions: str
     environ: Mapping[str, str]
 
-    async def open(self, target: Target) -> ProviderSession:
+    async def open(self, target: Target, *, fallback: bool = False) -> ProviderSession:
         """The conversation so far, with this model. From now on the session records its turns."""
         session, model = self.session, self.session.crib.config.model
         plugins = session.crib.providers
@@ -93,15 +121,32 @@ class _Opener:
             stream=model.stream,
             max_tokens=model.max_output_tokens,
             protocol=model.protocol,
+            options=self._options(target),
         )
         if target.endpoint is None or target.provider not in PROVIDERS:
             provider = open_session(target, conversation, self.environ, plugins=plugins)
         else:
             provider = await self._over_http(target, target.endpoint, conversation)
+        session.via = {}
         if target.endpoint is not None:
-            session.set_model(str(getattr(provider, "model", "") or target.endpoint.model))
+            name = str(getattr(provider, "model", "") or target.endpoint.model)
+            session.set_model(name)
+            session.via = {"provider": target.provider, "model": name, "base_url": target.endpoint.base_url}
+            if target.endpoint.key_env:
+                session.via["key_env"] = target.endpoint.key_env
+            if fallback:
+                session.via["fallback"] = True
         session.wire = wire_of(target.provider)
         return provider
+
+    def _options(self, target: Target) -> dict[str, Any]:
+        """What the configuration says that only some providers know."""
+        model = self.session.crib.config.model
+        options = thinking_options(target.provider, model.thinking)
+        if target.provider in PROVIDERS and PROVIDERS[target.provider].in_text and model.session_mode != "stateless":
+            options["session_mode"] = model.session_mode
+            options["session_id"] = self.session.identity.session_id if model.session_mode == "resume" else None
+        return options
 
     async def _over_http(self, target: Target, endpoint: Endpoint, conversation: Conversation) -> ProviderSession:
         from agent.providers.discover import choose_model
@@ -134,9 +179,9 @@ class _Opener:
         prices = Prices.of(entry.prices)
         where = target.endpoint.server if target.endpoint is not None else ""
         shown = " at ".join(part for part in (entry.name or "the model", where or target.provider) if part)
-        return Fallback(shown, lambda: self.open(target), prices)
+        return Fallback(shown, lambda: self.open(target, fallback=True), prices)
 
 
-def _environ(config: Config, environ: Mapping[str, str] | None) -> Mapping[str, str]:
+def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
     """The environment, and behind it the person's secrets file."""
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

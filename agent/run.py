@@ -8,6 +8,7 @@ A model with tools, in ten lines:
         reply = agent.ask("Which test fails, and why?")
         print(reply.text, reply.usage)
         print(agent.ask("Mend it.").text)      # the same conversation
+        print(agent.ask("Which files?", schema={"type": "array", "items": {"type": "string"}}).data)
 
     async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) answers what needs a person
         reply = await agent.aask("Tidy the build folder.")
@@ -21,16 +22,17 @@ Or the tools alone:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from agent.config import Config, load_config
 from agent.crib import Crib
 from agent.events import Event
 from agent.granting import ToolLine
 from agent.loop import Loop, LoopLimits, LoopResult
-from agent.models import ModelChoice, open_provider
+from agent.models import ModelChoice, open_provider, own_choice
 from agent.session import Session
 from agent.store.memory import MemoryStore
 from toolcrib import ProviderSession
@@ -73,7 +75,7 @@ class Agent:
 
     What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``,
     whatever would ask a person is denied. ``on_event`` sees agent.events as they happen. ``resume`` goes on with a stored
-    session.
+    session, and with its model where none is named.
     """
 
     def __init__(
@@ -90,24 +92,38 @@ class Agent:
         limits: LoopLimits | None = None,
         config: Config | None = None,
         resume: str = "",
+        provider: str = "",
     ) -> None:
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         self.crib = assemble(config=config, project_dir=folder)
         self.session: Session = self.crib.open_session(platform="api", asker=asker, enabled=toolsets, resume=resume)
-        self._choice = ModelChoice(model, base_url, api_key_env)
+        self._choice = ModelChoice(model, base_url, api_key_env, provider)
         self._instructions = instructions
         self._on_event = on_event
         self._limits = limits or LoopLimits.of(self.crib.config)
         self._provider: ProviderSession | None = None
 
-    def ask(self, text: str) -> LoopResult:
+    def ask(self, text: str, *, schema: Mapping[str, Any] | None = None) -> LoopResult:
         """Say something, and run until the model answers. Raises LoopError, ProviderError and ConfigError kinds; the
-        conversation can go on after them."""
-        return run_async(self.aask(text))
+        conversation can go on after them.
 
-    async def aask(self, text: str) -> LoopResult:
+        With a JSON Schema the answer is ``LoopResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
+        asked for twice.
+        """
+        return run_async(self.aask(text, schema=schema))
+
+    async def aask(self, text: str, *, schema: Mapping[str, Any] | None = None) -> LoopResult:
+        check = None
+        if schema is not None:
+            from agent.structured import AnswerCheck, ask_structured
+
+            check = AnswerCheck(schema)
         if self._provider is None:
-            self._provider = await open_provider(self.session, self._choice, instructions=self._instructions)
+            self._provider = await open_provider(
+                self.session, own_choice(self.session, self._choice), instructions=self._instructions
+            )
+        if check is not None:
+            return await ask_structured(self._provider, self.session, text, check, self._on_event, self._limits)
         self.session.say(text)
         self._provider.say(text)
         return await Loop(self._provider, self.session, self._on_event, self._limits).run()

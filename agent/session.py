@@ -140,7 +140,8 @@ class Session:
             store.tickets.settle(Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time()), "expired")
         if known.status is ToolCallStatus.NEW:
             store.ledger.move(session_id, call.id, ToolCallStatus.RUNNING)
-        words = "interrupted; it may have run, or still run" if known.handler_started else f"not run: {why}; ask for it again if it is needed"
+        not_run = f"not run: {why}; ask for it again if it is needed"
+        words = "interrupted; it may have run, or still run" if known.handler_started else not_run
         result = failed(call.name, Cancelled(words), inside=known.handler_started)
         store.ledger.finish(session_id, call.id, ToolCallStatus.CANCELLED, result)
         return store.ledger.get(session_id, call.id)

@@ -19,10 +19,12 @@ def measure(*, quick: bool) -> list[Figure]:
     command = Path(sys.executable).with_name("toolcrib")
     if not command.exists():
         raise CannotMeasureError(f"{command} is missing; install the project first (pip install -e .)")
+    providers = _provider_modules()
     runs = {
         "pass": _process([sys.executable, "-c", "pass"]),
         "version": _process([str(command), "--version"]),
         "definitions": _process([sys.executable, "-c", DEFINITIONS]),
+        **{module: _process([sys.executable, "-c", f"import {module}"]) for module in providers},
     }
     for run in runs.values():
         run()  # compiles what is not compiled yet
@@ -30,11 +32,20 @@ def measure(*, quick: bool) -> list[Figure]:
     rounds = 1 if quick else 5
     peak = median_of_each({"pass": _peak(PEAK), "definitions": _peak(f"{DEFINITIONS}; {PEAK}")}, rounds)
     nothing = "python -c pass"
+    worst = max(providers, key=took.__getitem__)
+    against = f"{nothing}; the worst: {worst.rpartition('.')[2]}"
     return [
         Figure("start.version", took["version"] * 1e3, "ms", took["pass"] * 1e3, 6, "ratio", nothing),
         Figure("start.definitions", took["definitions"] * 1e3, "ms", took["pass"] * 1e3, 15, "ratio", nothing),
         Figure("start.definitions_rss", peak["definitions"], "MiB", peak["pass"], 40, "value", nothing),
+        Figure("start.provider", took[worst] * 1e3, "ms", took["pass"] * 1e3, 14, "ratio", against),
     ]
+
+
+def _provider_modules() -> list[str]:
+    from agent.providers.factory import PROVIDERS
+
+    return sorted({provider.module for provider in PROVIDERS.values()})
 
 
 def _process(command: Sequence[str]) -> Callable[[], float]:

@@ -13,7 +13,7 @@ from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.events import ToolFinished, ToolStarted
 from agent.loop import Loop, LoopLimits
-from agent.models import ModelChoice, find_endpoint
+from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.prompt import system_prompt
 from agent.protocols.command import parse_command
 from toolcrib import ProviderSession, ToolCall, ToolcribError
@@ -56,6 +56,8 @@ class Conversation:
     def __init__(self, opening: Opening, choice: ModelChoice, screen: Screen) -> None:
         self.opening = opening
         self.choice = choice
+        """What answers; changes with /model and with the session that goes on."""
+        self._named = choice
         self.screen = screen
         self.failed = False
         """Whether the last run of a model went wrong."""
@@ -81,7 +83,7 @@ class Conversation:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
         session = self.opening.session(resume=resume, latest=latest)
         try:
-            await self._connect(session, self.choice)
+            await self._connect(session, self._named if resume or latest else self.choice)
         except BaseException:
             await session.close()
             raise
@@ -89,14 +91,14 @@ class Conversation:
         if old is not None:
             await old.close()
 
-    async def switch(self, model: str) -> None:
-        """Another model of the same server goes on with the conversation. Raises ToolcribError kinds, and stays with the old."""
-        choice = replace(self.choice, model=model)
+    async def switch(self, choice: ModelChoice) -> None:
+        """Another model goes on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
         await self._connect(self.session, choice)
-        self.choice = choice
 
     async def _connect(self, session: Session, choice: ModelChoice) -> None:
+        choice = own_choice(session, choice)
         provider = await connect(session, choice)
+        self.choice = choice
         old, self._provider = self._provider, provider
         if old is not None:
             await old.close()

@@ -12,8 +12,9 @@ from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, TIMED_OUT, UNASKED
 from agent.cli.ask import Refuser
 from agent.events import Event, TurnFinished
 from agent.loop import Loop, LoopLimits
-from agent.models import ModelChoice, find_endpoint, open_provider
+from agent.models import ModelChoice, find_endpoint, open_provider, own_choice
 from agent.prompt import system_prompt
+from agent.providers.endpoint import same_server
 from toolcrib import ProviderSession, ToolcribError
 
 if TYPE_CHECKING:
@@ -65,11 +66,15 @@ class Fan:
 
 
 async def connect(session: Session, choice: ModelChoice) -> ProviderSession:
-    """The session's provider. A session that goes on keeps its model, where nobody names another. Raises as open_provider."""
+    """The session's provider. A session that goes on keeps its model and provider, where nobody names another.
+
+    Raises as open_provider.
+    """
+    choice = own_choice(session, choice)
     endpoint = find_endpoint(session.crib.config, choice)
-    info = session.info
-    if endpoint is not None and not endpoint.model and info is not None and info.model:
-        choice = replace(choice, model=info.model)
+    via = session.talked_to()
+    if endpoint is not None and not endpoint.model and via and same_server(str(via["base_url"]), endpoint.base_url):
+        choice = replace(choice, model=str(via["model"]))
     return await open_provider(session, choice)
 
 

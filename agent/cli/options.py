@@ -13,17 +13,27 @@ if TYPE_CHECKING:
 
 MODEL_HELP = """\
 the model:
-  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration. OPENAI_API_KEY goes to
-  OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used unasked.
+  --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration; where none of them names a
+  server, --model claude-... or gemini-... goes to its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY goes
+  to OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used
+  unasked. A session that goes on keeps its model. `toolcrib models` lists what there is.
 """
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
+    from agent.providers.factory import MANUAL, PROVIDERS
+
     group = parser.add_argument_group("the model")
     group.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
     group.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
     group.add_argument("--api-key-env", metavar="NAME", default="", help="the environment variable that holds the server's key")
-    group.add_argument("--provider", choices=("chat", "manual"), default="", help="manual: no model, whatever is configured")
+    group.add_argument(
+        "--provider",
+        metavar="NAME",
+        default="",
+        help=f"what the server speaks: {', '.join(PROVIDERS)}, or what a plugin adds; without it, by the server or the model's "
+        f"name. {MANUAL}: no model, whatever is configured",
+    )
 
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:

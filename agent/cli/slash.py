@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from agent.cli.escape import tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import exchanges, session_rows
@@ -56,55 +57,24 @@ async def _tools(chat: Conversation, rest: str) -> None:
     table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
 
 
-async def _model(chat: Conversation, name: str) -> None:
-    if not chat.has_server():
+async def _model(chat: Conversation, rest: str) -> None:
+    from agent.cli.switching import also_there, choose, offers
+
+    if rest:
+        await chat.switch(await choose(chat, rest.split()))
+        chat.screen.note(
+            f"{chat.model} goes on with this conversation" if chat.model else "no model: you call the tools yourself"
+        )
+        return
+    found = await offers(chat)
+    if not chat.model and not found:
         from agent.cli.offer import HOW
 
         chat.screen.note(f"no model: you call the tools yourself.\n{HOW.format(command='chat')}")
         return
-    listed = await _listed(chat)
-    if not name:
-        chat.screen.text(chat.model)
-        others = [other for other in listed if other != chat.model]
-        chat.screen.note(f"also there: {', '.join(others)}" if others else "the server names no other")
-        return
-    if listed and name not in listed:
-        near = get_close_matches(name, listed, n=1)
-        chat.screen.note(
-            f"the server does not list {name!r}{f'; did you mean {near[0]!r}?' if near else ''} It is used all the same."
-        )
-    await chat.switch(name)
-    chat.screen.note(f"{chat.model} goes on with this conversation")
-
-
-async def _listed(chat: Conversation) -> Sequence[str]:
-    """The server's models; none where it does not say."""
-    from agent.models import find_endpoint
-    from agent.providers.discover import list_models
-    from agent.providers.http import HttpClient, HttpLimits
-
-    endpoint = find_endpoint(chat.opening.crib.config, chat.choice)
-    if endpoint is None:
-        return ()
-    try:
-        client = HttpClient(endpoint, _environ(), HttpLimits(connect=2.0, first_byte=3.0, between=3.0))
-    except ToolcribError:
-        return ()
-    try:
-        return await list_models(client)
-    except ToolcribError:
-        return ()
-    finally:
-        await client.aclose()
-
-
-def _environ() -> Mapping[str, str]:
-    import os
-    from collections import ChainMap
-
-    from agent.config import read_secrets
-
-    return ChainMap(dict(os.environ), dict(read_secrets()))
+    chat.screen.text(chat.model or "no model: you call the tools yourself")
+    for line in also_there(found, chat.model):
+        chat.screen.note(tame(line))  # names are the server's words
 
 
 async def _new(chat: Conversation, rest: str) -> None:

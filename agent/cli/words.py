@@ -5,7 +5,7 @@ from __future__ import annotations
 SLASH = {
     "/help": "this",
     "/tools": "the tools of this session",
-    "/model": "which model answers; /model NAME takes another one of the same server",
+    "/model": "which model answers; /model NAME, or /model PROVIDER NAME, takes another one",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID goes on with one",

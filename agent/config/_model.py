@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, is_base_url, is_env_name, setting
+from agent.config._setting import (
+    SECONDS,
+    above_zero,
+    absolute,
+    at_least_one,
+    at_least_zero,
+    is_base_url,
+    is_env_name,
+    is_thinking,
+    setting,
+)
 
 COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"
@@ -67,6 +77,18 @@ class ModelConfig:
     stream: bool = setting(True, "Whether a reply is shown as it comes.", expect="true or false")
     max_output_tokens: int | None = setting(
         None, "Tokens that one reply may have. null leaves it to the server.", expect=f"{COUNT}, or null", check=at_least_one
+    )
+    thinking: str = setting(
+        "",
+        "How much the model thinks before it answers: low, medium, high, or a number of tokens. Empty leaves it to the server.\n"
+        "The provider text has none, and a plugin's may have none.",
+        expect="low, medium, high, or a number of tokens (1024 or more) in quotes: '4096'",
+        check=is_thinking,
+    )
+    session_mode: Literal["stateless", "fresh", "resume"] = setting(
+        "stateless",
+        "What a server of the provider text may keep of a conversation, by the header X-Session-ID. stateless: nothing. fresh:\n"
+        "a new one each time. resume: the same as long as the session goes on.",
     )
     first_byte_timeout: float = setting(
         120.0, "Seconds that the server may take before its reply begins.", expect=SECONDS, check=above_zero

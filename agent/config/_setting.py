@@ -56,6 +56,10 @@ def is_env_name(value: str) -> bool:
     return re.fullmatch(r"(?:[A-Z_][A-Z0-9_]*)?", value) is not None
 
 
+def is_thinking(value: str) -> bool:
+    return value in ("", "low", "medium", "high") or (value.isascii() and value.isdecimal() and int(value[:9]) >= 1024)
+
+
 def is_base_url(value: str) -> bool:
     """Empty, or http(s) with a host; a user, a password or a query would be a place for secrets."""
     from urllib.parse import urlsplit

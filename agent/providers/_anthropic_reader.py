@@ -162,7 +162,13 @@ class AnthropicReader(EventReader):
         if block is None:
             return
         if kind == "text_delta":
-            self._add_text(block, delta.get("text"))
+            text = delta.get("text")
+            if type(text) is str and text.isascii() and text and block.kind == "text" and not self._half["assistant_delta"]:
+                block.parts.append(text)  # what _add_text does with nearly all of them
+                self._text.append(text)
+                self._on_event(new_event(("assistant_delta", text, "", "")))
+            else:
+                self._add_text(block, text)
         elif kind == "input_json_delta":
             piece = delta.get("partial_json")
             if type(piece) is str and piece:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from json.scanner import make_scanner
 from typing import Any, NoReturn
 
 from toolcrib import StreamEvent, ToolCall
@@ -19,6 +20,10 @@ CUT_OFF = (
 _SHOWN = 200
 new_event: Callable[[tuple[str, str, str, str]], StreamEvent] = partial(tuple.__new__, StreamEvent)
 """StreamEvent of its four fields, in two thirds of the time: there is one for each token."""
+scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs want a scanner to make one of
+"""(the JSON value that begins at a place, where it ends): ``JSONDecoder.raw_decode`` without the call around it, for the same
+reason. Raises what that does, and StopIteration where no value begins.
+"""
 
 
 class OpenCall:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.providers._calls import CallReader, new_event
+from agent.providers._calls import CallReader, new_event, scan_json
 from agent.providers._faults import from_object
 from agent.providers.sse import SseEvent
 from toolcrib import ProviderTurn, StreamBroken, StreamEvent
@@ -27,7 +27,6 @@ _FINISH = {
     "content_filter": "content_filter",
 }
 _PLAIN = frozenset({"role", "content"})
-_raw_decode = json.JSONDecoder().raw_decode
 
 
 class ChatReader:
@@ -79,8 +78,8 @@ class ChatReader:
         for name, data in events:
             if data[:1] == "{" and not name:
                 try:
-                    chunk, end = _raw_decode(data)
-                except (ValueError, RecursionError):
+                    chunk, end = scan_json(data, 0)
+                except (ValueError, RecursionError, StopIteration):
                     raise self._broken("sent a piece that is not JSON", data) from None
                 if end != len(data) and data[end:].strip():
                     raise self._broken("sent a piece that is not JSON", data)

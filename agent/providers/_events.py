@@ -6,13 +6,12 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import new_event
+from agent.providers._calls import new_event, scan_json
 from agent.providers._faults import from_object
 from agent.providers.sse import SseEvent
 from toolcrib import ProviderTurn, StreamBroken, StreamEvent, ToolCall
 
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
-_raw_decode = json.JSONDecoder().raw_decode
 
 
 class EventReader:
@@ -62,8 +61,8 @@ class EventReader:
             self.begun = True
         for name, data in events:
             try:
-                event, end = _raw_decode(data)
-            except (ValueError, RecursionError):
+                event, end = scan_json(data, 0)
+            except (ValueError, RecursionError, StopIteration):
                 self._unusual(name, data)
                 continue
             if end != len(data) and data[end:].strip():

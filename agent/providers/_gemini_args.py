@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from agent.providers._events import whole
@@ -12,6 +14,7 @@ from agent.providers._events import whole
 Path: TypeAlias = tuple[str | int, ...]
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_KINDS = ("stringValue", "numberValue", "boolValue", "nullValue")
 _MAX_DEPTH = 100
 _ABSENT = object()
 
@@ -32,6 +35,8 @@ class PartialArgs:
         self._strings: dict[Path, list[str]] = {}
         self._at: Path = ()  # what was written last
         self._in_string = False
+        self._open: list[str] = []  # the pieces of the string that is being written, and its path as it comes
+        self._open_at: Any = _ABSENT
         self._in_order = not self._value
         self._whole = True
 
@@ -51,13 +56,21 @@ class PartialArgs:
 
     def feed(self, piece: Mapping[str, Any]) -> str:
         """What the piece adds to the JSON text. Raises BadPiece."""
-        path = _parsed(piece.get("jsonPath"))
+        text, place = piece.get("stringValue"), piece.get("jsonPath")
+        if place == self._open_at and type(text) is str:
+            self._open.append(text)  # more of the string that is being written, which is nearly all that comes
+            if piece.get("willContinue"):
+                return encode_basestring(text)[1:-1]
+            self._open_at, self._in_string, self._whole = _ABSENT, False, True
+            return encode_basestring(text)[1:]
+        self._open_at = _ABSENT
+        path = _parsed(place)
         goes_on = bool(piece.get("willContinue"))
-        kinds = [kind for kind in ("stringValue", "numberValue", "boolValue", "nullValue") if kind in piece]
-        if not kinds:
+        kind = next((kind for kind in _KINDS if kind in piece), "")
+        if not kind:
             return ""
-        value = None if kinds[0] == "nullValue" else piece[kinds[0]]
-        self._whole = not (goes_on and kinds[0] == "stringValue")
+        value = None if kind == "nullValue" else piece[kind]
+        self._whole = not (goes_on and kind == "stringValue")
         if isinstance(value, str):
             pieces = self._strings.get(path)
             if pieces is not None:
@@ -67,10 +80,14 @@ class PartialArgs:
         self._strings.pop(path, None)
         if isinstance(value, str):
             self._strings[path] = [value]
-        return self._write(path, known, value, goes_on)
+        written = self._write(path, known, value, goes_on)
+        if self._in_order and self._in_string and not self._whole:
+            self._open, self._open_at = self._strings[path], place
+        return written
 
     def close(self) -> str:
         """The end of the JSON text."""
+        self._open_at = _ABSENT
         if not self._in_order:
             return ""
         self._in_order = False
@@ -123,7 +140,7 @@ class PartialArgs:
             if place > shared:
                 out.append("[" if isinstance(key, int) else "{")
             if isinstance(key, str):
-                out.append(json.dumps(key, ensure_ascii=False) + ":")
+                out.append(encode_basestring(key) + ":")
         self._at, self._in_string = path, isinstance(value, str) and goes_on
         text = json.dumps(value, ensure_ascii=False)
         out.append(text[:-1] if self._in_string else text)
@@ -146,7 +163,11 @@ def _get(holder: Any, key: str | int) -> Any:
 
 def _parsed(path: Any) -> Path:
     """ "$.a[0]['b c']" as ("a", 0, "b c")."""
-    text = path if isinstance(path, str) else ""
+    return _steps(path if isinstance(path, str) else "")
+
+
+@lru_cache(maxsize=64)  # a long text comes in thousands of pieces for one place
+def _steps(text: str) -> Path:
     steps: list[str | int] = []
     at = 1
     while text[:1] == "$" and at < len(text) and (found := _STEP.match(text, at)) and len(steps) < _MAX_DEPTH:
@@ -155,7 +176,7 @@ def _parsed(path: Any) -> Path:
         quoted = single if single is not None else double
         steps.append(int(index) if index is not None else name if quoted is None else _unquoted(quoted))
     if not steps or at != len(text) or isinstance(steps[0], int):
-        raise BadPiece(f"its arguments have a piece for {str(path)[:200]!r}, which is no place in them")
+        raise BadPiece(f"its arguments have a piece for {text[:200]!r}, which is no place in them")
     return tuple(steps)
 
 
@@ -167,4 +188,4 @@ def _unquoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return encode_basestring(text)[1:-1]

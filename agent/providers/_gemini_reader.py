@@ -63,10 +63,12 @@ class GeminiReader(EventReader):
         self._parts: list[dict[str, Any]] = []
         self._run: list[str] = []  # plain texts of a stream, of one kind, that make one part
         self._run_kind = ""
+        self._streamed = True
         self._content: dict[str, Any] = {}
         self._calls: list[_Call] = []
         self._ids: set[str] = set()
         self._counted: dict[str, int] = {}
+        self._last_usage: dict[str, Any] = {}
         self._finish = ""
         self._finish_message = ""
 
@@ -78,7 +80,8 @@ class GeminiReader(EventReader):
     def read_body(self, body: Any) -> None:
         """Take a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` is."""
         for one in body if isinstance(body, list) and body else [body]:
-            self._chunk(one, streamed=isinstance(body, list))
+            self._streamed = isinstance(body, list)
+            self._take(one)
         self.done = self.begun = True
 
     def finish(self) -> ProviderTurn:
@@ -91,6 +94,7 @@ class GeminiReader(EventReader):
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
         self._end_run()
+        self.usage = self._sum_up()
         calls = tuple(self._finished(call) for call in self._calls)
         text = self.text
         if self._finish in _UNREADABLE_CALL and not calls:
@@ -105,34 +109,37 @@ class GeminiReader(EventReader):
 
     # -- one piece -----------------------------------------------------------------------------------------------
 
-    def _take(self, event: dict[str, Any]) -> None:
-        self._chunk(event, streamed=True)
-
-    def _chunk(self, chunk: Any, *, streamed: bool) -> None:
+    def _take(self, chunk: Any) -> None:
         if type(chunk) is not dict:
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         candidates = chunk.get("candidates")
         if candidates:
-            self._candidate(candidates, streamed)
+            self._candidate(candidates)
         elif not self._known(chunk):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         if type(usage := chunk.get("usageMetadata")) is dict:
-            self._count(usage)
+            if usage.keys() != self._last_usage.keys():
+                self._count()
+            self._last_usage = usage  # summed up at the end: there is one in each piece
         model = chunk.get("modelVersion")
         if type(model) is str and model:
             self.model = model
         if chunk.get("error"):
             self._raise_error(chunk)
 
-    def _count(self, usage: dict[str, Any]) -> None:
-        found = {name: usage[key] for name, key in _COUNTS if type(usage.get(key)) is int}
-        self._counted.update(found)
+    def _count(self) -> None:
+        usage, self._last_usage = self._last_usage, {}
+        self._counted.update({name: usage[key] for name, key in _COUNTS if type(usage.get(key)) is int})
+
+    def _sum_up(self) -> dict[str, int]:
+        self._count()
+        found = self._counted
         totals = {
-            "input": self._counted.get("prompt", 0) + self._counted.get("tool_input", 0),
-            "output": self._counted.get("answer", 0) + self._counted.get("reasoning", 0),
+            "input": found.get("prompt", 0) + found.get("tool_input", 0),
+            "output": found.get("answer", 0) + found.get("reasoning", 0),
         }
-        parts = {name: self._counted[name] for name in ("cached", "reasoning", "tool_input") if self._counted.get(name)}
-        self.usage = totals | parts if self._counted else {}
+        parts = {name: found[name] for name in ("cached", "reasoning", "tool_input") if found.get(name)}
+        return totals | parts if found else {}
 
     def _known(self, chunk: dict[str, Any]) -> bool:
         """True for a piece that may have no candidates. Raises for a prompt that was refused."""
@@ -147,29 +154,40 @@ class GeminiReader(EventReader):
             )
         return bool(chunk.keys() & {"candidates", "usageMetadata", "modelVersion", "responseId", "error", "promptFeedback"})
 
-    def _candidate(self, candidates: Any, streamed: bool) -> None:
-        if type(candidates) is not list or not all(type(one) is dict for one in candidates):
-            raise self._broken("sent candidates that are no list of objects", json.dumps(candidates))
-        candidate: dict[str, Any] = next((one for one in candidates if not one.get("index")), {})
+    def _candidate(self, candidates: Any) -> None:
+        candidate = candidates[0] if type(candidates) is list else None
+        if type(candidate) is not dict or candidate.get("index"):
+            candidate = self._ours(candidates)
         content = candidate.get("content")
         if type(content) is dict:
             parts = content.get("parts")
             for part in parts if type(parts) is list else ():
                 if type(part) is dict:
-                    self._part(part, streamed)
+                    self._part(part)
             if len(content) > 2 or not self._content:
                 self._content.update({key: value for key, value in content.items() if key != "parts"})
         if reason := candidate.get("finishReason"):
             self._finish = str(reason)
             self._finish_message = str(candidate.get("finishMessage") or "")
 
-    def _part(self, part: dict[str, Any], streamed: bool) -> None:
+    def _ours(self, candidates: Any) -> dict[str, Any]:
+        """The one that was asked for, out of more; {} where there are only others."""
+        if type(candidates) is not list or not all(type(one) is dict for one in candidates):
+            raise self._broken("sent candidates that are no list of objects", json.dumps(candidates))
+        return next((one for one in candidates if not one.get("index")), {})
+
+    def _part(self, part: dict[str, Any]) -> None:
+        text = part.get("text")
+        if text and self._run_kind == "assistant_delta" and len(part) == 1 and type(text) is str:
+            self._run.append(text)  # more of a text, as nearly all of them are
+            self._emit("assistant_delta", text)
+            return
         call = part.get("functionCall")
         if type(call) is dict:
-            self._end_run()
+            if self._run_kind:
+                self._end_run()
             self._call(part, call)
             return
-        text = part.get("text")
         if type(text) is not str:
             self._keep(part)
             return
@@ -178,7 +196,7 @@ class GeminiReader(EventReader):
         )
         if text:
             self._emit(kind, text)
-        if streamed and len(part) == (2 if kind == "thinking_delta" else 1):
+        if self._streamed and len(part) == (2 if kind == "thinking_delta" else 1):
             if kind != self._run_kind:
                 self._end_run()
                 self._run_kind = kind
@@ -191,6 +209,9 @@ class GeminiReader(EventReader):
         self._parts.append(part)
 
     def _end_run(self) -> None:
+        if not self._run:
+            self._run_kind = ""
+            return
         text, self._run = whole(self._run), []
         if text:
             part: dict[str, Any] = {"text": text}
@@ -202,7 +223,9 @@ class GeminiReader(EventReader):
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _call(self, part: dict[str, Any], call: dict[str, Any]) -> None:
-        last = self._calls[-1] if self._calls and self._calls[-1].open else None
+        last = self._calls[-1] if self._calls else None
+        if last is not None and not last.open:
+            last = None
         name = call.get("name")
         if last is None or (type(name) is str and name):
             if not call:
@@ -214,12 +237,12 @@ class GeminiReader(EventReader):
                 self._lone_signature(part)
             else:
                 last.part["thoughtSignature"] = part["thoughtSignature"]
-        pieces = call.get("partialArgs")
-        for piece in pieces if type(pieces) is list else ():
-            self._piece(last, piece)
+        pieces, args = call.get("partialArgs"), last.args
+        if args is not None and type(pieces) is list:
+            self._pieces(last, args, pieces)
         last.open = bool(call.get("willContinue"))
-        if last.args is not None and not last.open:
-            self._tell(last, last.args.close())
+        if args is not None and not last.open:
+            self._tell(last, args.close())
 
     def _open(self, part: dict[str, Any], call: dict[str, Any]) -> _Call:
         given, wire_name, args = call.get("id"), call.get("name"), call.get("args")
@@ -246,15 +269,16 @@ class GeminiReader(EventReader):
         if "thoughtSignature" in part:
             self._keep({"text": "", "thoughtSignature": part["thoughtSignature"]})
 
-    def _piece(self, call: _Call, piece: Any) -> None:
-        if call.args is None:
-            return
-        try:
-            text = call.args.feed(piece if type(piece) is dict else {})
-        except BadPiece as bad:
-            call.fault = call.fault or f"the call came in pieces that do not fit together: {bad}. Send it again"
-        else:
-            self._tell(call, text)
+    def _pieces(self, call: _Call, args: PartialArgs, pieces: list[Any]) -> None:
+        for piece in pieces:
+            try:
+                text = args.feed(piece if type(piece) is dict else {})
+            except BadPiece as bad:
+                call.fault = call.fault or f"the call came in pieces that do not fit together: {bad}. Send it again"
+                continue
+            if text:
+                call.texts.append(text)
+                self._on_event(new_event(("tool_call_delta", text, call.id, call.shown)))
 
     def _tell(self, call: _Call, text: str) -> None:
         if text:

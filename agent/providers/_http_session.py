@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from agent.providers._events import EventReader
 from agent.providers._reply import read_reply
+from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn
 from toolcrib._session import OnEvent
@@ -19,10 +20,11 @@ _DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 class HttpSession:
     """``stream_turn`` over one HttpClient, which it closes. What failed may be asked again: only a whole turn enters the history.
 
-    A wire gives ``path``, ``_body``, ``_reader``, ``_took`` and ``_adapt``.
+    A wire gives ``path``, ``_steer``, ``_body``, ``_reader``, ``_took`` and ``_adapt``.
     """
 
     path: ClassVar[str] = ""
+    _steer: Steer
 
     def __init__(self, client: HttpClient, model: str, *, stream: bool) -> None:
         self._client = client
@@ -30,6 +32,10 @@ class HttpSession:
         self.model = model
         self._stream = stream
         self._answered = False  # the last request: an error in its answer is no refusal of a field
+
+    def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
+        """What the replies are from now on: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
+        self._steer.set(tool_choice, schema)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         """Raises a ProviderError kind; its ``text`` is what had come. Cancelling closes the connection at once."""
@@ -81,7 +87,7 @@ class HttpSession:
 
     def _adapt_any(self, error: ProviderError) -> bool:
         said = f"{error} {error.body}".lower()
-        if self._adapt(said):
+        if self._adapt(said) or self._steer.adapt(said):
             return True
         if self._stream and isinstance(error, BadRequest) and re.search(r"\bstream(ing)?\b.{0,40}(support|allow)", said):
             self._stream = False

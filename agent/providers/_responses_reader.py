@@ -99,7 +99,9 @@ class ResponsesReader(EventReader):
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _take(self, event: dict[str, Any]) -> None:
-        kind = str(event.get("type"))
+        kind = event.get("type")
+        if type(kind) is not str:
+            kind = str(kind)
         deltas = _DELTAS.get(kind)
         if deltas is not None:
             self._delta(event, deltas)
@@ -132,13 +134,17 @@ class ResponsesReader(EventReader):
             item = self._item(event) or self._new(event.get("output_index"), {"type": own})
             item.seen = True
             item.parts.append(delta)
-            self._emit(kind, delta)
+            if delta.isascii() and delta and kind == "assistant_delta" and not self._half[kind]:
+                self._text.append(delta)  # what _emit does with nearly all of them
+                self._on_event(new_event((kind, delta, "", "")))
+            else:
+                self._emit(kind, delta)
 
     def _item(self, event: dict[str, Any]) -> _Item | None:
         """By id, else by place: some servers give each event another id, some all items one place."""
         item_id = event.get("item_id")
-        if type(item_id) is str and item_id in self._by_id:
-            return self._by_id[item_id]
+        if type(item_id) is str and (found := self._by_id.get(item_id)) is not None:
+            return found
         if item_id is None and type(item := event.get("item")) is dict:
             item_id = item.get("id")
         if type(item_id) is str and (found := self._by_id.get(item_id)) is not None:

@@ -10,6 +10,7 @@ from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
 from agent.providers._http_session import HttpSession, encode, function_of
 from agent.providers._names import WireNames
+from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ConfigError, ExecutedCall, ProviderTurn
 from toolcrib._session import OnEvent
@@ -53,6 +54,7 @@ class AnthropicSession(HttpSession):
         client.headers["anthropic-version"] = VERSION
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
+        self._steer = Steer("anthropic", self._names.wire)
         self._tools = self._encoded_tools(functions)
         self._messages = AnthropicMessages(self._names, model)
         if system:
@@ -87,7 +89,9 @@ class AnthropicSession(HttpSession):
         fields: dict[str, Any] = {"model": self.model, "max_tokens": self._max_tokens, "stream": self._stream}
         if self._thinks():
             fields["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
-        fields.update(self._extra)
+        if self._tools:
+            fields.update(self._steer.choice())
+        fields.update({**self._steer.format(), **self._extra})
         tools = b',"tools":' + self._tools if self._tools else b""
         return encode(fields)[:-1] + tools + b"," + self._messages.joined() + b"}"
 
@@ -101,6 +105,8 @@ class AnthropicSession(HttpSession):
         return True
 
     def _thinks(self) -> bool:
+        if self._steer.forces:  # this wire takes no forced call with it
+            return False
         return self._thinking is not None and not self._without_thinking
 
     def _encoded_tools(self, functions: Sequence[Mapping[str, Any]]) -> bytes:

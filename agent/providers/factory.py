@@ -98,6 +98,10 @@ class Conversation:
     max_tokens: int | None = None
     protocol: str = ""
     """The text protocol, for a provider that takes one; "" goes by the model's name."""
+    tool_choice: str = "auto"
+    """Or "none", "required", a tool's name; for wires that have it, until the session is steered otherwise."""
+    response_schema: Mapping[str, Any] | None = None
+    """A JSON Schema that the replies' text is held to, for wires that have that."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments that only this provider's session knows (thinking, extra, ...)."""
 
@@ -264,8 +268,29 @@ def open_session(
 
         named = conversation.protocol
         fields["protocol"] = find_protocol(named) if named else protocol_for_model(target.endpoint.model)
-    session: ProviderSession = getattr(import_module(provider.module), provider.session)(client, **fields)
-    return session
+    session = getattr(import_module(provider.module), provider.session)(client, **fields)
+    session.steer(conversation.tool_choice, conversation.response_schema)
+    opened: ProviderSession = session
+    return opened
+
+
+_EFFORTS = {"low": 2048, "medium": 8192, "high": 16_384}
+"""Tokens to think with, where a wire counts them."""
+
+
+def thinking_options(name: str, thinking: str) -> dict[str, Any]:
+    """Options of a Conversation for a configured wish: "", low, medium, high, or a number of tokens."""
+    if not thinking:
+        return {}
+    tokens = int(thinking) if thinking.isdecimal() else _EFFORTS[thinking]
+    level = next((level for level, most in _EFFORTS.items() if tokens <= most), "high")
+    if name == "anthropic":
+        return {"thinking": tokens}
+    if name == "gemini":
+        return {"thinking": tokens if thinking.isdecimal() else level}
+    if name == "responses":
+        return {"extra": {"reasoning": {"effort": level, "summary": "auto"}}}
+    return {"extra": {"reasoning_effort": level}} if name == "chat" else {}
 
 
 def wire_of(name: str) -> str:

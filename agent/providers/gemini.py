@@ -11,6 +11,7 @@ from agent.providers._gemini_contents import GeminiContents
 from agent.providers._gemini_reader import GeminiReader
 from agent.providers._gemini_tools import GeminiNames, declarations
 from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ExecutedCall, ProviderTurn
 from toolcrib._session import OnEvent
@@ -43,6 +44,7 @@ class GeminiSession(HttpSession):
         client.key_header = "x-goog-api-key"
         self._definitions = list(tools)
         self._names = GeminiNames(function_of(tool)["name"] for tool in tools)
+        self._steer = Steer("gemini", self._names.wire)
         self._json_schema = True
         self._tools = self._declared()
         self._contents = GeminiContents(self._names, model)
@@ -83,8 +85,10 @@ class GeminiSession(HttpSession):
 
     def _body(self) -> bytes:
         fields = dict(self._extra)
-        if self._config:
-            fields["generationConfig"] = self._config
+        if config := {**self._config, **self._steer.format()}:
+            fields["generationConfig"] = config
+        if self._tools:
+            fields.update(self._steer.choice())
         rest = encode(fields)[1:-1]
         tools = [b'{"functionDeclarations":' + self._tools + b"}", *self._more_tools] if self._tools else self._more_tools
         listed = b',"tools":[' + b",".join(tools) + b"]" if tools else b""

@@ -10,6 +10,7 @@ from typing import Any
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._chat_reader import ChatReader
 from agent.providers._names import WireNames
+from agent.providers._steer import Steer
 from agent.providers.http import HttpClient, Reply
 from agent.providers.sse import SseReader
 from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn, StreamBroken
@@ -47,6 +48,7 @@ class OpenAIChatSession:
         self.session_id = session_id
         self._names = WireNames(_function(tool)["name"] for tool in tools)
         self._tools = _encode([self._tool(tool) for tool in tools]) if tools else b""
+        self._steer = Steer("chat", self._names.wire)
         self._messages = ChatMessages(self._names, model)
         if system:
             self._messages.system(system)
@@ -62,6 +64,10 @@ class OpenAIChatSession:
     def say(self, text: str) -> None:
         """What the person says next."""
         self._messages.user(text)
+
+    def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
+        """What the replies are from now on: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
+        self._steer.set(tool_choice, schema)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         """Raises a ProviderError kind; its ``text`` is what had come. Cancelling closes the connection at once."""
@@ -136,7 +142,9 @@ class OpenAIChatSession:
             fields["stream_options"] = {"include_usage": True}
         if self._max_tokens is not None:
             fields[self._limit_field] = self._max_tokens
-        fields.update(self._extra)
+        if self._tools:
+            fields.update(self._steer.choice())
+        fields.update({**self._steer.format(), **self._extra})
         messages = self._messages.joined(with_reasoning=self._reasoning_back)
         tools = b',"tools":' + self._tools if self._tools else b""
         return _encode(fields)[:-1] + b',"messages":' + messages + tools + b"}"
@@ -144,6 +152,8 @@ class OpenAIChatSession:
     def _adapt(self, error: ProviderError) -> bool:
         """Leave out what the server just refused; False where there is nothing more to leave out."""
         said = f"{error} {error.body}".lower()
+        if self._steer.adapt(said):
+            return True
         if self._stream and self._stream_options and ("stream_options" in said or "include_usage" in said):
             self._stream_options = False
         elif self._max_tokens is not None and self._limit_field == "max_tokens" and "max_completion_tokens" in said:

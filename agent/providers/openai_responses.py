@@ -10,6 +10,7 @@ from agent.providers._http_session import HttpSession, encode, function_of
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems
 from agent.providers._responses_reader import ResponsesReader
+from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ExecutedCall, ProviderTurn
 from toolcrib._session import OnEvent
@@ -47,6 +48,7 @@ class ResponsesSession(HttpSession):
         super().__init__(client, model, stream=stream)
         functions = [function_of(tool) for tool in tools]
         self._names = WireNames(function["name"] for function in functions)
+        self._steer = Steer("responses", self._names.wire)
         self._tools = encode([self._tool(function) for function in functions]) if functions else b""
         self._items = ResponsesItems(self._names, model, stored=stored)
         if system:
@@ -82,7 +84,9 @@ class ResponsesSession(HttpSession):
             fields["previous_response_id"] = self._items.previous_id
         if self._max_tokens is not None:
             fields["max_output_tokens"] = self._max_tokens
-        fields.update(self._extra)
+        if self._tools:
+            fields.update(self._steer.choice())
+        fields.update({**self._steer.format(), **self._extra})
         tools = b',"tools":' + self._tools if self._tools else b""
         return encode(fields)[:-1] + tools + b',"input":' + self._items.joined() + b"}"
 

@@ -9,6 +9,7 @@ bounds nothing. The tests compare this reader with it.
 from __future__ import annotations
 
 import codecs
+import re
 from typing import TypeAlias
 
 from toolcrib._errors import StreamBroken
@@ -16,6 +17,7 @@ from toolcrib._errors import StreamBroken
 SseEvent: TypeAlias = tuple[str, str]
 """(event name, "" where the server gave none; data)."""
 
+_NAMED = re.compile(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
 MAX_EVENT = 16 * 1024 * 1024
 """Characters in one event. No model writes that much; a server that does would fill the memory."""
 
@@ -46,40 +48,49 @@ class SseReader:
                 text = chunk.decode()
             except UnicodeDecodeError:
                 return self._feed(chunk)
-            if text.find("\n") == len(text) - 2 and text[-1] == "\n" and text[:6] == "data: " and "\r" not in text:
-                if len(text) <= self._max:
-                    return [("", text[6:-2])]  # one event of one line, as servers send that flush each
-            elif text[-2:] == "\n\n":
+            if len(text) <= self._max and text[-1:] == "\n":
+                # One event, as servers send that flush each: of one line of data, with a name or without.
                 if text[:7] == "event: ":
-                    name, _, data = text[7:-2].partition("\n")  # the same with a name, as Anthropic and OpenAI send it
-                    if data[:6] == "data: " and "\n" not in data and "\r" not in text and len(text) <= self._max:
-                        return [(name, data[6:])]
-                elif (events := self._usual(text)) is not None:
+                    name, found, data = text[7:-2].partition("\ndata: ")
+                    if found and text[-2] == "\n" and "\n" not in data and "\n" not in name and "\r" not in text:
+                        return [(name, data)]
+                elif text[:6] == "data: ":
+                    size, first = len(text), text.find("\n")
+                    if first == size - 2 and "\r" not in text:
+                        return [("", text[6:-2])]
+                    if first == size - 3 and text.find("\r") == size - 4 and text[-2] == "\r":
+                        return [("", text[6:-4])]
+                if (events := self._usual(text)) is not None:
                     return events
         return self._feed(chunk)
 
     def _usual(self, text: str) -> list[SseEvent] | None:
         """Whole events of one line of data each and nothing else, which is nearly always so: cut out in one go."""
-        if text[:6] != "data: " or "\r" in text or len(text) > self._max:
+        if len(text) > self._max:
             return None
-        lines = text.count("\n")
-        if lines == 2:
-            return [("", text[6:-2])]
-        found = text[6:-2].split("\n\ndata: ")
-        return [("", data) for data in found] if lines == 2 * len(found) else None
+        if text[:6] == "data: ":
+            end = "\r\n\r\n" if text[-2:] == "\r\n" else "\n\n"
+            found = text[6 : -len(end)].split(f"{end}data: ")
+            lines = 2 * len(found)
+            if text.endswith(end) and text.count("\n") == lines and text.count("\r") == (lines if len(end) == 4 else 0):
+                return [("", data) for data in found]
+        elif text[:7] == "event: " and text[-2:] == "\n\n" and "\r" not in text:
+            named: list[SseEvent] = _NAMED.findall(text)
+            if text.count("\n") == 3 * len(named):
+                return named
+        return None
 
     def _feed(self, chunk: bytes) -> list[SseEvent]:
         text = self._decode(chunk)
-        if "\r" in text or self._after_cr:
-            text = self._unify(text)
         events: list[SseEvent] = []
-        end = text.rfind("\n\n") + 2
-        if end > 2 and not (self._data or self._event):
-            head = "".join((*self._line, text[:end]))
-            usual = self._usual(head)
+        end = text.rfind("\n\r\n") + 3 if "\r" in text else text.rfind("\n\n") + 2
+        if end > 2 and not (self._data or self._event or self._after_cr):
+            usual = self._usual("".join((*self._line, text[:end])))
             if usual is not None:
                 events, text = usual, text[end:]
                 self._line, self._line_size = [], 0
+        if "\r" in text or self._after_cr:
+            text = self._unify(text)
         if "\n" in text:
             self._read(text, events)
         elif text:

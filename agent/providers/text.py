@@ -58,6 +58,10 @@ class TextSession(OpenAIChatSession):
             self._messages.system(prompt)
         self._messages.records(records, skip_system=bool(prompt))
 
+    def say(self, text: str) -> None:
+        """What the person says next; with it the model is told what other wires have a field for."""
+        super().say(text + _wish(self._steer.tool_choice))
+
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
         self._text.executed(executed)
 
@@ -87,6 +91,14 @@ class TextSession(OpenAIChatSession):
             self._text.tool_role = False
             return True
         return super()._adapt(error)
+
+
+def _wish(tool_choice: str) -> str:
+    if tool_choice == "auto":
+        return ""
+    if tool_choice == "none":
+        return "\n\nAnswer without calling a tool."
+    return "\n\nCall a tool now." if tool_choice == "required" else f"\n\nCall the tool {tool_choice} now."
 
 
 def _reading(reader: TextReader, on_event: OnEvent) -> OnEvent:

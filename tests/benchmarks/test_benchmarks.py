@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from benchmarks._model_server import ModelServer
+from benchmarks._wire_streams import WIRES, streams
 from benchmarks.core import Figure, as_lines, as_table, clean_environment, each, median_of_each, once
 
 
@@ -25,7 +26,12 @@ def test_start_prints_one_object_a_figure(root: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == ""
     figures = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [figure["name"] for figure in figures] == ["start.version", "start.definitions", "start.definitions_rss"]
+    assert [figure["name"] for figure in figures] == [
+        "start.version",
+        "start.definitions",
+        "start.definitions_rss",
+        "start.provider",
+    ]
     for figure in figures:
         assert list(figure) == ["name", "value", "unit", "baseline", "ratio", "bar", "ok"]
         assert figure["value"] > 0
@@ -48,6 +54,26 @@ def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
     assert [figure["name"] for figure in figures] == ["loop.first_request", "loop.turn_gap", "loop.session_memory", "loop.stream"]
     for figure in figures:
         assert figure["baseline"] > 0
+
+
+def test_readers_are_measured(root: Path) -> None:
+    done = run(root, "wire", "text", "preview", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    wires = [f"wire.read_{wire}" for wire in WIRES]
+    assert [figure["name"] for figure in figures] == [*wires, "wire.read", "text.linear", "preview.linear"]
+    for figure in figures:
+        assert figure["baseline"] > 0
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_streams_are_what_the_wires_send(wire: str) -> None:
+    for stream in streams(wire, 20):
+        assert len(stream.payloads) == len(stream.events) in (20, 21)
+        for payload, event in zip(stream.payloads, stream.events, strict=True):
+            data = next(line for line in event.decode().splitlines() if line.startswith("data: "))
+            assert json.loads(data.removeprefix("data: ")) == json.loads(payload)
 
 
 def test_the_model_server_notes_when_a_request_came() -> None:

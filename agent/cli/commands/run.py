@@ -92,14 +92,15 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
     from agent.cli.render import Screen
     from agent.cli.trace import Tracer
     from agent.cli.view import View
-    from agent.models import find_endpoint
+    from agent.models import find_endpoint, own_choice
 
     task = _task(args.task)
     with open_crib(args) as crib:
         choice = choice_of(args)
         if choice.provider == "manual":
             raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
-        if find_endpoint(crib.config, choice) is None:
+        goes_on = args.resume or args.latest
+        if not goes_on and find_endpoint(crib.config, choice) is None:
             raise no_model("run TASK")
         session = crib.open_session(
             platform="cli",
@@ -110,6 +111,8 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
             resume=args.resume,
             latest=args.latest,
         )
+        if goes_on and find_endpoint(crib.config, own_choice(session, choice)) is None:
+            raise no_model("run TASK")
         shot = OneShot(session, choice, limits_of(crib.config, args), timeout=args.timeout)
         with asyncio.Runner() as runner, _closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking)

@@ -290,7 +290,7 @@ def test_servers_on_this_machine_are_named_and_not_used() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--max-turns", "0"], ["--timeout", "-1"], ["--timeout", "soon"], ["--continue", "--resume", "x"], ["--provider", "x"]],
+    [["--max-turns", "0"], ["--timeout", "-1"], ["--timeout", "soon"], ["--continue", "--resume", "x"]],
 )
 def test_a_wrong_command_line(run: Any, words: list[str]) -> None:
     done = run("run", "go", *words)

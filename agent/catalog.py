@@ -1,0 +1,245 @@
+"""Which models there are: at the configured servers, at the vendors whose keys are set, and on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config import Config, state_dir, write_private
+from agent.providers.endpoint import Endpoint, same_server
+from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, Plugins, Target, Wanted, check_name, find_target
+from toolcrib import ConfigError, ProviderError
+
+if TYPE_CHECKING:
+    from agent.providers.listing import ModelInfo
+
+FOUND = "found, not used unasked"
+FRESH = 3600.0
+"""Seconds that a list is good for."""
+
+SECONDS = 8.0
+"""Seconds that one server may take to tell what it has."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where models may be. ``source`` is what names it: a key of the configuration, a variable, or FOUND.
+
+    ``fault`` says why it can't be used; then there is no ``target``. ``models`` are those that are known without asking.
+    """
+
+    source: str
+    target: Target | None
+    fault: str = ""
+    models: tuple[str, ...] = ()
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        return None if self.target is None else self.target.endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a place has; ``fault`` says why that is not known. ``age`` in seconds of what was remembered, 0 for what was asked."""
+
+    place: Place
+    models: tuple[ModelInfo, ...] = ()
+    fault: str = ""
+    age: float = 0.0
+
+
+@dataclass(slots=True)
+class Cache:
+    """Lists of the last hour, in a file of the state folder that only its owner may read. A broken one counts as empty."""
+
+    path: Path = field(default_factory=lambda: state_dir() / "models.json")
+
+    def get(self, target: Target) -> tuple[tuple[ModelInfo, ...], float] | None:
+        """(models, seconds ago)"""
+        from agent.providers.listing import ModelInfo
+
+        entry: Any = self._entries().get(_key(target))
+        try:
+            age = time.time() - entry["at"]
+            if not 0 <= age < FRESH:
+                return None
+            return tuple(ModelInfo(str(one["name"]), one["context"], one["tools"]) for one in entry["models"]), age
+        except (TypeError, KeyError):
+            return None
+
+    def put(self, lists: Sequence[tuple[Target, Sequence[ModelInfo]]]) -> None:
+        now = time.time()
+        entries = {name: entry for name, entry in self._entries().items() if _is_fresh(entry, now)}
+        for target, models in lists:
+            entries[_key(target)] = {"at": now, "models": [asdict(one) for one in models]}
+        try:
+            write_private(self.path, json.dumps(entries))
+        except ConfigError as error:
+            _log.warning("what the servers offer is not remembered: %s", error)
+
+    def _entries(self) -> dict[str, Any]:
+        try:
+            entries = json.loads(self.path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return entries if isinstance(entries, dict) else {}
+
+
+def _key(target: Target) -> str:
+    endpoint = target.endpoint or Endpoint("")
+    wire = PROVIDERS[target.provider].vendor.prefix if target.provider in PROVIDERS else target.provider
+    return " ".join((wire, endpoint.base_url, endpoint.key_env or ""))
+
+
+def _is_fresh(entry: Any, now: float) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("at"), float) and 0 <= now - entry["at"] < FRESH
+
+
+# -- where ---------------------------------------------------------------------------------------------------------------
+
+
+def configured_places(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[Place]:
+    """The model, its fallbacks, and the vendors whose variables are set; each server once. Nothing is asked."""
+    kept: list[Place] = []
+    for place in _places(config, environ, plugins):
+        if place.target is None or all(place.target.endpoint is None or _key(place.target) != _key_of(one) for one in kept):
+            kept.append(place)
+    return kept
+
+
+def _key_of(place: Place) -> str:
+    return "" if place.target is None else _key(place.target)
+
+
+def _places(config: Config, environ: Mapping[str, str], plugins: Plugins | None) -> Iterator[Place]:
+    model = config.model
+    named = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
+    yield from _place("model", Wanted(), named, environ, plugins)
+    for number, entry in enumerate(model.fallback, 1):
+        wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
+        yield from _place(f"model.fallback, entry {number}", wanted, Wanted(), environ, plugins)
+    for name, provider in PROVIDERS.items():
+        vendor = provider.vendor
+        if name != DEFAULT and not provider.hosts:
+            continue  # another way to talk to a server that is named already
+        key, own = vendor.key_in(environ), f"{vendor.prefix}_BASE_URL"
+        if key is not None or environ.get(own, "").strip():
+            wanted = Wanted(provider=name, api_key_env=key or "")
+            yield from _place(key or own, wanted, Wanted(), environ, plugins)
+
+
+def _place(
+    source: str, wanted: Wanted, configured: Wanted, environ: Mapping[str, str], plugins: Plugins | None
+) -> Iterator[Place]:
+    try:
+        target = find_target(wanted, configured, environ)
+        check_name(target.provider, plugins)
+    except ConfigError as error:
+        yield Place(source, None, str(error))
+        return
+    if target.provider != MANUAL:
+        yield Place(source, target)
+
+
+async def local_places(known: Sequence[Place], ports: Mapping[int, str] | None = None) -> list[Place]:
+    """Model servers on loopback that nobody named. No key is sent to them."""
+    from agent.providers.discover import PORTS, find_local_servers
+
+    endpoints = [place.endpoint for place in known if place.endpoint is not None]
+    ports = {
+        port: kind
+        for port, kind in (PORTS if ports is None else ports).items()
+        if not any(one.is_loopback and same_server(_on_ip(one.base_url), f"http://127.0.0.1:{port}") for one in endpoints)
+    }
+    found = await find_local_servers(ports=ports)
+    return [
+        Place(f"{server.kind}: {FOUND}", Target(DEFAULT, Endpoint(server.base_url)), models=server.models) for server in found
+    ]
+
+
+def _on_ip(base_url: str) -> str:
+    return base_url.replace("//localhost", "//127.0.0.1", 1)
+
+
+# -- what is there -------------------------------------------------------------------------------------------------------
+
+
+async def ask_places(
+    places: Sequence[Place], environ: Mapping[str, str], *, refresh: bool = False, seconds: float = SECONDS
+) -> list[Offer]:
+    """What each place offers, all asked at once; none takes longer than ``seconds``.
+
+    ``refresh`` asks also where the answer of the last hour is remembered.
+    """
+    cache = Cache()
+    offers = await asyncio.gather(*(_offer(place, environ, None if refresh else cache, seconds) for place in places))
+    fresh = [(one.place.target, one.models) for one in offers if one.place.target is not None and not one.fault and not one.age]
+    if fresh:
+        cache.put(fresh)
+    return offers
+
+
+async def _offer(place: Place, environ: Mapping[str, str], cache: Cache | None, seconds: float) -> Offer:
+    if place.target is None or place.endpoint is None:
+        return Offer(place, fault=place.fault)
+    if place.target.provider not in PROVIDERS:
+        return Offer(place, fault="a plugin's provider is not asked which models it has")
+    remembered = None if cache is None else cache.get(place.target)
+    if remembered is not None:
+        return Offer(place, remembered[0], age=max(remembered[1], 1e-9))
+    from agent.providers.http import HttpClient, HttpLimits
+    from agent.providers.listing import describe_models
+
+    try:
+        client = HttpClient(place.endpoint, environ, HttpLimits(connect=min(3.0, seconds), first_byte=seconds, between=seconds))
+    except ConfigError as error:
+        return Offer(place, fault=str(error))
+    try:
+        async with asyncio.timeout(seconds):
+            return Offer(place, await describe_models(client, place.target.provider, environ))
+    except TimeoutError:
+        return Offer(place, fault=f"{place.endpoint.server} did not tell its models in {seconds:g} s; try again")
+    except (ProviderError, ConfigError) as error:
+        return Offer(place, fault=str(error))
+    finally:
+        await client.aclose()
+
+
+# -- asking a model itself -----------------------------------------------------------------------------------------------
+
+
+async def probe_tools(target: Target, model: str, environ: Mapping[str, str]) -> bool | None:
+    """Whether the model calls a tool when one request of a few tokens asks for it. None where that can't be told.
+
+    Raises a ProviderError kind where the server can't be reached or refuses the key, and ConfigError.
+    """
+    from agent.providers.factory import Conversation, open_session
+    from agent.providers.http import HttpLimits
+    from toolcrib import BadRequest
+
+    if target.endpoint is None or target.provider not in PROVIDERS or PROVIDERS[target.provider].in_text:
+        return None
+    tool = {"name": "ready", "description": "Report that you are ready.", "parameters": {"type": "object", "properties": {}}}
+    asked = Conversation(tools=[{"type": "function", "function": tool}], stream=False, max_tokens=256)
+    named = replace(target, endpoint=replace(target.endpoint, model=model))
+    session = open_session(named, asked, environ, limits=HttpLimits(connect=3.0, first_byte=60.0))
+    try:
+        session.say("Call the tool `ready` now.")
+        turn = await session.stream_turn(lambda event: None)
+    except BadRequest as error:
+        if "tool" in f"{error} {error.body}".lower():
+            return False
+        raise
+    finally:
+        await session.close()
+    if turn.tool_calls:
+        return True
+    return None if turn.finish == "length" else False

@@ -1,0 +1,158 @@
+"""``toolcrib models``: what the configured servers offer."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.app import FAILED, OK, open_crib
+from agent.cli.escape import one_line, tame
+from toolcrib import ConfigError, ProviderError, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.catalog import Offer
+    from agent.crib import Crib
+    from agent.providers.listing import ModelInfo
+
+NAME = "models"
+HELP = "Which models the configured servers offer, what they take, and whether they call tools."
+_EPILOG = """\
+examples:
+  toolcrib models
+  toolcrib models qwen                      only those with qwen in their name
+  toolcrib models qwen3-coder --probe       ask it itself whether it calls tools: one tiny request
+  toolcrib models --json --refresh
+
+Asked are the servers of model and model.fallback, and the vendors whose keys are set. A server that is found on this machine is
+shown, and used only once you name it. `tools` is yes or no where the server tells. Answers are remembered for an hour.
+
+The exit code is 1 where no server answered.
+"""
+_PROBES = 8
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="only models with this in their name")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--refresh", action="store_true", help="ask again, whatever is remembered")
+    parser.add_argument(
+        "--probe", action="store_true", help=f"ask the models themselves, {_PROBES} at most; this may cost a little"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_crib(args) as crib:
+        offers, told = asyncio.run(_ask(crib, args))
+    if args.json:
+        print(json.dumps([_as_json(offer, args.name) for offer in offers], ensure_ascii=False, indent=2))
+    else:
+        _show(offers, args.name)
+    for line in told:
+        print(f"toolcrib: {tame(line)}", file=sys.stderr)
+    answered = any(not offer.fault for offer in offers)
+    return OK if answered else FAILED
+
+
+async def _ask(crib: Crib, args: argparse.Namespace) -> tuple[list[Offer], list[str]]:
+    """(offers, what went wrong with probes)"""
+    from agent.catalog import ask_places, configured_places, local_places
+    from agent.models import environment
+
+    environ = environment(crib.config)
+    places = configured_places(crib.config, environ, crib.providers)
+    places += await local_places(places)
+    offers = await ask_places(places, environ, refresh=args.refresh)
+    return await _probe(offers, args.name, environ) if args.probe else (offers, [])
+
+
+async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str]) -> tuple[list[Offer], list[str]]:
+    from agent.catalog import FOUND, probe_tools
+
+    chosen = [_to_probe(offer, name) for offer in offers if FOUND not in offer.place.source]
+    count = sum(map(len, chosen))
+    if not count:
+        raise ToolcribError("there is nothing to probe: name a model, as in `toolcrib models NAME --probe`")
+    if count > _PROBES:
+        raise ToolcribError(f"{count} models have {name!r} in their name; a probe takes {_PROBES} at most: write more of it")
+    told: list[str] = []
+
+    async def ask(offer: Offer, model: ModelInfo) -> ModelInfo:
+        assert offer.place.target is not None  # noqa: S101 - it was asked for its models
+        try:
+            answer = await probe_tools(offer.place.target, model.name, environ)
+        except (ProviderError, ConfigError) as error:
+            told.append(f"{model.name}: {error}")
+            return model
+        return model if answer is None else replace(model, tools=answer)
+
+    found = []
+    for offer in offers:
+        asked = {one.name: await ask(offer, one) for one in _to_probe(offer, name)} if FOUND not in offer.place.source else {}
+        found.append(replace(offer, models=tuple(asked.get(one.name, one) for one in offer.models)))
+    return found, told
+
+
+def _to_probe(offer: Offer, name: str) -> list[ModelInfo]:
+    """Those of that name; without one, the configured model."""
+    endpoint = offer.place.endpoint
+    exact = name or (endpoint.model if endpoint is not None else "")
+    same = [one for one in offer.models if one.name == exact]
+    return same or (_matching(offer, name) if name else [])
+
+
+def _matching(offer: Offer, name: str) -> list[ModelInfo]:
+    return [one for one in offer.models if name.lower() in one.name.lower()]
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------------
+
+
+def _show(offers: Sequence[Offer], name: str) -> None:
+    from agent.cli.render import table
+
+    if not offers:
+        from agent.cli.offer import HOW
+
+        print(f"no server is configured.\n{HOW.format(command='chat')}")
+    for offer in offers:
+        place = offer.place
+        where = place.endpoint.server if place.endpoint is not None else ""
+        provider = place.target.provider if place.target is not None else ""
+        age = f"; asked {offer.age / 60:.0f} min ago, --refresh asks again" if offer.age else ""
+        print(" ".join(filter(None, (provider, where))) + ("  " if provider else "") + f"({place.source}{age})")
+        if offer.fault:
+            print(f"  ✗ {tame(offer.fault)}")
+        rows = [_row(one, offer) for one in _matching(offer, name)]
+        if rows:
+            table([("", "model", "context", "tools"), *rows])
+        elif not offer.fault:
+            print(f"  none with {name!r} in its name" if name else "  it has none")
+
+
+def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
+    used = offer.place.endpoint is not None and offer.place.endpoint.model == model.name
+    context = "unknown" if model.context is None else f"{model.context:,}"
+    tools = {True: "yes", False: "no", None: "unknown"}[model.tools]
+    return "*" if used else "", one_line(model.name, 80), context, tools
+
+
+def _as_json(offer: Offer, name: str) -> dict[str, Any]:
+    from agent.catalog import FOUND
+
+    place = offer.place
+    return {
+        "source": place.source,
+        "provider": place.target.provider if place.target is not None else None,
+        "base_url": place.endpoint.base_url if place.endpoint is not None else None,
+        "configured": FOUND not in place.source,
+        "model": (place.endpoint.model or None) if place.endpoint is not None else None,
+        "error": offer.fault or None,
+        "age": round(offer.age),
+        "models": [asdict(one) for one in _matching(offer, name)],
+    }

@@ -1,0 +1,139 @@
+"""``/model`` in the chat: which model of which server a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from agent.catalog import Offer, Place, ask_places, configured_places
+from agent.models import ModelChoice, choose_provider, environment
+from agent.providers._http_session import same_model
+from agent.providers.factory import MANUAL, PROVIDERS, Target, check_name
+from toolcrib import ConfigError, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+
+_SECONDS = 4.0
+_SHOWN = 10
+
+
+async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
+    """What this session's server has, where it has one, then what the other configured ones have. Waits a few seconds at most."""
+    crib = chat.opening.crib
+    environ = environment(crib.config)
+    current = _current(chat)
+    others = configured_places(crib.config, environ, crib.providers)
+    if current is not None:
+        others = [place for place in others if _base(place) != current.endpoint.base_url] if current.endpoint else others
+        others.insert(0, Place("this session", current))
+    return await ask_places(others, environ, refresh=refresh, seconds=_SECONDS)
+
+
+def also_there(found: Sequence[Offer], model: str) -> list[str]:
+    """Lines about what could be taken instead."""
+    lines = []
+    for offer in found:
+        here = offer.place.source == "this session"
+        names = [one.name for one in offer.models if not (here and one.name == model)]
+        where = "" if here or offer.place.endpoint is None else f" at {offer.place.endpoint.server} ({offer.place.source})"
+        if names:
+            more = f", ... ({len(names)} in all; `toolcrib models` lists them)" if len(names) > _SHOWN else ""
+            lines.append(f"also there{where}: {', '.join(names[:_SHOWN])}{more}")
+        elif not here and offer.fault:
+            lines.append(f"{offer.place.source}: {offer.fault}")
+    return lines or ["the server names no other"]
+
+
+async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
+    """What ``/model NAME`` or ``/model PROVIDER NAME`` means. Raises ToolcribError, with the nearest, for what there is not."""
+    if list(words) == [MANUAL]:
+        return ModelChoice(provider=MANUAL)
+    if len(words) == 2:
+        return _of_provider(chat, *words)
+    if len(words) != 1:
+        raise ToolcribError("write /model NAME, or /model PROVIDER NAME")
+    (name,) = words
+    found = await offers(chat)
+    choice = _listed(found, name)
+    if choice is None and any(offer.age for offer in found):
+        found = await offers(chat, refresh=True)
+        choice = _listed(found, name)
+    if choice is not None:
+        return choice
+    current = _current(chat)
+    if current is not None and found[0].fault:  # it does not say what it has: then the name may be right
+        return _choice(current, name)
+    raise ToolcribError(_no_such(found, name, current))
+
+
+def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
+    """The first place that has it; one that has just that name comes before one with a name that is nearly so."""
+    near: ModelChoice | None = None
+    for offer in found:
+        target = offer.place.target
+        if target is None or target.endpoint is None:
+            continue
+        names = {target.endpoint.model, *(model.name for model in offer.models)}
+        if name in names:
+            return _choice(target, name)
+        alike = [one for one in sorted(names) if one and (same_model(name, one) or one.startswith(f"{name}:"))]
+        if near is None and alike:  # a date or tag may be left out, but not whose model it is
+            near = _choice(target, alike[0] if "/" in alike[0] else name)
+    return near
+
+
+def _no_such(found: Sequence[Offer], name: str, current: Target | None) -> str:
+    if current is None and not found:
+        return f"there is no server that could have {name!r}: none is configured"
+    near = get_close_matches(name, [one.name for offer in found for one in offer.models], n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "/model lists what there is"
+    provider = "PROVIDER" if current is None else current.provider
+    words = f"the server does not list {name!r}" if len(found) == 1 else f"no configured server lists {name!r}"
+    return f"{words}; {hint} `/model {provider} {name}` takes it all the same"
+
+
+def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
+    """The model at this session's server, where that speaks so; else at the configured one that does, else at the vendor's."""
+    crib = chat.opening.crib
+    check_name(provider, crib.providers)
+    if provider == MANUAL:
+        raise ToolcribError("/model manual takes no model's name")
+    current = _current(chat)
+    if current is not None and _speak_alike(current.provider, provider):
+        return replace(_choice(current, name), provider=provider)
+    for place in configured_places(crib.config, environment(crib.config), crib.providers):
+        if place.target is not None and _speak_alike(place.target.provider, provider):
+            return replace(_choice(place.target, name), provider=provider)
+    choice = ModelChoice(name, provider=provider)
+    choose_provider(crib.config, choice)  # raises where its key is not set
+    return choice
+
+
+def _speak_alike(one: str, other: str) -> bool:
+    """Whether a server for the one takes the other too."""
+    if one == other:
+        return True
+    return one in PROVIDERS and other in PROVIDERS and PROVIDERS[one].vendor == PROVIDERS[other].vendor
+
+
+def _current(chat: Conversation) -> Target | None:
+    try:
+        target = choose_provider(chat.opening.crib.config, chat.choice)
+    except ConfigError:
+        return None
+    if target.endpoint is None:
+        return None
+    return replace(target, endpoint=replace(target.endpoint, model=chat.model or target.endpoint.model))
+
+
+def _choice(target: Target, name: str) -> ModelChoice:
+    """That model there, with the key that is for this server."""
+    assert target.endpoint is not None  # noqa: S101 - the manual provider is nowhere, and never gets here
+    return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)
+
+
+def _base(place: Place) -> str:
+    return "" if place.endpoint is None else place.endpoint.base_url

@@ -1,0 +1,70 @@
+"""Finding the page in what a model wrote as plain text: between prose, fences and wrappers."""
+
+from __future__ import annotations
+
+import re
+
+_WRAPPER = re.compile(r"<file\s+path\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*')\s*>", re.IGNORECASE)
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*+)[^\n`]*+$", re.MULTILINE)
+_FILE_END = re.compile(r"</file\s*>", re.IGNORECASE)
+_DOCTYPE = re.compile(r"<!doctype\s+html\b", re.IGNORECASE)
+_HTML = re.compile(r"<html[\s>]", re.IGNORECASE)
+_HTML_END = re.compile(r"</html\s*>", re.IGNORECASE)
+_TAG = re.compile(r"<[a-zA-Z][\w-]*[\s/>]")
+_LANGUAGES = ("", "html", "xhtml", "htm", "svg", "xml", "vue")
+
+
+def find_html(text: str) -> str:
+    """The page in ``text``, "" where there is none.
+
+    Looked for in this order: what ``<file path="...">`` wraps, a page from its doctype or ``<html>`` on, a fenced block with
+    tags in it. What was not closed goes on to the end. Within a wrapper or a fence the same is looked for again.
+    """
+    wrapped = _wrapped(text)
+    if wrapped is not None:
+        return _page(wrapped) or _fenced(wrapped) or wrapped.strip()
+    return _page(text) or _fenced(text)
+
+
+def _wrapped(text: str) -> str | None:
+    """What the first wrapper holds: up to its last end before another begins."""
+    begin = _WRAPPER.search(text)
+    if begin is None:
+        return None
+    following = _WRAPPER.search(text, begin.end())
+    limit = len(text) if following is None else following.start()
+    end = limit
+    for found in _FILE_END.finditer(text, begin.end(), limit):
+        end = found.start()
+    return text[begin.end() : end]
+
+
+def _page(text: str) -> str:
+    begin = _DOCTYPE.search(text) or _HTML.search(text)
+    if begin is None:
+        return ""
+    end = _HTML_END.search(text, begin.end())
+    if end is not None:
+        return text[begin.start() : end.end()]
+    return _until_fence(text[begin.start() :]) if _TAG.search(text, begin.end()) else ""
+
+
+def _until_fence(page: str) -> str:
+    """A page that was not closed: a fence line at its end is not part of it."""
+    return re.sub(r"\n[ \t]*(?:```+|~~~+)[ \t]*\Z", "", page.rstrip()).strip()
+
+
+def _fenced(text: str) -> str:
+    fence = inside = None
+    for found in _FENCE.finditer(text):
+        if fence is None:
+            fence, language, inside = found[1], found[2].lower(), found.end()
+        elif not found[2] and found[1].startswith(fence):
+            if page := _fragment(text[inside : found.start()], language):
+                return page
+            fence = None
+    return _fragment(text[inside:], language) if fence is not None else ""
+
+
+def _fragment(block: str, language: str) -> str:
+    return block.strip() if language in _LANGUAGES and _TAG.search(block) else ""

@@ -1,0 +1,215 @@
+"""What a server says of its models, whatever it speaks: their names, how much they take, whether they call tools natively."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from agent.providers.endpoint import Endpoint
+from agent.providers.factory import PROVIDERS
+from agent.providers.http import HttpClient
+from toolcrib import ConfigError, ProviderError
+
+_PAGES = 5
+_DETAILS = 40
+"""How many models are asked about one by one, where a server has no list that tells."""
+
+_AT_ONCE = 4
+_PATIENCE = 4.0
+"""Seconds for all that is asked beside the list itself."""
+
+_CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """``context`` in tokens. ``tools``: native tool calls. None where the server does not tell."""
+
+    name: str
+    context: int | None = None
+    tools: bool | None = None
+
+
+async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str]) -> tuple[ModelInfo, ...]:
+    """The models of the client's endpoint, as the provider ``provider`` is asked for them. The client's headers become its own.
+
+    ``environ`` has the key, for what Ollama and others tell at addresses beside /v1. Raises a ProviderError kind, and ConfigError
+    where the server does not say.
+    """
+    wire = PROVIDERS[provider].wire if provider in PROVIDERS else ""
+    if wire == "anthropic":
+        return await _anthropic(client)
+    if wire == "gemini":
+        return await _gemini(client)
+    rows = _rows(await _get(client, "models"), "data", client)
+    found = tuple(_described(row, "id") for row in rows)
+    more = _MORE.get(str(rows[0].get("owned_by"))) if rows else None
+    if more is None or all(one.context is not None and one.tools is not None for one in found):
+        return found
+    parts = urlsplit(client.endpoint.base_url)
+    root = urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
+    beside = HttpClient(Endpoint(root, "", client.endpoint.key_env), environ, client.limits)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await more(beside, found)
+    except (ProviderError, ConfigError, TimeoutError):
+        return found  # the names are known, which is more than nothing
+    finally:
+        await beside.aclose()
+
+
+# -- the wires ---------------------------------------------------------------------------------------------------------
+
+
+async def _anthropic(client: HttpClient) -> tuple[ModelInfo, ...]:
+    from agent.providers.anthropic import VERSION
+
+    client.key_header = "x-api-key"
+    client.headers["anthropic-version"] = VERSION
+    found: list[ModelInfo] = []
+    native = _is_vendors(client, "anthropic")
+    path = "models?limit=1000"
+    for _ in range(_PAGES):
+        body = await _get(client, path)
+        found += [replace(one, tools=True) if native and one.tools is None else one for one in _named(body, "data", client)]
+        last = body.get("last_id")
+        if not body.get("has_more") or not isinstance(last, str):
+            break
+        path = f"models?limit=1000&after_id={quote(last, safe='')}"
+    return tuple(found)
+
+
+async def _gemini(client: HttpClient) -> tuple[ModelInfo, ...]:
+    client.key_header = "x-goog-api-key"
+    found: list[ModelInfo] = []
+    path = "models?pageSize=1000"
+    for _ in range(_PAGES):
+        body = await _get(client, path)
+        for row in _rows(body, "models", client):
+            methods = row.get("supportedGenerationMethods")
+            if not isinstance(methods, list) or "generateContent" in methods:
+                one = _described(row, "name")
+                found.append(replace(one, name=one.name.removeprefix("models/")))
+        following = body.get("nextPageToken")
+        if not isinstance(following, str) or not following:
+            break
+        path = f"models?pageSize=1000&pageToken={quote(following, safe='')}"
+    return tuple(found)
+
+
+def _is_vendors(client: HttpClient, provider: str) -> bool:
+    return (urlsplit(client.endpoint.base_url).hostname or "").lower() in PROVIDERS[provider].hosts
+
+
+# -- what local servers tell beside /v1 --------------------------------------------------------------------------------
+
+
+async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
+    """POST /api/show for each: the context that the model was made for, or the smaller one that its file asks for."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(model: ModelInfo) -> ModelInfo:
+        try:
+            async with gate, client.post("api/show", json.dumps({"model": model.name}).encode()) as reply:
+                body = _parsed(await reply.whole(), client)
+        except (ProviderError, ConfigError):
+            return model
+        info = body.get("model_info")
+        sizes = [size for name, size in info.items() if name.endswith(".context_length")] if isinstance(info, Mapping) else []
+        asked = re.search(r"^num_ctx\s+(\d+)", str(body.get("parameters") or ""), re.MULTILINE)
+        context = _count(int(asked[1])) if asked else next((size for one in sizes if (size := _count(one)) is not None), None)
+        able = body.get("capabilities")
+        return ModelInfo(model.name, context or model.context, "tools" in able if isinstance(able, list) else model.tools)
+
+    asked = await asyncio.gather(*(ask(model) for model in models[:_DETAILS]))
+    return (*asked, *models[_DETAILS:])
+
+
+async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
+    """GET /props: the context that the server was started with, and its template."""
+    body = await _get(client, "props")
+    settings = body.get("default_generation_settings")
+    context = _count(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
+    able = body.get("chat_template_caps")
+    tools = able.get("supports_tool_calls") if isinstance(able, Mapping) else None
+    if not isinstance(tools, bool):
+        template = body.get("chat_template")
+        tools = "tools" in template if isinstance(template, str) and template else None
+    return tuple(replace(one, context=context or one.context, tools=tools if one.tools is None else one.tools) for one in models)
+
+
+async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
+    """GET /api/v0/models: its own list, which tells more."""
+    told: dict[str, ModelInfo] = {}
+    for row in _rows(await _get(client, "api/v0/models"), "data", client):
+        one, able = _described(row, "id"), row.get("capabilities")
+        loaded = _count(row.get("loaded_context_length"))
+        told[one.name] = ModelInfo(one.name, loaded or one.context, "tool_use" in able if isinstance(able, list) else None)
+    return tuple(told.get(one.name, one) for one in models)
+
+
+_MORE: Mapping[str, Callable[[HttpClient, tuple[ModelInfo, ...]], Awaitable[tuple[ModelInfo, ...]]]] = {
+    "library": _ollama,
+    "llamacpp": _llama_cpp,
+    "organization_owner": _lm_studio,
+}
+"""By what these servers write as the owner of a model."""
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+async def _get(client: HttpClient, path: str) -> dict[str, Any]:
+    async with client.get(path) as reply:
+        return _parsed(await reply.whole(), client)
+
+
+def _parsed(body: bytes, client: HttpClient) -> dict[str, Any]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _silent(client) from None
+    if isinstance(value, list):  # some send the rows alone
+        return {"data": value}
+    if not isinstance(value, dict):
+        raise _silent(client)
+    return value
+
+
+def _rows(body: Mapping[str, Any], field: str, client: HttpClient) -> list[Mapping[str, Any]]:
+    listed = body.get(field)
+    if not isinstance(listed, list) or not all(isinstance(row, Mapping) for row in listed):
+        raise _silent(client)
+    return listed
+
+
+def _named(body: Mapping[str, Any], field: str, client: HttpClient) -> list[ModelInfo]:
+    return [_described(row, "id") for row in _rows(body, field, client)]
+
+
+def _silent(client: HttpClient) -> ConfigError:
+    return ConfigError(f"{client.endpoint.server} does not list its models; name one with --model")
+
+
+def _described(row: Mapping[str, Any], key: str) -> ModelInfo:
+    """A row of any of the lists. Each server has its own word for the same."""
+    meta = row.get("meta")
+    sizes = [row.get(name) for name in _CONTEXT]
+    sizes += [meta.get("n_ctx"), meta.get("n_ctx_train")] if isinstance(meta, Mapping) else []
+    context = next((size for one in sizes if (size := _count(one)) is not None), None)
+    tools: bool | None = None
+    fields, able = row.get("supported_parameters"), row.get("capabilities")
+    if isinstance(fields, list):
+        tools = "tools" in fields
+    elif isinstance(able, Mapping) and isinstance(able.get("function_calling"), bool):
+        tools = able["function_calling"]
+    return ModelInfo(str(row.get(key) or "?"), context, tools)
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,41 @@
+"""How previewing a call's arguments grows with their length."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+
+from benchmarks._wire_streams import WORDS
+from benchmarks.core import CannotMeasureError, Figure, each, median_of_each
+
+PIECE = 12
+"""Characters a delta: about three tokens."""
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """ms for arguments of 1 MB (10^6 characters) against 100 kB, with a preview wherever one is worth sending."""
+    size, rounds = (5_000, 2) if quick else (100_000, 7)
+    # The short one five times, so that what disturbs a moment of the machine is not counted ten times.
+    took = median_of_each({"short": each(_preview(size), 5), "long": each(_preview(10 * size), 1)}, rounds)
+    against = "a tenth of the arguments"
+    return [Figure("preview.linear", took["long"] * 1e3, "ms", took["short"] * 1e3, 12, "ratio", against)]
+
+
+def _preview(size: int) -> Callable[[], None]:
+    from agent.preview import ArgumentReader, GrowingText
+
+    content = "\n".join(random.Random(4).choices(WORDS, k=size // 3))[:size]
+    raw = json.dumps({"path": "a.txt", "content": content})
+    pieces = [raw[at : at + PIECE] for at in range(0, len(raw), PIECE)]
+
+    def run() -> None:
+        reader, growing = ArgumentReader(["content"]), GrowingText()
+        for piece in pieces:
+            reader.feed(piece)
+            growing.next(reader.get("content"))
+        found = reader.get("content")
+        if found is None or found.text != content or not growing.sent:
+            raise CannotMeasureError("the preview is not what was written")
+
+    return run

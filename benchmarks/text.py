@@ -1,0 +1,135 @@
+"""How reading a model's text grows with its length, for every text protocol."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks._wire_streams import WORDS
+from benchmarks.core import CannotMeasureError, Figure, each, median_of_each
+
+BAR = 12
+PIECE = 12
+"""Characters a delta: about three tokens."""
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "write_file",
+            "description": "Write a file.",
+            "parameters": {
+                "type": "object",
+                "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+                "required": ["path", "content"],
+            },
+        },
+    }
+]
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """ms for 1 MB (10^6 characters) against 100 kB: the protocol and the kind of output whose time grows most."""
+    from agent.protocols import NAMES
+
+    size, rounds = (5_000, 1) if quick else (100_000, 3)
+    figures = [_grows(name, what, output, size, rounds) for name in NAMES for what, output in _outputs(name).items()]
+    return [max(figures, key=lambda figure: figure.ratio)]
+
+
+def _grows(name: str, what: str, output: Callable[[int], str], size: int, rounds: int) -> Figure:
+    # The short one five times, so that what disturbs a moment of the machine is not counted ten times.
+    runs = {"short": each(_read(name, output(size)), 5), "long": each(_read(name, output(10 * size)), 1)}
+    took = median_of_each(runs, rounds)
+    short, long = took["short"], took["long"]
+    return Figure("text.linear", long * 1e3, "ms", short * 1e3, BAR, "ratio", f"a tenth of the text; the worst: {name}, {what}")
+
+
+def _read(name: str, text: str) -> Callable[[], None]:
+    from agent.protocols import find_protocol
+
+    protocol = find_protocol(name)
+    size = len(text)
+
+    def run() -> None:
+        reader, shown = protocol.reader(TOOLS), 0
+        for at in range(0, size, PIECE):  # cut here: a list of all pieces would not fit into the processor's cache
+            shown += len(reader.feed(text[at : at + PIECE]))
+        reply = reader.finish()
+        if not shown + len(reply.events) + len(reply.calls) + len(reply.content):
+            raise CannotMeasureError(f"the protocol {name} read nothing of {text[:60]!r}...")
+
+    return run
+
+
+# -- what a model may write ----------------------------------------------------------------------------------------------
+
+
+def _outputs(name: str) -> Mapping[str, Callable[[int], str]]:
+    """One long call and many short ones; of ``auto``, which looks for all that the others do, also what is no whole call."""
+    call = _call_of(name)
+    calls: dict[str, Callable[[int], str]] = {
+        "one call": lambda size: call(_prose(size)),
+        "many calls": lambda size: call("x" * 80) * (size // 160),
+    }
+    if name == "json_object":
+        del calls["many calls"]  # it has one a reply
+    if name != "auto":
+        return calls
+    return calls | {
+        "text": _prose,
+        "thinking": lambda size: f"<think>{_prose(size)}</think>Done.",
+        "a call without end": lambda size: call(_prose(size))[:size],
+        "halves of tags": lambda size: "<tool_cal <thin [TOOL @too { " * (size // 29),
+    }
+
+
+def _prose(size: int) -> str:
+    words: Sequence[str] = random.Random(4).choices(WORDS, k=size // 3)
+    return " ".join(words)[:size]
+
+
+def _call_of(name: str) -> Callable[[str], str]:
+    before, after = _FRAMES.get(name, _HERMES)
+
+    def write(content: str) -> str:
+        if name in _PLAIN:
+            return before + content.replace("'", "").replace('"', "") + after
+        return before + json.dumps({"path": "a.txt", "content": content}, ensure_ascii=False) + after
+
+    return write
+
+
+_HERMES = '<tool_call>\n{"name": "write_file", "arguments": ', "}\n</tool_call>\n"
+_DEEPSEEK = "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>write_file<\uff5ctool\u2581sep\uff5c>"
+_FRAMES = {
+    "tags": ('<tool_call>{"name": "write_file", "args": ', "}</tool_call>\n"),
+    "json_object": ('{"action": {"tool": "write_file", "args": ', "}}"),
+    "command": ("@tool write_file ", "\n"),
+    "qwen_xml": (
+        "<tool_call>\n<function=write_file>\n<parameter=path>\na\n</parameter>\n<parameter=content>\n",
+        "\n</parameter>\n</function>\n</tool_call>\n",
+    ),
+    "glm": (
+        "<tool_call>write_file\n<arg_key>content</arg_key>\n<arg_value>",
+        "</arg_value>\n</tool_call>\n",
+    ),
+    "gemma": ('<|tool_call>call:write_file{content:<|"|>', '<|"|>}<tool_call|>\n'),
+    "kimi": (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0<|tool_call_argument_begin|>",
+        "<|tool_call_end|><|tool_calls_section_end|>\n",
+    ),
+    "deepseek": (_DEEPSEEK, "<\uff5ctool\u2581call\u2581end\uff5c><\uff5ctool\u2581calls\u2581end\uff5c>"),
+    "mistral": ("[TOOL_CALLS]write_file[ARGS]", ""),
+    "minimax": (
+        '<minimax:tool_call>\n<invoke name="write_file">\n<parameter name="content">',
+        "</parameter>\n</invoke>\n</minimax:tool_call>\n",
+    ),
+    "harmony": ("<|channel|>commentary to=functions.write_file <|constrain|>json<|message|>", "<|call|>"),
+    "pythonic": ("[write_file(path='a.txt', content='", "')]"),
+    "llama_json": ('{"name": "write_file", "parameters": ', "}"),
+    "granite": ('<|tool_call|>[{"name": "write_file", "arguments": ', "}]<|/tool_call|>\n"),
+}
+_PLAIN = frozenset({"qwen_xml", "glm", "gemma", "minimax", "pythonic"})
+"""Those whose arguments are no JSON."""

@@ -1,0 +1,80 @@
+"""What reading a streamed reply costs on each wire, against json.loads of its events alone."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks._wire_streams import WIRES, Stream, streams
+from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
+
+BAR = 1.5
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Times in ms of a stream of 10,000 deltas: the worst stream of each wire, cut in the worst way, and the worst of all."""
+    number, rounds = (200, 2) if quick else (10_000, 15)
+    each = [_worst(f"wire.read_{wire}", streams(wire, number), number, rounds) for wire in WIRES]
+    worst = max(each, key=lambda figure: figure.ratio)
+    against = f"{worst.against}, {worst.name.removeprefix('wire.read_')}"
+    return [*each, Figure("wire.read", worst.value, worst.unit, worst.baseline, BAR, "ratio", against)]
+
+
+def _worst(name: str, found: Sequence[Stream], number: int, rounds: int) -> Figure:
+    figures: list[Figure] = []
+    for stream in found:
+        runs = {"loads": _loads(stream.payloads)}
+        for how, pieces in _reads(stream.events).items():
+            came: list[object] = []
+            _read(stream.wire, pieces, came.append)()
+            if len(came) not in (number, number + 1):  # a call's beginning is one more
+                raise CannotMeasureError(f"{stream.wire}: {len(came)} events came of {number} deltas of {stream.what}, {how}")
+            runs[how] = _read(stream.wire, pieces, deque[object](maxlen=1).append)  # a face shows an event and lets it go
+        took = median_of_each({how: once(run) for how, run in runs.items()}, rounds)
+        loads = took.pop("loads") * 1e3
+        for how, seconds in took.items():
+            against = f"json.loads of the events; the worst: {stream.what}, {how}"
+            figures.append(Figure(name, seconds * 1e3, "ms", loads, BAR, "ratio", against))
+    return max(figures, key=lambda figure: figure.ratio)
+
+
+def _reads(events: Sequence[bytes]) -> Mapping[str, Sequence[bytes]]:
+    """As it comes from a server that flushes each event, through a proxy, and from one that was faster than we."""
+    whole = b"".join(events)
+    cut = {f"{size} bytes a read": [whole[at : at + size] for at in range(0, len(whole), size)] for size in (4096, 65536)}
+    return {"an event a read": events, **cut}
+
+
+def _loads(payloads: Sequence[str]) -> Callable[[], None]:
+    def run() -> None:
+        for payload in payloads:
+            json.loads(payload)
+
+    return run
+
+
+def _read(wire: str, pieces: Sequence[bytes], on_event: Callable[[object], None]) -> Callable[[], None]:
+    """Read a reply as the provider does."""
+    from agent.providers.sse import SseReader
+
+    make = _reader(wire)
+
+    def run() -> None:
+        sse, reader = SseReader(), make(on_event)
+        for piece in pieces:
+            reader.read_events(sse.feed(piece))
+        reader.read_events(sse.close())
+
+    return run
+
+
+def _reader(wire: str) -> Callable[..., Any]:
+    from agent.providers._anthropic_reader import AnthropicReader
+    from agent.providers._chat_reader import ChatReader
+    from agent.providers._gemini_reader import GeminiReader
+    from agent.providers._responses_reader import ResponsesReader
+
+    readers = {"chat": ChatReader, "responses": ResponsesReader, "anthropic": AnthropicReader, "gemini": GeminiReader}
+    return readers[wire]
