@@ -14,6 +14,7 @@ from agent.providers._events import whole
 Path: TypeAlias = tuple[str | int, ...]
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPES = re.compile(r"""\\(.)|\"""", re.DOTALL)
 _KINDS = ("stringValue", "numberValue", "boolValue", "nullValue")
 _MAX_DEPTH = 100
 _ABSENT = object()
@@ -53,6 +54,14 @@ class PartialArgs:
                 holder = holder[key]
             holder[path[-1]] = whole(pieces)
         return self._value
+
+    def more(self, piece: Mapping[str, Any]) -> str | None:
+        """As ``feed``, for a piece that only goes on with the string that is being written; None, and not taken, for others."""
+        text = piece["stringValue"]
+        if piece["jsonPath"] != self._open_at or type(text) is not str or not text or not piece["willContinue"]:
+            return None
+        self._open.append(text)
+        return encode_basestring(text)[1:-1]
 
     def feed(self, piece: Mapping[str, Any]) -> str:
         """What the piece adds to the JSON text. Raises BadPiece."""
@@ -173,16 +182,25 @@ def _steps(text: str) -> Path:
     while text[:1] == "$" and at < len(text) and (found := _STEP.match(text, at)) and len(steps) < _MAX_DEPTH:
         at = found.end()
         name, index, single, double = found.groups()
-        quoted = single if single is not None else double
-        steps.append(int(index) if index is not None else name if quoted is None else _unquoted(quoted))
+        if single is not None:
+            double = _ESCAPES.sub(_as_double, single)
+        steps.append(int(index) if index is not None else name if double is None else _unquoted(double))
     if not steps or at != len(text) or isinstance(steps[0], int):
         raise BadPiece(f"its arguments have a piece for {text[:200]!r}, which is no place in them")
     return tuple(steps)
 
 
+def _as_double(found: re.Match[str]) -> str:
+    """What stands between single quotes, as between double ones."""
+    if found[0] == '"':
+        return '\\"'
+    return "'" if found[1] == "'" else found[0]
+
+
 def _unquoted(text: str) -> str:
+    """The text between double quotes."""
     try:
-        return str(json.loads('"' + text.replace("\\'", "'").replace('\\"', '"').replace('"', '\\"') + '"'))
+        return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
         return text
 

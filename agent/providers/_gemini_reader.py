@@ -66,6 +66,8 @@ class GeminiReader(EventReader):
         self._streamed = True
         self._content: dict[str, Any] = {}
         self._calls: list[_Call] = []
+        self._growing: PartialArgs | None = None  # the arguments of the last call, while it is open
+        self._grown: _Call
         self._ids: set[str] = set()
         self._counted: dict[str, int] = {}
         self._last_usage: dict[str, Any] = {}
@@ -114,7 +116,8 @@ class GeminiReader(EventReader):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         candidates = chunk.get("candidates")
         if candidates:
-            self._candidate(candidates)
+            if self._growing is None or not self._grows(self._growing, candidates):
+                self._candidate(candidates)
         elif not self._known(chunk):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         if type(usage := chunk.get("usageMetadata")) is dict:
@@ -122,7 +125,7 @@ class GeminiReader(EventReader):
                 self._count()
             self._last_usage = usage  # summed up at the end: there is one in each piece
         model = chunk.get("modelVersion")
-        if type(model) is str and model:
+        if model != self.model and type(model) is str and model:
             self.model = model
         if chunk.get("error"):
             self._raise_error(chunk)
@@ -169,6 +172,28 @@ class GeminiReader(EventReader):
         if reason := candidate.get("finishReason"):
             self._finish = str(reason)
             self._finish_message = str(candidate.get("finishMessage") or "")
+
+    def _grows(self, args: PartialArgs, candidates: Any) -> bool:
+        """Take more of the string that is being written in an open call, and nothing else: nearly every piece of a long one.
+
+        False, with nothing taken, for any other.
+        """
+        try:
+            (candidate,) = candidates
+            (part,) = candidate["content"]["parts"]
+            call = part["functionCall"]
+            (piece,) = call["partialArgs"]
+            if len(candidate) != 1 or len(part) != 1 or len(call) != 2 or not call["willContinue"]:
+                return False
+            text = args.more(piece)
+        except (KeyError, TypeError, ValueError):
+            return False
+        if text is None:
+            return False
+        last = self._grown
+        last.texts.append(text)
+        self._on_event(new_event(("tool_call_delta", text, last.id, last.shown)))
+        return True
 
     def _ours(self, candidates: Any) -> dict[str, Any]:
         """The one that was asked for, out of more; {} where there are only others."""
@@ -241,6 +266,8 @@ class GeminiReader(EventReader):
         if args is not None and type(pieces) is list:
             self._pieces(last, args, pieces)
         last.open = bool(call.get("willContinue"))
+        self._growing = args if last.open else None
+        self._grown = last
         if args is not None and not last.open:
             self._tell(last, args.close())
 

@@ -27,6 +27,23 @@ def test_x_7_a_server_that_goes_back_is_still_right() -> None:
         args.feed({"jsonPath": "$.a.b", "numberValue": 1})
 
 
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        (r"""$["\\'"]""", "\\'"),
+        (r"""$['\\\'']""", "\\'"),
+        (r"""$['say "x"']""", 'say "x"'),
+        (r"""$["say \"x\""]""", 'say "x"'),
+        (r"""$['a\\b']""", "a\\b"),
+    ],
+)
+def test_x_7_keys_in_either_quotes(path: str, key: str) -> None:
+    """X-7"""
+    args = PartialArgs()
+    args.feed(some(path, "v"))
+    assert args.value == {key: "v"}
+
+
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=6),
