@@ -85,7 +85,7 @@ def test_000_19_thinking_that_the_prompt_opened() -> None:
     ],
 )
 def test_000_21_to_000_28_each_form(text: str, call: tuple[str, Any]) -> None:
-    """000-22 JSON, then call:name{...}; 000-23, 000-24 the variants; 000-25 the braces are the arguments; 000-26, 27 the repair."""
+    """000-22 JSON, then call:name{...}; 000-23, 000-24 the variants; 000-25 braces are the arguments; 000-26, 27 the repair."""
     assert good(text) == [call]
     assert good(text, "auto") == [call]
 

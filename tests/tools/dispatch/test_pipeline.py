@@ -410,6 +410,8 @@ def test_effects_that_raise_stop_the_call(bench: Any) -> None:
 
 
 def test_a_plain_function_that_returns_an_awaitable_is_awaited(bench: Any) -> None:
+    """000-34"""
+
     async def later() -> int:
         await asyncio.sleep(0)
         return 5
