@@ -116,7 +116,11 @@ class GeminiReader(EventReader):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         candidates = chunk.get("candidates")
         if candidates:
-            if self._growing is None or not self._grows(self._growing, candidates):
+            if self._growing is not None:
+                short = self._grows(self._growing, candidates)
+            else:
+                short = self._run_kind == "assistant_delta" and self._goes_on(candidates)
+            if not short:
                 self._candidate(candidates)
         elif not self._known(chunk):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
@@ -172,6 +176,24 @@ class GeminiReader(EventReader):
         if reason := candidate.get("finishReason"):
             self._finish = str(reason)
             self._finish_message = str(candidate.get("finishMessage") or "")
+
+    def _goes_on(self, candidates: Any) -> bool:
+        """Take more of the text that is being written, and nothing else, as nearly every piece is. False: nothing taken."""
+        try:
+            (candidate,) = candidates
+            content = candidate["content"]
+            (part,) = content["parts"]
+            text = part["text"]
+        except (KeyError, TypeError, ValueError):
+            return False
+        if len(part) != 1 or len(content) > 2 or type(text) is not str or not text.isascii() or not text:
+            return False
+        if candidate.get("index") or "finishReason" in candidate or self._half["assistant_delta"]:
+            return False
+        self._run.append(text)
+        self._text.append(text)
+        self._on_event(new_event(("assistant_delta", text, "", "")))
+        return True
 
     def _grows(self, args: PartialArgs, candidates: Any) -> bool:
         """Take more of the string that is being written in an open call, and nothing else: nearly every piece of a long one.
