@@ -23,7 +23,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _preview(size: int) -> Callable[[], None]:
-    from agent.preview import ArgumentReader, GrowingText
+    from agent.filepair.preview import ArgumentReader, GrowingText
 
     content = "\n".join(random.Random(4).choices(WORDS, k=size // 3))[:size]
     raw = json.dumps({"path": "a.txt", "content": content})

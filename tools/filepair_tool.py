@@ -1,4 +1,4 @@
-"""The schemas of ``create_file`` and ``edit_file``, which work on one file in memory. Their handlers: agent/filepair.py.
+"""The schemas of ``create_file`` and ``edit_file``, which work on one file in memory. Their handlers: agent/filepair/state.py.
 
 Not among the built-in tools that every session may get: who runs variants side by side offers them.
 """

@@ -25,8 +25,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.filepair import FileState
-from agent.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
+from agent.filepair.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
+from agent.filepair.state import FileState
 from toolcrib import ExecutedCall
 
 MessageType: TypeAlias = Literal["assistant", "thinking", "toolStart", "setCode", "toolResult"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tools.filepair_tool
-from agent.filepair import Edit, FileState, first_changed_line, unified_diff
+from agent.filepair.state import Edit, FileState, first_changed_line, unified_diff
 from toolcrib import InvalidArguments, NotFound, ToolRegistry
 from toolcrib.testing import call_tool
 from toolsets import TOOLSETS, ToolsetCatalog

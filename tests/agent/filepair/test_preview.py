@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
+from agent.filepair.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
 
 KEYS = ("content", "path")
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)

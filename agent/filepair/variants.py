@@ -3,7 +3,7 @@
     with assemble() as crib:
         outcomes = await run_variants(crib, [ModelChoice("gpt-5"), ModelChoice("qwen3-coder")], "A page with a clock", send)
 
-``send`` takes the messages of agent.frontend as they happen. The code of a variant is what its file holds at the end.
+``send`` takes the messages of agent.filepair.frontend as they happen. The code of a variant is what its file holds at the end.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from agent.crib import Crib
-from agent.filepair import FileState
-from agent.frontend import Message, Translator
-from agent.htmltext import find_html
+from agent.filepair.frontend import Message, Translator
+from agent.filepair.htmltext import find_html
+from agent.filepair.state import FileState
 from agent.loop import Loop, LoopLimits, LoopResult
 from agent.models import ModelChoice, open_provider
 from agent.session import Session

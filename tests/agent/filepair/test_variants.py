@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from agent.events import Retrying, TextDelta, ToolCallDelta, TurnFinished, TurnStarted
-from agent.filepair import FileState
-from agent.frontend import Message, Translator
-from agent.htmltext import find_html
+from agent.filepair.frontend import Message, Translator
+from agent.filepair.htmltext import find_html
+from agent.filepair.state import FileState
+from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
 from agent.loop import LoopLimits, MaxTurnsReached
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
-from agent.variants import Variant, VariantOutcome, VariantSettings, run_variants
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 

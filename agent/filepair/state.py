@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.preview import shortened
+from agent.filepair.preview import shortened
 from toolcrib import InvalidArguments, NotFound, ToolCallContext, ToolResult
 from toolcrib._types import Handler
 
