@@ -16,19 +16,20 @@ from tools.dispatch.threads import in_daemon_thread
 _log = logging.getLogger(__name__)
 
 
-async def run_handler(run: Run) -> ToolResult:
-    """The handler's result. A handler may suspend too, and is then run again with its answer."""
+async def run_again(run: Run, result: ToolResult) -> ToolResult:
+    """The result of a handler that suspended: it is run again with its answer, which may make it suspend again."""
     for _ in range(ROUNDS):
-        result = await _once(run)
         if result.status is not ToolStatus.PENDING or result.suspension is None:
             return result
         stopped = await suspend(run, result.suspension)
         if stopped is not None:
             return stopped
+        result = await run_handler(run)
     raise Internal(f"{run.call.name} suspended again and again")
 
 
-async def _once(run: Run) -> ToolResult:
+async def run_handler(run: Run) -> ToolResult:
+    """Run it once. Whatever it does becomes a result."""
     name, entry, scope = run.call.name, run.plan.entry, run.scope
     invoke, is_async = entry.invoke, entry.is_async
     if entry.handler is None:

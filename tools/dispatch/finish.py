@@ -77,7 +77,7 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
         limit = run.plan.entry.max_result_chars
     data, message, views, failure = result.data, result.message, result.views, result.failure
     if type(result.status) is not ToolStatus:
-        ToolStatus(result.status)
+        ToolStatus(result.status)  # raises for what is none
     try:
         text = data if isinstance(data, str) else encode(data)
     except (TypeError, ValueError, RecursionError) as error:

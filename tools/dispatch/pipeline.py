@@ -28,10 +28,11 @@ from toolcrib import (
     ToolEntry,
     ToolError,
     ToolRegistry,
+    ToolStatus,
 )
 from toolcrib._context import mint_context
 from tools.arguments import ArgumentCheck, own_copy
-from tools.dispatch.act import run_handler
+from tools.dispatch.act import run_again, run_handler
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
@@ -129,7 +130,10 @@ class Dispatcher:
     async def act(self, run: Run) -> ExecutedCall:
         """Run the handler and finish."""
         try:
-            return await close(run, await run_handler(run))
+            result = await run_handler(run)
+            if result.status is ToolStatus.PENDING:
+                result = await run_again(run, result)
+            return await close(run, result)
         except BaseException as error:
             return await _broken_off(run, error, "running")
 
