@@ -131,6 +131,7 @@ class Loop:
         Raises MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, and the ProviderError that retrying could not help.
         """
         self._session.scope.clear_interrupt()
+        await self._session.start()
         for _ in range(self._limits.max_turns):
             turn = await self._turn()
             if turn is None:
@@ -152,7 +153,7 @@ class Loop:
         self._turns += 1
         self._emit(TurnStarted(self._turns))
         forward = _forwarder(self._emit, f"turn-{self._turns}")
-        task = asyncio.ensure_future(self._ask(forward))
+        task = asyncio.ensure_future(self._told(forward))
         self._session.scope.running.add(task)
         try:
             if self._session.scope.cancelled:
@@ -169,6 +170,13 @@ class Loop:
         self._session.record_turn(turn, without_calls=last)
         self._emit(TurnFinished(self._turns, turn.assistant_text, len(turn.tool_calls), turn.usage))
         self._count_cost(turn.usage)
+        return turn
+
+    async def _told(self, forward: Callable[[StreamEvent], None]) -> ProviderTurn:
+        """One reply, with the plugins told before and after; asking again after a fault is part of it."""
+        await self._session.tell("pre_llm_call")
+        turn = await self._ask(forward)
+        await self._session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
         return turn
 
     async def _ask(self, forward: Callable[[StreamEvent], None]) -> ProviderTurn:

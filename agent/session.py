@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent.observers import tell
 from toolcrib import Answer, Cancelled, ExecutedCall, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
 from toolcrib._store import CallRecord, SessionInfo
 from tools.clip import encode
@@ -30,6 +31,7 @@ class Session:
         self.scope = scope
         self.names = list(names)
         self.wire = "manual"
+        self._started = False
         self.via: dict[str, Any] = {}
         """The provider, model and base_url of what answers; empty where a person types the calls."""
         self._unanswered = False
@@ -201,18 +203,38 @@ class Session:
         on_done: Callable[[ExecutedCall], None] = lambda executed: None,
     ) -> list[ExecutedCall]:
         """Run all calls of one turn; see tools.dispatch.turn."""
+        await self.start()
         return await run_turn(self.crib.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call, from sync code."""
-        return run_async(self.crib.dispatcher.call(ToolCall(ToolCall.new_id(), name, args), self.scope))
+        return run_async(self._call(ToolCall(ToolCall.new_id(), name, args)))
+
+    async def _call(self, call: ToolCall) -> ExecutedCall:
+        await self.start()
+        return await self.crib.dispatcher.call(call, self.scope)
+
+    async def start(self) -> None:
+        """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
+        if not self._started:
+            self._started = True
+            await self.tell("on_session_start")
+
+    async def tell(self, hook: str, **values: Any) -> None:
+        """Tell the plugins of the run; see agent.observers."""
+        await tell(self.crib.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
 
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""
         self.scope.interrupt()
 
     async def close(self) -> None:
-        await self.scope.close()
+        try:
+            if self._started:
+                self._started = False
+                await self.tell("on_session_end")
+        finally:
+            await self.scope.close()
 
     def close_sync(self) -> None:
         run_async(self.close())

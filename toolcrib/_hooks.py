@@ -64,19 +64,23 @@ class ToolHooks:
 
 
 class RunHooks:
-    """Around the loop."""
+    """Around the loop. Observers: what they raise, or a late one, is logged, and the run goes on."""
 
     @hookspec
-    def on_session_start(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+    def on_session_start(self, identity: RunIdentity) -> Awaitable[None] | None:
+        """Before the first thing that happens in a session, in this process."""
 
     @hookspec
-    def on_session_end(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+    def on_session_end(self, identity: RunIdentity) -> Awaitable[None] | None:
+        """A session in which something happened is closed. Its environment is still there."""
 
     @hookspec
-    def pre_llm_call(self, identity: RunIdentity) -> Awaitable[None] | None: ...
+    def pre_llm_call(self, identity: RunIdentity) -> Awaitable[None] | None:
+        """A turn is asked for. Once a turn, however often a server that fails is asked again."""
 
     @hookspec
-    def post_llm_call(self, identity: RunIdentity, text: str, calls: int) -> Awaitable[None] | None: ...
+    def post_llm_call(self, identity: RunIdentity, text: str, calls: int) -> Awaitable[None] | None:
+        """The turn is there: its text, and how many calls it has."""
 
 
 class SetupHooks:

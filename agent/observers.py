@@ -1,0 +1,27 @@
+"""Telling plugins of the run: sessions that begin and end, requests to a model. Observers: none can stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import traceback
+from typing import Any
+
+from tools.dispatch.hooks import HookManager
+from tools.dispatch.scope import CallScope
+
+_log = logging.getLogger(__name__)
+
+
+async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -> None:
+    """Call ``hook`` of every plugin that has it, one after another. One that raises or is late is logged, and the run goes on."""
+    for observer in reversed(getattr(hooks.hook, hook).get_hookimpls()):  # pluggy keeps them in reverse order of calling
+        try:
+            seen = observer.function(*[values[name] for name in observer.argnames])
+            if inspect.isawaitable(seen):
+                async with asyncio.timeout(scope.limits.gate_seconds):
+                    await seen
+        except Exception as error:  # noqa: BLE001 - a plugin's: whatever it raises, the run goes on
+            trace = scope.redactor.text("".join(traceback.format_exception(error)))
+            _log.error("%s of the plugin %r failed; the run goes on\n%s", hook, observer.plugin_name, trace)
