@@ -69,10 +69,17 @@ class Running:
             if self.ended != "exited":
                 await self._end()
         except asyncio.CancelledError:
-            await self._end()
+            await self._cancelled()
             raise
         finally:
             self._release()
+
+    async def _cancelled(self) -> None:
+        try:
+            await self._end()
+        except asyncio.CancelledError:  # once more: no more patience
+            self._kill()
+            raise
 
     async def _until_done(self, deadline: float | None) -> None:
         while not self.exited:
@@ -130,11 +137,21 @@ class Running:
             self._notify()
 
     def _kill(self) -> None:
+        """Everything, at once; returns when it is dead, so that a caller may count on it."""
+        session = self._process.pid
         with self._lock:
             if self._process.poll() is None:
-                _groups.send({self._process.pid} | _groups.groups_of(self._process.pid), signal.SIGKILL)
-                with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it dies when it gets out
-                    self._process.wait(2)
+                groups = {session} | _groups.groups_of(session)
+            elif _groups.left_behind(session):
+                groups = {session}
+            else:
+                return
+            _groups.send(groups, signal.SIGKILL)
+            give_up = time.monotonic() + 2
+            with contextlib.suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it dies when it gets out
+                self._process.wait(2)
+                while _groups.living(session, groups) and time.monotonic() < give_up:  # a signal takes its time
+                    time.sleep(0.001)
 
     # -- watching ------------------------------------------------------------------------------------------------
 
