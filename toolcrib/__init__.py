@@ -46,6 +46,7 @@ from toolcrib._errors import (
     ToolsetError,
 )
 from toolcrib._hooks import hookimpl
+from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._session import ExecutedCall, ProviderSession, ProviderTurn, StreamEvent, TextProtocol
 from toolcrib._types import (
@@ -85,6 +86,7 @@ __all__ = [
     "ExecutedCall",
     "ExecutionFailed",
     "FileInfo",
+    "Image",
     "Internal",
     "InvalidArguments",
     "InvalidTransition",

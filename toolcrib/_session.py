@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from toolcrib._image import Image
 from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
 
 
@@ -27,7 +28,7 @@ class ProviderTurn:
 
     ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server told. ``finish`` is
     ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; whether there are calls is for ``tool_calls`` to say.
-    ``model`` is the server's name for what answered.
+    ``model`` is the server's name for what answered. ``images`` are those that it made, in order.
     """
 
     assistant_text: str
@@ -37,6 +38,7 @@ class ProviderTurn:
     finish: str = ""
     model: str = ""
     reasoning: str = ""
+    images: Sequence[Image] = ()
 
 
 @dataclass(slots=True)
@@ -59,8 +61,8 @@ class ExecutedCall:
 class ProviderSession(Protocol):
     """One conversation with one model."""
 
-    def say(self, text: str) -> None:
-        """Add what the person says to the history; the next turn answers it."""
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Add what the person says, and shows, to the history; the next turn answers it."""
         ...
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from toolcrib._errors import InvalidTransition
 from toolcrib._frozen import freeze
+from toolcrib._image import Image
 
 if TYPE_CHECKING:
     from toolcrib._context import ToolCallContext
@@ -213,7 +214,7 @@ class ToolResult:
     """The one result of one call (002-5).
 
     ``data`` is for code and, encoded, for the model. ``views`` holds other wordings by reader (``model``, ``person``,
-    ``screen``) where they should differ from data.
+    ``screen``) where they should differ from data. ``images`` reach the model where its wire takes them: only those of a success.
     """
 
     tool_name: str
@@ -223,6 +224,7 @@ class ToolResult:
     suspension: SuspendTicket | None = None
     views: Mapping[str, str] = field(default_factory=dict)
     failure: Failure | None = field(default=None, compare=False)
+    images: Sequence[Image] = ()
 
     @classmethod
     def success(cls, tool_name: str, data: Json) -> ToolResult:
@@ -231,6 +233,10 @@ class ToolResult:
     @classmethod
     def success_with_message(cls, tool_name: str, data: Json, message: str) -> ToolResult:
         return cls(tool_name, ToolStatus.SUCCESS, data, message)
+
+    @classmethod
+    def success_with_images(cls, tool_name: str, data: Json, images: Sequence[Image]) -> ToolResult:
+        return cls(tool_name, ToolStatus.SUCCESS, data, images=tuple(images))
 
     @classmethod
     def error(cls, tool_name: str, message: str) -> ToolResult:
@@ -261,12 +267,14 @@ class ToolResult:
         return self.status is ToolStatus.ERROR
 
     def to_json(self) -> dict[str, Json]:
-        """The wire form (002-8): message and suspension are left out where there are none."""
+        """The wire form (002-8): message, suspension and images are left out where there are none."""
         data: dict[str, Json] = {"tool_name": self.tool_name, "status": self.status.value, "data": self.data}
         if self.message is not None:
             data["message"] = self.message
         if self.suspension is not None:
             data["suspension"] = self.suspension.to_json()
+        if self.images:
+            data["images"] = [image.to_json() for image in self.images]
         return data
 
     def to_json_text(self) -> str:

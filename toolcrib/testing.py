@@ -18,6 +18,7 @@ from toolcrib._context import EventSink, RunIdentity, ToolCallContext
 from toolcrib._entry import ToolEntry
 from toolcrib._environment import Captured, Environment, ExecOutcome, ExecRequest, FileInfo
 from toolcrib._hooks import hookimpl
+from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
 from toolcrib._testing_server import ChatServer, Response
@@ -91,23 +92,28 @@ class FakeEnvironment:
 class ScriptedSession:
     """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back.
 
-    ``said`` keeps what it was told. A turn that is an exception is raised.
+    ``said`` keeps what it was told, ``shown`` the images with it. A turn that is a ProviderTurn is given as it is, an exception
+    is raised.
     """
 
-    def __init__(self, *turns: str | Sequence[tuple[str, Json]] | Exception) -> None:
+    def __init__(self, *turns: str | Sequence[tuple[str, Json]] | ProviderTurn | Exception) -> None:
         self._turns = list(turns)
         self.results: list[list[ExecutedCall]] = []
         self.said: list[str] = []
+        self.shown: list[Image] = []
         self.closed = False
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
         self.said.append(text)
+        self.shown.extend(images)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         """Raises IndexError when the script is at its end."""
         turn = self._turns.pop(0)
         if isinstance(turn, Exception):
             raise turn
+        if isinstance(turn, ProviderTurn):
+            return turn
         if isinstance(turn, str):
             on_event(StreamEvent("assistant_delta", turn))
             return ProviderTurn(turn, assistant_turn=turn)

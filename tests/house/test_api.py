@@ -10,8 +10,8 @@ import toolcrib
 PUBLIC = {
     "ActivityEvent", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
-    "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Internal", "InvalidArguments",
-    "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError", "ProviderSession",
+    "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Image", "Internal",
+    "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError", "ProviderSession",
     "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand", "SetResult", "StateKey",
     "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket", "TextProtocol", "Timeout", "Tool", "ToolCall",
     "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry", "ToolError", "ToolOutput", "ToolRegistry",

@@ -1,0 +1,118 @@
+"""One thing that a command does, resolved: what the rules see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from tools.approval.meaning.state import Seen
+from tools.approval.meaning.value import EMPTY, Taint, Value
+
+
+class Target(NamedTuple):
+    """A redirect to or from a file: ``op`` is ``< > >> >| <> &> &>>``."""
+
+    op: str
+    path: Value
+    fd: int = 1
+
+
+class Code(NamedTuple):
+    """Text that a program runs: ``language`` is ``shell``, ``python``, ``perl``, ``sql`` ..."""
+
+    language: str
+    text: Value
+    source: Literal["argument", "stdin", "file", "environment"] = "argument"
+    path: str = ""
+    """The file it is, where there is one."""
+
+
+class Sink(Protocol):
+    """What a reader of another language's source (tools/approval/languages) hands its discoveries to: the interpreter.
+
+    Equal effects are told in the shell's words, so that one table judges them all: ``os.remove(p)`` is
+    ``run([Value("rm"), p])``, ``open(p, "w")`` is ``run([], [Target(">", p)])``.
+    """
+
+    def run(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+        """A program is started, without a shell."""
+        ...
+
+    def shell(self, text: Value) -> None:
+        """A shell reads ``text``."""
+        ...
+
+    def code(self, code: Code) -> None:
+        """Text is evaluated: ``eval``, ``exec``, another interpreter."""
+        ...
+
+    def look(self, path: str) -> Seen:
+        """A file, by a path that may be relative to where the code runs."""
+        ...
+
+
+@dataclass(slots=True)
+class Act:
+    """A simple command as it would be executed, after every wrapper.
+
+    ``name`` is the program's bare name (``rm`` for ``/usr/bin/rm`` and ``\\rm``; "" where the act is only redirects or
+    assignments; a name with a HOLE where it is unknown). ``argv[0]`` is what was written. ``args`` are argv[1:].
+    """
+
+    name: str
+    argv: Sequence[Value]
+    redirects: Sequence[Target] = ()
+    cwds: Sequence[str] = ()
+    """Where it may run: absolute folders, one or several; empty where that is unknown."""
+    environment: Mapping[str, Value] = field(default_factory=dict)
+    """Variables set for it: by a prefix, by ``env``, and exported ones that the script itself set."""
+    stdin: Value | None = None
+    """What it reads from a pipe, a heredoc, a ``<`` file; None: its terminal or nothing."""
+    fed: bool = False
+    """More arguments come from elsewhere (xargs, find -exec {}, parallel), unless they are known and stand in argv already."""
+    wrappers: Sequence[str] = ()
+    """What it was wrapped in, outermost first: ``("sudo", "xargs")``."""
+    place: str = ""
+    """Where it runs if not here: ``ssh:HOST``, ``container:NAME``, ``chroot:DIR``; "" is here."""
+    code: Sequence[Code] = ()
+    """Text it executes that has been, or could not be, looked into."""
+    language: str = "shell"
+    """In what it was written: acts found in Python source say ``python``."""
+    background: bool = False
+    taint: Taint = Taint.NONE
+    """Of the text that this act was found in: a command out of a decoded script carries DECODED."""
+    start: int = 0
+    end: int = 0
+    """Offsets in the outermost command text."""
+
+    @property
+    def args(self) -> Sequence[Value]:
+        return self.argv[1:]
+
+    def words(self) -> list[str]:
+        """The texts of the arguments."""
+        return [value.text for value in self.argv[1:]]
+
+    def read(self) -> Value:
+        """What it reads as standard input, EMPTY where nothing."""
+        return self.stdin if self.stdin is not None else EMPTY
+
+
+class Fault(NamedTuple):
+    """Why something could not be looked into: the whole command is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
+
+    kind: str
+    why: str
+    start: int = 0
+
+
+@dataclass(slots=True)
+class Meaning:
+    """All that a command would do, as far as can be told. ``faults`` empty: nothing was left unseen by a limit or an error."""
+
+    acts: Sequence[Act]
+    faults: Sequence[Fault] = ()
+    read: Sequence[str] = ()
+    """Files that were looked into (their digests are bound to the answer)."""
+    steps: int = 0

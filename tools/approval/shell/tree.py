@@ -1,0 +1,283 @@
+"""The syntax tree of a shell script: what the parser makes and the interpreter walks.
+
+Terms are those of the POSIX Shell Command Language (chapter 2) and the bash manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Plain:
+    """Unquoted text: subject to brace expansion, tilde, field splitting (only where it came from an expansion), patterns.
+
+    A backslash-quoted character is a ``Quoted`` of its own.
+    """
+
+    text: str
+
+
+@dataclass(slots=True)
+class Quoted:
+    """Text in '...', $'...' (decoded), after a backslash, or a constant run inside "...": taken as it stands."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Double:
+    """ "..." and $"...": its parts are Quoted and expansions, and what they give is not split."""
+
+    parts: Sequence[Part]
+
+
+@dataclass(slots=True)
+class Parameter:
+    """``$name``, ``${...}``.
+
+    ``name`` is a variable's name, a digit string or one of ``@*#?-$!``. ``op`` is "" for the plain value, else one of
+    ``:- - := = :? ? :+ + # ## % %% / // /# /% ^ ^^ , ,, : @``, ``length`` (``${#x}``), ``indirect`` (``${!x}``) or
+    ``names`` (``${!x*}``). ``argument`` is the word after the operator (for ``/``: the pattern; ``replacement`` then holds the
+    rest; for ``:`` the whole of ``offset:length``). ``index`` is what stands in ``[...]``: a word, with "@" and "*" as Plain.
+    """
+
+    name: str
+    op: str = ""
+    argument: Word | None = None
+    replacement: Word | None = None
+    index: Word | None = None
+
+
+@dataclass(slots=True)
+class CommandSub:
+    """``$(...)`` and backquotes."""
+
+    body: Script
+
+
+@dataclass(slots=True)
+class ProcessSub:
+    """``<(...)`` (direction "<") and ``>(...)``."""
+
+    direction: Literal["<", ">"]
+    body: Script
+
+
+@dataclass(slots=True)
+class Arithmetic:
+    """``$((...))`` and ``$[...]``. ``text`` as a word, since expansions work in it; they may hold commands."""
+
+    text: Word
+
+
+@dataclass(slots=True)
+class ExtGlob:
+    """``?(...)``, ``*(...)``, ``+(...)``, ``@(...)``, ``!(...)``: a pattern; ``words`` are its alternatives."""
+
+    kind: Literal["?", "*", "+", "@", "!"]
+    words: Sequence[Word]
+
+
+@dataclass(slots=True)
+class Compound:
+    """``(...)`` as the value of an assignment: an array. Each element may have an index: ``([2]=x y)``."""
+
+    items: Sequence[tuple[Word | None, Word]]
+
+
+Part: TypeAlias = Plain | Quoted | Double | Parameter | CommandSub | ProcessSub | Arithmetic | ExtGlob | Compound
+
+
+@dataclass(slots=True)
+class Word:
+    """``start`` and ``end`` are offsets in the script's text (of a heredoc body or backquotes: of the outer construct)."""
+
+    parts: Sequence[Part]
+    start: int = 0
+    end: int = 0
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Redirect:
+    """``op`` is ``< > >> >| <> <& >& &> &>> << <<- <<<``. ``fd`` is what stood before it: a number, or ``{name}``, or None.
+
+    For ``<<`` and ``<<-`` ``target`` is the body (one Quoted where the delimiter was quoted), tabs already removed.
+    """
+
+    op: str
+    target: Word
+    fd: int | str | None = None
+
+
+@dataclass(slots=True)
+class Assignment:
+    """``name=value``, ``name+=value``, ``name[index]=value``; ``value`` may hold one Compound."""
+
+    name: str
+    value: Word
+    append: bool = False
+    index: Word | None = None
+
+
+@dataclass(slots=True)
+class Simple:
+    assignments: Sequence[Assignment]
+    words: Sequence[Word | Assignment]
+    """An Assignment among the words is an argument of ``declare``, ``local``, ``export``, ``readonly`` or ``typeset``."""
+    redirects: Sequence[Redirect]
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """``negated``: ``!``. ``stderr_too[i]``: command i is followed by ``|&``. ``timed``: the word ``time`` stood before it."""
+
+    commands: Sequence[Command]
+    negated: bool = False
+    timed: bool = False
+    stderr_too: Sequence[bool] = ()
+
+
+@dataclass(slots=True)
+class AndOr:
+    left: Command
+    op: Literal["&&", "||"]
+    right: Command
+
+
+@dataclass(slots=True)
+class Group:
+    """``{ ...; }``"""
+
+    body: Script
+
+
+@dataclass(slots=True)
+class Subshell:
+    body: Script
+
+
+@dataclass(slots=True)
+class If:
+    """``branches``: (condition, body) of ``if`` and each ``elif``."""
+
+    branches: Sequence[tuple[Script, Script]]
+    otherwise: Script | None = None
+
+
+@dataclass(slots=True)
+class Loop:
+    condition: Script
+    body: Script
+    until: bool = False
+
+
+@dataclass(slots=True)
+class For:
+    """``words`` None: over ``"$@"``. ``select``: the ``select`` command."""
+
+    name: str
+    words: Sequence[Word] | None
+    body: Script
+    select: bool = False
+
+
+@dataclass(slots=True)
+class ArithmeticFor:
+    """``for ((init; test; step))``"""
+
+    parts: tuple[Word, Word, Word]
+    body: Script
+
+
+@dataclass(slots=True)
+class CaseItem:
+    """``ends`` is ``;;``, ``;&`` or ``;;&``."""
+
+    patterns: Sequence[Word]
+    body: Script
+    ends: str = ";;"
+
+
+@dataclass(slots=True)
+class Case:
+    subject: Word
+    items: Sequence[CaseItem]
+
+
+@dataclass(slots=True)
+class Function:
+    name: str
+    body: Command
+
+
+@dataclass(slots=True)
+class ArithmeticCommand:
+    """``((...))``"""
+
+    text: Word
+
+
+@dataclass(slots=True)
+class Conditional:
+    """``[[ ... ]]``. ``words`` in order, operators as Plain words; what expands in them is run."""
+
+    words: Sequence[Word]
+
+
+@dataclass(slots=True)
+class Coproc:
+    name: str
+    body: Command
+
+
+@dataclass(slots=True)
+class Redirected:
+    """A compound command (or function body) with redirects after it."""
+
+    command: Command
+    redirects: Sequence[Redirect]
+
+
+Command: TypeAlias = (
+    Simple
+    | Pipeline
+    | AndOr
+    | Group
+    | Subshell
+    | If
+    | Loop
+    | For
+    | ArithmeticFor
+    | Case
+    | Function
+    | ArithmeticCommand
+    | Conditional
+    | Coproc
+    | Redirected
+)
+
+
+@dataclass(slots=True)
+class Item:
+    """``background``: ended by ``&``."""
+
+    command: Command
+    background: bool = False
+
+
+@dataclass(slots=True)
+class Script:
+    """A list of commands. ``lines[i]`` is the 0-based line item i begins on: an alias counts from the line after its definition."""
+
+    items: Sequence[Item]
+    lines: Sequence[int] = ()

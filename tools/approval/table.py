@@ -1,0 +1,260 @@
+"""What a row of the rules table is made of: a command's name, a test on its resolved arguments, and why it is asked about.
+
+    rule("fs.recursive-delete", "ask", "rm", opt("-r -R --recursive"), "deletes a folder with all that is in it",
+         yes="rm -rf build", no="rm -f a.log", paths=operands, roots=True)
+
+Tests are built with ``opt``, ``word``, ``sub``, ``operand``, ``text``, ``reads``, ``env``; ``&``, ``|`` and ``~`` join them.
+They see words as the program would get them: quoting, variables and wrappers are gone. Every row's ``yes`` commands must be
+flagged by it and its ``no`` commands by no row at all; the tests hold the whole table to that.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.approval.findings import Level
+from tools.approval.meaning.act import Act
+from tools.approval.meaning.value import Value
+
+
+class View:
+    """An act's arguments, taken apart once and looked at by many rules."""
+
+    __slots__ = ("_joined", "act", "name", "words")
+
+    def __init__(self, act: Act) -> None:
+        self.act = act
+        self.name = act.name
+        self.words: list[str] = act.words()
+        """argv[1:] as texts."""
+        self._joined: str | None = None
+
+    @property
+    def joined(self) -> str:
+        """The arguments with a blank between them, for tests on whole texts (SQL, option values)."""
+        if self._joined is None:
+            self._joined = " ".join(self.words)
+        return self._joined
+
+    def options(self) -> Iterator[str]:
+        """The words before ``--`` that begin with a dash and are not just one."""
+        for text in self.words:
+            if text == "--":
+                return
+            if len(text) > 1 and text[0] == "-":
+                yield text
+
+    def operands(self, valued: frozenset[str] = frozenset()) -> list[Value]:
+        """The arguments that are neither options nor the separate values of the options in ``valued``."""
+        found: list[Value] = []
+        skip = ended = False
+        for value in self.act.argv[1:]:
+            text = value.text
+            if skip:
+                skip = False
+            elif ended or len(text) < 2 or text[0] != "-":
+                found.append(value)
+            elif text == "--":
+                ended = True
+            else:
+                skip = text in valued
+        return found
+
+    def after(self, sub: Sequence[str]) -> list[Value]:
+        """The operands after the first words ``sub`` (``git remote add`` -> what is added)."""
+        return self.operands()[len(sub) :]
+
+
+class Test:
+    """A yes or no about a View; ``&``, ``|``, ``~`` join them."""
+
+    __slots__ = ("ask",)
+
+    def __init__(self, ask: Callable[[View], bool]) -> None:
+        self.ask = ask
+
+    def __call__(self, view: View) -> bool:
+        return self.ask(view)
+
+    def __and__(self, other: Test) -> Test:
+        return Test(lambda view: self.ask(view) and other.ask(view))
+
+    def __or__(self, other: Test) -> Test:
+        return Test(lambda view: self.ask(view) or other.ask(view))
+
+    def __invert__(self) -> Test:
+        return Test(lambda view: not self.ask(view))
+
+
+ANY = Test(lambda _view: True)
+"""The command's name is enough."""
+
+
+def opt(names: str) -> Test:
+    """One of these options is given: ``opt("-r -R --recursive")``.
+
+    A short one counts in a cluster too (``-rf``), a long one with ``=value`` or abbreviated as GNU getopt allows (``--recurs``,
+    from three letters on). For programs with long options after one dash use ``word``.
+    """
+    shorts = "".join(name[1:] for name in names.split() if not name.startswith("--"))
+    longs = [name for name in names.split() if name.startswith("--")]
+
+    def ask(view: View) -> bool:
+        for text in view.options():
+            if text[1] != "-":
+                if shorts and any(letter in shorts for letter in text[1:]):
+                    return True
+            elif longs:
+                given = text.partition("=")[0]
+                if given in longs or (len(given) > 4 and any(name.startswith(given) for name in longs)):
+                    return True
+        return False
+
+    return Test(ask)
+
+
+def word(pattern: str, flags: int = 0) -> Test:
+    """Some argument is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``."""
+    compiled = _lazy(pattern, flags)
+    return Test(lambda view: any(map(compiled().fullmatch, view.words)))
+
+
+def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --namespace --context --kubeconfig --file") -> Test:
+    """The first operands are these, after options (those in ``valued`` take the next word): ``sub("remote add|set-url")``.
+
+    Alternatives for one word are joined by ``|``.
+    """
+    wanted = [frozenset(one.split("|")) for one in words.split()]
+    takes = frozenset(valued.split())
+
+    def ask(view: View) -> bool:
+        given = view.operands(takes)
+        return len(given) >= len(wanted) and all(value.text in ok for value, ok in zip(given, wanted, strict=False))
+
+    return Test(ask)
+
+
+def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
+    """Some operand, or the one at place ``at`` (from 0, negative from the end), is wholly this regular expression."""
+    compiled = _lazy(pattern, flags)
+
+    def ask(view: View) -> bool:
+        given = view.operands()
+        if at is not None:
+            given = given[at : at + 1 or None]
+        return any(compiled().fullmatch(value.text) for value in given)
+
+    return Test(ask)
+
+
+def text(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
+    """The arguments, joined by blanks, hold this regular expression."""
+    compiled = _lazy(pattern, flags)
+    return Test(lambda view: compiled().search(view.joined) is not None)
+
+
+def reads(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
+    """What it reads as standard input, as far as known, holds this regular expression."""
+    compiled = _lazy(pattern, flags)
+    return Test(lambda view: view.act.stdin is not None and compiled().search(view.act.stdin.text) is not None)
+
+
+def env(names: str) -> Test:
+    """One of these variables is set for it."""
+    wanted = frozenset(names.split())
+    return Test(lambda view: not wanted.isdisjoint(view.act.environment))
+
+
+def count(least: int) -> Test:
+    """At least so many operands."""
+    return Test(lambda view: len(view.operands()) >= least)
+
+
+FED = Test(lambda view: view.act.fed)
+"""Its arguments come from a list that is made while it runs (xargs, find -exec)."""
+
+DRY = word(r"--help|--version|--dry-?run(=(?!none|false|server).*)?|--simulate|--just-print|--whatif|--noop")
+"""It would only say what it would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row. ``key`` is what a grant covers, with ``@`` and what ``at`` returns where there is one.
+
+    ``names``: the commands it is filed under (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
+    ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,
+    the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless.
+    """
+
+    key: str
+    level: Level
+    names: tuple[str, ...]
+    test: Test
+    why: str
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+    at: Callable[[View], str] | None = None
+    paths: Callable[[View], Sequence[Value]] | None = None
+    roots: bool = False
+    dry: bool = True
+
+
+def rule(
+    key: str,
+    level: Level,
+    names: str,
+    test: Test,
+    why: str,
+    *,
+    yes: str | Sequence[str],
+    no: str | Sequence[str],
+    at: Callable[[View], str] | None = None,
+    paths: Callable[[View], Sequence[Value]] | None = None,
+    roots: bool = False,
+    dry: bool = True,
+) -> Rule:
+    """A row of the table; ``names`` are separated by blanks. See Rule."""
+    return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry)
+
+
+def operands(view: View) -> list[Value]:
+    """For ``paths=``: every operand."""
+    return view.operands()
+
+
+def last(view: View) -> list[Value]:
+    """For ``paths=``: the last operand, which cp, mv, ln and the like write to."""
+    return view.operands()[-1:]
+
+
+def first_operand(view: View) -> str:
+    """For ``at=``."""
+    given = view.operands()
+    return given[0].text if given else ""
+
+
+def nth_operand(index: int) -> Callable[[View], str]:
+    """For ``at=``: the operand at ``index``, "" where there are fewer."""
+
+    def at(view: View) -> str:
+        given = view.operands()
+        return given[index].text if len(given) > index else ""
+
+    return at
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _lazy(pattern: str, flags: int) -> Callable[[], re.Pattern[str]]:
+    """Compiled at first use: all of them at once would cost every start of the program."""
+    return functools.partial(_compiled, pattern, flags)
+
+
+@functools.cache
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    return re.compile(pattern, flags)
