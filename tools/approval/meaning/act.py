@@ -100,7 +100,7 @@ class Act:
 
 
 class Fault(NamedTuple):
-    """Why something could not be looked into: the whole command is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
+    """Why something could not be looked into: the whole is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
 
     kind: str
     why: str

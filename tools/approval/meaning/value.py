@@ -6,7 +6,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 HOLE = "\ufffc"
-"""Stands in a text for a part that cannot be known: any text, also an empty one. In a script's own text it counts as unknown too."""
+"""Stands in a text for a part that cannot be known: any text, also an empty one. In a script itself it counts as unknown too."""
 
 
 class Taint(IntFlag):

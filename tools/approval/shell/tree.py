@@ -277,7 +277,7 @@ class Item:
 
 @dataclass(slots=True)
 class Script:
-    """A list of commands. ``lines[i]`` is the 0-based line item i begins on: an alias counts from the line after its definition."""
+    """Commands in a row. ``lines[i]`` is the 0-based line of item i: an alias counts from the line after its definition."""
 
     items: Sequence[Item]
     lines: Sequence[int] = ()
