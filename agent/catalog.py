@@ -64,22 +64,46 @@ class Cache:
 
     def get(self, target: Target) -> tuple[tuple[ModelInfo, ...], float] | None:
         """(models, seconds ago)"""
+        return self._read(self._entries().get(_key(target)))
+
+    def _read(self, entry: Any) -> tuple[tuple[ModelInfo, ...], float] | None:
         from agent.providers.listing import ModelInfo
 
-        entry: Any = self._entries().get(_key(target))
         try:
             age = time.time() - entry["at"]
             if not 0 <= age < FRESH:
                 return None
-            return tuple(ModelInfo(str(one["name"]), one["context"], one["tools"]) for one in entry["models"]), age
-        except (TypeError, KeyError):
+            models = [ModelInfo(str(one["name"]), one["context"], one["tools"], one.get("protocol")) for one in entry["models"]]
+            return tuple(models), age
+        except (TypeError, KeyError, AttributeError):
             return None
 
+    def model(self, target: Target) -> ModelInfo | None:
+        """What is remembered of the target's model: by ``keep``, or by a list that tells whether it calls tools natively."""
+        name = target.endpoint.model if target.endpoint is not None else ""
+        alone = self._read(self._entries().get(_key(target, name)))
+        if alone is not None:
+            return next(iter(alone[0]), None)
+        listed = self.get(target)
+        return next((one for one in listed[0] if one.name == name and one.tools is not None), None) if listed else None
+
+    def keep(self, target: Target, model: ModelInfo) -> None:
+        """Of the target's model alone; a list that ``put`` brings counts instead from then on."""
+        name = target.endpoint.model if target.endpoint is not None else ""
+        self._write({_key(target, name): [model]})
+
     def put(self, lists: Sequence[tuple[Target, Sequence[ModelInfo]]]) -> None:
+        self._write({_key(target): models for target, models in lists})
+
+    def _write(self, lists: Mapping[str, Sequence[ModelInfo]]) -> None:
         now = time.time()
-        entries = {name: entry for name, entry in self._entries().items() if _is_fresh(entry, now)}
-        for target, models in lists:
-            entries[_key(target)] = {"at": now, "models": [asdict(one) for one in models]}
+        entries = {
+            name: entry
+            for name, entry in self._entries().items()
+            if _is_fresh(entry, now) and not any(name.startswith(f"{key}{_ALONE}") for key in lists)
+        }
+        for key, models in lists.items():
+            entries[key] = {"at": now, "models": [asdict(one) for one in models]}
         try:
             write_private(self.path, json.dumps(entries))
         except ConfigError as error:
@@ -93,10 +117,15 @@ class Cache:
         return entries if isinstance(entries, dict) else {}
 
 
-def _key(target: Target) -> str:
+_ALONE = " model "
+
+
+def _key(target: Target, model: str | None = None) -> str:
+    """Of a list, or of what is known of one model alone."""
     endpoint = target.endpoint or Endpoint("")
     wire = PROVIDERS[target.provider].vendor.prefix if target.provider in PROVIDERS else target.provider
-    return " ".join((wire, endpoint.base_url, endpoint.key_env or ""))
+    listed = " ".join((wire, endpoint.base_url, endpoint.key_env or ""))
+    return listed if model is None else f"{listed}{_ALONE}{model}"
 
 
 def _is_fresh(entry: Any, now: float) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from toolcrib import ExecutedCall, ToolCall
+from toolcrib import ExecutedCall, Image, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,14 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageMade:
+    """The model drew something; it comes whole, when its turn has ended and before TurnFinished."""
+
+    image: Image
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """The model has answered. ``usage`` is the server's count of tokens: input, output."""
 
@@ -77,4 +85,6 @@ class Retrying:
     reason: str
 
 
-Event: TypeAlias = TurnStarted | TextDelta | ThinkingDelta | ToolCallDelta | ToolStarted | ToolFinished | TurnFinished | Retrying
+Event: TypeAlias = (
+    TurnStarted | TextDelta | ThinkingDelta | ToolCallDelta | ToolStarted | ToolFinished | ImageMade | TurnFinished | Retrying
+)

@@ -11,6 +11,7 @@ from toolcrib import (
     ConfigError,
     ConnectionFailed,
     ExecutedCall,
+    Image,
     Overloaded,
     ProviderError,
     ProviderSession,
@@ -53,8 +54,8 @@ class FallbackSession:
     def model(self) -> str:
         return str(getattr(self._current, "model", ""))
 
-    def say(self, text: str) -> None:
-        self._current.say(text)
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        say_to(self._current, text, images)
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
         """Where the model's wire can; see HttpSession."""
@@ -97,6 +98,14 @@ class FallbackSession:
 
     async def close(self) -> None:
         await self._current.close()
+
+
+def say_to(provider: ProviderSession, text: str, images: Sequence[Image] = ()) -> None:
+    """Say it, and show the images where there are any: a plugin's provider need not know of them."""
+    if images:
+        provider.say(text, images)
+    else:
+        provider.say(text)
 
 
 def _steer(session: ProviderSession, tool_choice: str, schema: Mapping[str, Any] | None) -> None:

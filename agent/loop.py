@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from agent.config import Config
 from agent.events import (
     Event,
+    ImageMade,
     Retrying,
     TextDelta,
     ThinkingDelta,
@@ -23,7 +24,17 @@ from agent.events import (
 )
 from agent.prices import Prices
 from agent.retry import RetryPolicy, with_retry
-from toolcrib import ConfigError, ExecutedCall, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
+from toolcrib import (
+    ConfigError,
+    ExecutedCall,
+    Image,
+    ProviderError,
+    ProviderSession,
+    ProviderTurn,
+    StreamEvent,
+    ToolCall,
+    ToolcribError,
+)
 
 if TYPE_CHECKING:
     from agent.session import Session
@@ -99,6 +110,8 @@ class LoopResult:
     cost: float | None = None
     data: Any = None
     """The answer as JSON, where a schema was asked for."""
+    images: Sequence[Image] = ()
+    """All that the model drew in the run, in order."""
 
 
 class Loop:
@@ -124,6 +137,7 @@ class Loop:
         self._failed: tuple[str, int] = ("", 0)
         self._unreadable = 0
         self._turns = 0
+        self._images: list[Image] = []
 
     async def run(self) -> LoopResult:
         """Until a turn has no calls, an interrupt, a call that ended the run or waits for an answer, or a limit.
@@ -168,6 +182,9 @@ class Loop:
             self._session.scope.running.discard(task)
         self._usage.update(turn.usage)
         self._session.record_turn(turn, without_calls=last)
+        self._images += turn.images
+        for image in turn.images:
+            self._emit(ImageMade(image, f"turn-{self._turns}-assistant"))
         self._emit(TurnFinished(self._turns, turn.assistant_text, len(turn.tool_calls), turn.usage))
         self._count_cost(turn.usage)
         return turn
@@ -268,7 +285,7 @@ class Loop:
 
     def _result(self, text: str, stopped: Stopped) -> LoopResult:
         cost = None if self._prices is None else self._cost
-        return LoopResult(text, stopped, self._turns, dict(self._usage), cost)
+        return LoopResult(text, stopped, self._turns, dict(self._usage), cost, images=tuple(self._images))
 
 
 def _forwarder(emit: Callable[[Event], None], turn_id: str) -> Callable[[StreamEvent], None]:

@@ -111,22 +111,12 @@ class _Opener:
 
     async def open(self, target: Target, *, fallback: bool = False) -> ProviderSession:
         """The conversation so far, with this model. From now on the session records its turns."""
-        session, model = self.session, self.session.crib.config.model
-        plugins = session.crib.providers
+        session, plugins = self.session, self.session.crib.providers
         check_name(target.provider, plugins)
-        conversation = Conversation(
-            system="" if target.endpoint is None else system_prompt(session.scope.environment.cwd, self.instructions),
-            tools=session.definitions,
-            records=session.each_record(),
-            stream=model.stream,
-            max_tokens=model.max_output_tokens,
-            protocol=model.protocol,
-            options=self._options(target),
-        )
         if target.endpoint is None or target.provider not in PROVIDERS:
-            provider = open_session(target, conversation, self.environ, plugins=plugins)
+            provider = open_session(target, self._conversation(target), self.environ, plugins=plugins)
         else:
-            provider = await self._over_http(target, target.endpoint, conversation)
+            target, provider = await self._over_http(target, target.endpoint)
         session.via = {}
         if target.endpoint is not None:
             name = str(getattr(provider, "model", "") or target.endpoint.model)
@@ -139,6 +129,18 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
+    def _conversation(self, target: Target, protocol: str = "") -> Conversation:
+        session, model = self.session, self.session.crib.config.model
+        return Conversation(
+            system="" if target.endpoint is None else system_prompt(session.scope.environment.cwd, self.instructions),
+            tools=session.definitions,
+            records=session.each_record(),
+            stream=model.stream,
+            max_tokens=model.max_output_tokens,
+            protocol=protocol,
+            options=self._options(target),
+        )
+
     def _options(self, target: Target) -> dict[str, Any]:
         """What the configuration says that only some providers know."""
         model = self.session.crib.config.model
@@ -148,7 +150,9 @@ class _Opener:
             options["session_id"] = self.session.identity.session_id if model.session_mode == "resume" else None
         return options
 
-    async def _over_http(self, target: Target, endpoint: Endpoint, conversation: Conversation) -> ProviderSession:
+    async def _over_http(self, target: Target, endpoint: Endpoint) -> tuple[Target, ProviderSession]:
+        """With the provider that it came to be: a model without native calls is spoken to in text."""
+        from agent.calling import choose_calling
         from agent.providers.discover import choose_model
         from agent.providers.http import HttpClient, HttpLimits
 
@@ -159,8 +163,12 @@ class _Opener:
             if not endpoint.model and not PROVIDERS[target.provider].lists:
                 raise ConfigError(f"{endpoint.server} has many models; choose one with --model NAME, or set model.name")
             name = endpoint.model or await choose_model(client)
-            named = Target(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
-            return open_session(named, conversation, self.environ, client=client)
+            target = Target(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
+            protocol = model.protocol
+            if self.session.definitions:
+                chosen = await choose_calling(target, protocol, self.environ)
+                target, protocol = chosen.target, chosen.protocol
+            return target, open_session(target, self._conversation(target, protocol), self.environ, client=client)
         except BaseException:
             await client.aclose()
             raise

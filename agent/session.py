@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.observers import tell
-from toolcrib import Answer, Cancelled, ExecutedCall, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
+from toolcrib import Answer, Cancelled, ExecutedCall, Image, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
 from toolcrib._store import CallRecord, SessionInfo
 from tools.clip import encode
 from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import as_json, failed
+from tools.dispatch.faces import as_json, failed, images_of
 from tools.dispatch.scope import CallScope
 from tools.dispatch.turn import run_turn
 
@@ -43,8 +43,8 @@ class Session:
         self.crib.store.sessions.append(self.identity.session_id, record)
         self._count += 1
 
-    def say(self, text: str) -> None:
-        """Record what the person said. Calls of a turn that was broken off get their results before.
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Record what the person said and showed. Calls of a turn that was broken off get their results before.
 
         Raises ToolcribError where something was said in this session that came not from here: two conversations would mix.
         """
@@ -56,7 +56,7 @@ class Session:
             )
         if self._unanswered:
             self.repair()
-        self._remember({"role": "user", "text": text})
+        self._remember({"role": "user", "text": text, **_with(images)})
 
     def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
         """Record a reply, before anything of it runs. ``without_calls`` leaves its calls out: they will get no result."""
@@ -66,6 +66,7 @@ class Session:
             "usage": dict(turn.usage),
             "model": turn.model,
             "at": time.time(),
+            **_with(turn.images),
         }
         if self.via:
             record["via"] = self.via
@@ -249,4 +250,9 @@ def _call_record(call: ToolCall) -> dict[str, Any]:
 
 def _result_record(executed: ExecutedCall) -> dict[str, Any]:
     call, result = executed.call, executed.result
-    return {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
+    record = {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
+    return {**record, **_with(images_of(executed))}
+
+
+def _with(images: Sequence[Image]) -> dict[str, Any]:
+    return {"images": [image.to_json() for image in images]} if images else {}

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
 from agent.events import Event
+from agent.fallback import say_to
 from agent.loop import Loop, LoopError, LoopLimits, LoopResult
-from toolcrib import ConfigError, ProviderSession
+from toolcrib import ConfigError, Image, ProviderSession
 from tools.arguments import check_schema
 
 if TYPE_CHECKING:
@@ -66,14 +67,21 @@ def _no_number(name: str) -> Any:
 
 
 async def ask_structured(
-    provider: ProviderSession, session: Session, text: str, check: AnswerCheck, emit: Callable[[Event], None], limits: LoopLimits
+    provider: ProviderSession,
+    session: Session,
+    text: str,
+    check: AnswerCheck,
+    emit: Callable[[Event], None],
+    limits: LoopLimits,
+    *,
+    images: Sequence[Image] = (),
 ) -> LoopResult:
     """A run whose answer is ``LoopResult.data``; one more turn, without tools, mends an answer that does not fit.
 
     Raises what Loop raises, and AnswerUnfit. A run that was interrupted or waits has no data.
     """
     steer = getattr(provider, "steer", _as_it_is)
-    _say(provider, session, text + _ASK + json.dumps(check.schema, ensure_ascii=False))
+    _say(provider, session, text + _ASK + json.dumps(check.schema, ensure_ascii=False), images)
     try:
         if not session.names:  # else some servers would hold the calls to the schema too
             steer("auto", check.schema)
@@ -97,9 +105,9 @@ async def ask_structured(
         raise AnswerUnfit(f"the answer does not fit the schema, asked for twice: {error}", again.text) from None
 
 
-def _say(provider: ProviderSession, session: Session, text: str) -> None:
-    session.say(text)
-    provider.say(text)
+def _say(provider: ProviderSession, session: Session, text: str, images: Sequence[Image] = ()) -> None:
+    session.say(text, images)
+    say_to(provider, text, images)
 
 
 def _left(limits: LoopLimits, used: LoopResult) -> LoopLimits:
@@ -113,7 +121,8 @@ def _left(limits: LoopLimits, used: LoopResult) -> LoopLimits:
 def _sum(one: LoopResult, other: LoopResult) -> LoopResult:
     usage = dict(Counter(one.usage) + Counter(other.usage))
     cost = None if one.cost is None and other.cost is None else (one.cost or 0.0) + (other.cost or 0.0)
-    return LoopResult(other.text, other.stopped, one.turns + other.turns, usage, cost)
+    images = (*one.images, *other.images)
+    return LoopResult(other.text, other.stopped, one.turns + other.turns, usage, cost, images=images)
 
 
 def _as_it_is(tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:

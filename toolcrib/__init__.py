@@ -16,7 +16,7 @@ from toolcrib._context import (
 )
 from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib._derive import tool
-from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, WritesFile
+from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
 from toolcrib._entry import ToolEntry
 from toolcrib._environment import Captured, Environment, ExecOutcome, ExecRequest, FileInfo
 from toolcrib._errors import (
@@ -103,6 +103,7 @@ __all__ = [
     "RunIdentity",
     "RunsCommand",
     "SetResult",
+    "ShellState",
     "StateKey",
     "StoreFailed",
     "StreamBroken",

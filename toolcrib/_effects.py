@@ -7,16 +7,32 @@ A tool that acts and declares nothing is opaque, and opaque is asked about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
+class ShellState:
+    """What a shell that lives on between commands has become: gates read the next command in its light.
+
+    ``aliases`` and ``functions`` are by name, the latter with their bodies as source text. ``aliases_on``: it expands aliases.
+    """
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
+    positional: tuple[str, ...] = ()
+    aliases_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RunsCommand:
-    """Shell text, run in ``cwd`` (absolute, in the environment)."""
+    """Shell text, run in ``cwd`` (absolute, in the environment). ``shell`` is the one that reads it, None: a new one."""
 
     command: str
     cwd: str
+    shell: ShellState | None = None
 
 
 @dataclass(frozen=True, slots=True)

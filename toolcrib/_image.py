@@ -5,10 +5,12 @@ from __future__ import annotations
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib._errors import ToolcribError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Those that the model servers take."""
@@ -50,6 +52,8 @@ class Image:
     @classmethod
     def from_file(cls, path: str | Path) -> Image:
         """Raises ToolcribError, which names the file, where it can't be read or is no such image."""
+        from pathlib import Path  # costs what importing the contract may not
+
         path = Path(path)
         try:
             if not path.is_file():

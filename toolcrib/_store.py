@@ -124,7 +124,9 @@ class TicketStore(Protocol):
 
     def get(self, ticket_id: str) -> TicketRecord | None: ...
 
-    def pending(self, session_id: str) -> Sequence[TicketRecord]: ...
+    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
+        """Those that wait for an answer, of one session or of all, oldest first."""
+        ...
 
     def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
         """Every ticket of the newest call of that id, answered or not, oldest first.
@@ -141,8 +143,8 @@ class TicketStore(Protocol):
 class GrantStore(Protocol):
     def add(self, grant: Grant) -> None: ...
 
-    def all(self, session_id: str) -> Sequence[Grant]:
-        """Those of this session and the permanent ones."""
+    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+        """Those of this session and the permanent ones; without a session every one."""
         ...
 
     def spend(self, grant_id: str) -> bool:

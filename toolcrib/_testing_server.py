@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -34,12 +35,22 @@ class ChatServer:
     """A context manager: a server on a free loopback port that gives one response a request, in order.
 
     ``requests`` keeps each request's JSON body, ``headers`` its headers (names in lower case). A request beyond the last response
-    is answered 500. ``GET /v1/models`` lists ``models``.
+    is answered 500. ``GET /v1/models`` lists ``models``. ``answers`` are what it says at other paths, as JSON or a Response, each
+    time (``{"/props": {...}, "/api/show": {...}}``, or ``/v1/models`` with more in it); ``asides`` keeps the requests for
+    them and for any GET, as (path with query, headers, body or None). A GET of anything else is answered 404.
     """
 
-    def __init__(self, *responses: Response, models: Sequence[str] = ("test-model",), port: int = 0) -> None:
+    def __init__(
+        self,
+        *responses: Response,
+        models: Sequence[str] = ("test-model",),
+        port: int = 0,
+        answers: Mapping[str, Json | Response] | None = None,
+    ) -> None:
         self.responses = list(responses)
         self.models = list(models)
+        self.answers = dict(answers or {})
+        self.asides: list[tuple[str, dict[str, str], Json]] = []
         self.requests: list[Json] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -65,6 +76,25 @@ class ChatServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def _got(self, path: str, headers: dict[str, str]) -> Response:
+        self.asides.append((path, headers, None))
+        listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
+        return self._beside(path) or (self.body(listed) if path.endswith("/models") else self.body({}, 404))
+
+    def _posted(self, path: str, headers: dict[str, str], sent: Json) -> Response:
+        if (beside := self._beside(path)) is not None:
+            self.asides.append((path, headers, sent))
+            return beside
+        self.requests.append(sent)
+        self.headers.append(headers)
+        self.paths.append(path)
+        missing = self.body({"error": {"message": "the test wrote no more responses"}}, 500)
+        return self.responses.pop(0) if self.responses else missing
+
+    def _beside(self, path: str) -> Response | None:
+        answer = self.answers.get(path.partition("?")[0])
+        return answer if answer is None or isinstance(answer, Response) else self.body(answer)
 
     # -- what a test writes --------------------------------------------------------------------------------------
 
@@ -115,16 +145,11 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             """Quiet."""
 
         def do_GET(self) -> None:
-            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in server.models]}
-            self._answer(ChatServer.body(listed) if self.path.endswith("/models") else ChatServer.body({}, 404))
+            self._answer(server._got(self.path, _lower(self.headers)))
 
         def do_POST(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            server.requests.append(json.loads(sent))
-            server.headers.append({name.lower(): value for name, value in self.headers.items()})
-            server.paths.append(self.path)
-            missing = ChatServer.body({"error": {"message": "the test wrote no more responses"}}, 500)
-            self._answer(server.responses.pop(0) if server.responses else missing)
+            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            self._answer(server._posted(self.path, _lower(self.headers), sent))
 
         def _answer(self, response: Response) -> None:
             try:
@@ -155,6 +180,10 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
 
     return Handler
+
+
+def _lower(headers: Message) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 class _QuietServer(ThreadingHTTPServer):

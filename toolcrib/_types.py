@@ -267,14 +267,12 @@ class ToolResult:
         return self.status is ToolStatus.ERROR
 
     def to_json(self) -> dict[str, Json]:
-        """The wire form (002-8): message, suspension and images are left out where there are none."""
+        """The wire form (002-8): message and suspension are left out where there are none, images always: they are no text."""
         data: dict[str, Json] = {"tool_name": self.tool_name, "status": self.status.value, "data": self.data}
         if self.message is not None:
             data["message"] = self.message
         if self.suspension is not None:
             data["suspension"] = self.suspension.to_json()
-        if self.images:
-            data["images"] = [image.to_json() for image in self.images]
         return data
 
     def to_json_text(self) -> str:

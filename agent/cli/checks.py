@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -140,6 +141,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
             yield Finding("note", f"{problem.subject}: {problem.reason}", "rename one of the two")
         yield from _toolsets(crib)
         yield from _allowlist(crib)
+        yield from _guarded("the model", lambda: _model(crib))
 
 
 def _plugins(crib: Crib) -> Iterator[Finding]:
@@ -179,3 +181,17 @@ def _allowlist(crib: Crib) -> Iterator[Finding]:
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")
+
+
+def _model(crib: Crib) -> Iterator[Finding]:
+    """How the configured model is to call tools; its server is asked, unless that was in the last hour."""
+    from agent.calling import choose_calling, is_hosted
+    from agent.models import ModelChoice, choose_provider, environment
+
+    environ = environment(crib.config)
+    target = choose_provider(crib.config, ModelChoice(), environ)
+    if target.endpoint is None or not target.endpoint.model or is_hosted(target.endpoint):
+        return
+    chosen = asyncio.run(choose_calling(target, crib.config.model.protocol, environ))
+    way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
+    yield Finding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")

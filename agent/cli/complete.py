@@ -1,4 +1,4 @@
-"""Completion for the chat's line: slash commands, tool names, and the arguments that a tool requires."""
+"""Completion for the chat's line: slash commands, the path of an image, tool names, and the arguments that a tool requires."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from agent.cli.words import SLASH
 
+_FILE = "/image "
 _EMPTY: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
@@ -22,7 +23,10 @@ class LineCompleter(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
-        if text.startswith("/"):
+        if text.startswith(_FILE):
+            path = text.removeprefix(_FILE)
+            yield from PathCompleter(expanduser=True).get_completions(Document(path, len(path)), complete_event)
+        elif text.startswith("/"):
             yield from (Completion(name, -len(text), display_meta=meta) for name, meta in SLASH.items() if name.startswith(text))
         elif text.startswith("@"):
             named = text.removeprefix("@tool ") if text.startswith("@tool ") else text[1:]

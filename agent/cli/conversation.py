@@ -12,11 +12,12 @@ from agent.cli.render import Screen
 from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.events import ToolFinished, ToolStarted
+from agent.fallback import say_to
 from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.prompt import system_prompt
 from agent.protocols.command import parse_command
-from toolcrib import ProviderSession, ToolCall, ToolcribError
+from toolcrib import Image, ProviderSession, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -61,6 +62,8 @@ class Conversation:
         self.screen = screen
         self.failed = False
         """Whether the last run of a model went wrong."""
+        self.images: list[Image] = []
+        """What goes with the next thing that is said to a model."""
         display = opening.crib.config.display
         self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
         self._session: Session | None = None
@@ -155,12 +158,14 @@ class Conversation:
         if manual:  # a typed call takes two turns: the call, and the silence after it
             limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
         fan = Fan([self._view, *([self._tracer] if self._tracer else [])], self.interrupt)
+        images = () if manual else tuple(self.images)
         if self._tracer is not None:
-            self._tracer.said(line)
+            self._tracer.said(line, images)
         self.failed = False
         try:
-            session.say(line)
-            self._provider.say(line)
+            session.say(line, images)
+            say_to(self._provider, line, images)
+            self.images = self.images[len(images) :]
             result = await Loop(self._provider, session, fan, limits).run()
         except ToolcribError as error:
             self._view.end()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.faults import kind_of
 from agent.events import (
     Event,
+    ImageMade,
     Retrying,
     TextDelta,
     ThinkingDelta,
@@ -18,8 +19,11 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ExecutedCall, ToolCallStatus, ToolcribError
-from tools.dispatch.faces import as_json
+from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolcribError
+from tools.dispatch.faces import as_json, images_of
+
+if TYPE_CHECKING:
+    from agent.cli.images import ImageFolder
 
 VERSION = 1
 _STATUS = {
@@ -35,6 +39,8 @@ class JsonLines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self.images: ImageFolder | None = None
+        """Takes what the model draws: a line only tells of it."""
 
     def write(self, kind: str, /, **fields: Any) -> None:
         self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
@@ -55,6 +61,9 @@ class JsonLines:
                 self.write("turn_started", turn=number)
             case TurnFinished(number=number, text=text, calls=calls, usage=usage):
                 self.write("turn_finished", turn=number, text=text, calls=calls, usage=dict(usage))
+            case ImageMade(image=image, id=of):
+                saved = {} if self.images is None else {"path": str(self.images.save(image))}
+                self.write("image", id=of, **_told(image), **saved)
             case ToolStarted(call=call):
                 fault = {} if call.fault is None else {"fault": call.fault}
                 self.write("tool_started", id=call.id, name=call.name, args=call.args, **fault)
@@ -74,8 +83,13 @@ class JsonLines:
         denied = result.failure is not None and result.failure.kind == "Denied"
         status = "denied" if denied else _STATUS.get(executed.status, executed.status.value)
         told = {"error": result.message or as_json(executed)} if result.is_error else {"result": as_json(executed)}
-        duration = round(executed.duration, 6)
-        self.write("tool_finished", id=executed.call.id, name=executed.call.name, status=status, duration=duration, **told)
+        images = {"images": [_told(image) for image in shown]} if (shown := images_of(executed)) else {}
+        call, duration = executed.call, round(executed.duration, 6)
+        self.write("tool_finished", id=call.id, name=call.name, status=status, duration=duration, **told, **images)
+
+
+def _told(image: Image) -> dict[str, Any]:
+    return {"media_type": image.media_type, "bytes": len(image.data)}
 
 
 def _line(value: Any) -> str:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, TIMED_OUT, UNASKED
 from agent.cli.ask import Refuser
 from agent.events import Event, TurnFinished
+from agent.fallback import say_to
 from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, open_provider, own_choice
 from agent.prompt import system_prompt
 from agent.providers.endpoint import same_server
-from toolcrib import ProviderSession, ToolcribError
+from toolcrib import Image, ProviderSession, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer
@@ -79,13 +80,22 @@ async def connect(session: Session, choice: ModelChoice) -> ProviderSession:
 
 
 class OneShot:
-    """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it."""
+    """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it. ``images`` go with the task."""
 
-    def __init__(self, session: Session, choice: ModelChoice, limits: LoopLimits, *, timeout: float | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        choice: ModelChoice,
+        limits: LoopLimits,
+        *,
+        timeout: float | None,
+        images: Sequence[Image] = (),
+    ) -> None:
         self._session = session
         self._choice = choice
         self._limits = limits
         self._timeout = timeout
+        self._images = images
         self._timed_out = False
         self._interrupted = False
 
@@ -122,9 +132,9 @@ class OneShot:
             started(model)
             if tracer is not None:
                 tracer.set_up(system_prompt(session.scope.environment.cwd), model)
-                tracer.said(task)
-            session.say(task)
-            provider.say(task)
+                tracer.said(task, self._images)
+            session.say(task, self._images)
+            say_to(provider, task, self._images)
             if self._interrupted:
                 return self._outcome("interrupted", "")
             result = await Loop(provider, session, fan, self._limits).run()

@@ -11,7 +11,7 @@ from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
-from tools.dispatch.faces import as_json
+from tools.dispatch.faces import as_json, images_of
 
 _OUTCOMES = {
     ToolCallStatus.SUCCEEDED: ("ok", "green"),
@@ -40,7 +40,7 @@ def result_text(executed: ExecutedCall) -> str:
     if view is None:
         view = result.data if isinstance(result.data, str) else json.dumps(result.data, ensure_ascii=False, indent=2, default=str)
         view = view if result.message is None else f"{result.message}\n{view}"
-    return tame(view).rstrip("\n")
+    return "\n".join([tame(view).rstrip("\n"), *map(str, images_of(executed))])
 
 
 def call_line(executed: ExecutedCall, emoji: str) -> str:
@@ -72,7 +72,7 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
     ]
     line = "  ".join(part for part in parts if part)
     if result.is_success:
-        return line
+        return " ".join([line, *map(str, result.images)])
     return f"{line}: {one_line(result_text(executed), 160)}"
 
 

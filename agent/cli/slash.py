@@ -77,6 +77,21 @@ async def _model(chat: Conversation, rest: str) -> None:
         chat.screen.note(tame(line))  # names are the server's words
 
 
+async def _image(chat: Conversation, rest: str) -> None:
+    from agent.cli.images import labels, read_typed
+
+    if rest:
+        if not chat.model:
+            raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+        chat.images.append(read_typed(rest))
+        chat.screen.note(f"{labels(chat.images)} will go with your next message")
+    elif chat.images:
+        chat.screen.note(f"{labels(chat.images)} taken back")
+        chat.images.clear()
+    else:
+        raise ToolcribError("say which: /image FILE")
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     await chat.open()
     chat.screen.note("a new session; the last one is kept, /sessions lists it")
@@ -109,6 +124,7 @@ _COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/help": _help,
     "/tools": _tools,
     "/model": _model,
+    "/image": _image,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.escape import one_line, tame
+from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
 from toolcrib._store import SessionInfo
 
@@ -44,10 +45,11 @@ def exchanges(records: Sequence[Mapping[str, Any]], most: int) -> list[str]:
 
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     if record["role"] == "user":
-        yield f"> {one_line(str(record['text']), _CLIP)}"
+        yield " ".join([f"> {one_line(str(record['text']), _CLIP)}", *recorded_labels(record)])
     elif record["role"] == "assistant":
         if record["text"]:
             yield f"  {one_line(str(record['text']), _CLIP)}"
+        yield from (f"  {label}" for label in recorded_labels(record))
         names = [str(call["name"]) for call in record.get("calls") or ()]
         if names:
             yield f"  [{', '.join(names)}]"
@@ -72,11 +74,13 @@ def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Ite
     """All of it, as text for a terminal."""
     yield from heading(info)
     for record in records:
-        if record["role"] in ("user", "assistant") and record["text"]:
+        if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):
             yield f"\n{record['role']}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
+            yield from (f"  {label}" for label in recorded_labels(record))
         for call in record.get("calls") or ():
             yield f"  -> {tame(str(call['name']))}  {short_args(call['args'], 100)}"
         for result in record.get("results") or ():
             sign = "✗" if result["is_error"] else "·"
             yield f"  {sign} {tame(str(result['name']))}  {one_line(str(result['text']), 160)}"
+            yield from (f"    {label}" for label in recorded_labels(result))

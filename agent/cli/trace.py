@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, TurnFinished, TurnStarted
-from toolcrib import ProviderError, ToolcribError
+from toolcrib import Image, ProviderError, ToolcribError
 from tools.dispatch.faces import as_json
 
 if TYPE_CHECKING:
@@ -32,8 +33,10 @@ class Tracer:
         self._say(f"session {self._session.identity.session_id}, model {model or 'none'}")
         self._block("system prompt", system)
 
-    def said(self, text: str) -> None:
+    def said(self, text: str, images: Sequence[Image] = ()) -> None:
         self._block("user prompt", text)
+        for image in images:
+            self._say(f"user prompt: {image}")
 
     def __call__(self, event: Event) -> None:
         match event:

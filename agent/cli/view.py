@@ -7,21 +7,32 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import tame
 from agent.cli.render import Screen
-from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnFinished
+from agent.events import Event, ImageMade, Retrying, TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnFinished
 
 if TYPE_CHECKING:
+    from agent.cli.images import ImageFolder
     from agent.cli.markdown import MarkdownStream
 
 
 class View:
     """Takes events. ``brief``: a model's calls get one line each; without it, as for calls typed by hand, their results too.
 
-    Text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
+    Text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes. Of what
+    the model draws a line tells; ``images`` takes it.
     """
 
-    def __init__(self, screen: Screen, *, markdown: bool = False, thinking: bool = False, brief: bool = True) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        markdown: bool = False,
+        thinking: bool = False,
+        brief: bool = True,
+        images: ImageFolder | None = None,
+    ) -> None:
         self.screen = screen
         self.brief = brief
+        self._images = images
         self._laid_out = markdown and screen.interactive
         self._thinking = thinking
         self._markdown: MarkdownStream | None = None
@@ -45,6 +56,10 @@ class View:
                 self.end()
                 again = "; the reply begins anew" if begun else ""
                 self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+            case ImageMade(image=image):
+                self.end()
+                saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
+                self.screen.note(f"{image}{saved}")
             case TurnFinished():
                 self.end()
             case _:

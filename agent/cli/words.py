@@ -6,6 +6,7 @@ SLASH = {
     "/help": "this",
     "/tools": "the tools of this session",
     "/model": "which model answers; /model NAME, or /model PROVIDER NAME, takes another one",
+    "/image": "/image FILE shows a picture with the next message; /image alone takes it back",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID goes on with one",

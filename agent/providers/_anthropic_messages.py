@@ -7,7 +7,9 @@ from typing import Any
 
 from agent.providers._chat_messages import NO_RESULT
 from agent.providers._http_session import encode, same_model
+from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
 from agent.providers._names import WireNames, wire_id
+from toolcrib import Image
 
 BREAKPOINT = {"type": "ephemeral"}
 """Marks the end of what the server is to keep in its prompt cache."""
@@ -39,10 +41,10 @@ class AnthropicMessages:
         else:
             self._system.append(text)
 
-    def user(self, text: str) -> None:
+    def user(self, text: str, images: Sequence[Image] = ()) -> None:
         self._close_calls()
-        if text.strip():  # an empty block is refused
-            self._add("user", [{"type": "text", "text": text}])
+        if blocks := _content(text, images):
+            self._add("user", blocks)
 
     def assistant(self, message: Mapping[str, Any]) -> None:
         """Take the native message."""
@@ -53,30 +55,35 @@ class AnthropicMessages:
         self._add("assistant", content)
         self._expect({block["id"]: block["id"] for block in content if block.get("type") == "tool_use"})
 
-    def results(self, results: Iterable[tuple[str, str, bool]]) -> None:
-        """(call id, what the model reads, whether it is an error) of the last message's calls; one block each, in one message."""
+    def results(self, results: Iterable[tuple[str, str, bool]], shown: Pictured = NO_IMAGES) -> None:
+        """(call id, what the model reads, whether it is an error) of the last message's calls; one block each, in one message.
+
+        An error is text alone: the wire refuses more (004-21).
+        """
         texts = {call_id: (text, is_error) for call_id, text, is_error in results}
         blocks: list[dict[str, Any]] = []
         for call_id, on_wire in self._open.items():
             text, is_error = texts.get(call_id, (NO_RESULT, True))
-            blocks.append({"type": "tool_result", "tool_use_id": on_wire, "content": text, "is_error": is_error})
+            content = _content(text, shown[call_id].images) if call_id in shown and not is_error else text
+            blocks.append({"type": "tool_result", "tool_use_id": on_wire, "content": content, "is_error": is_error})
         self._open = {}
         if blocks:
             self._add("user", blocks)
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in records:
+        for record in carried(records):
             role = record.get("role")
             skip_system = skip_system and role == "system"
             if role == "system" and not skip_system:
                 self.system(record["text"])
             elif role == "user":
-                self.user(record["text"])
+                self.user(record["text"], recorded(record))
             elif role == "assistant":
                 self._assistant_record(record)
             elif role == "results":
-                self.results((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
+                told = ((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
+                self.results(told, pictured_record(record))
 
     def joined(self) -> bytes:
         """``"messages":[...]`` and, where there is one, ``"system":[...],`` before it: fields of a request, with breakpoints."""
@@ -133,6 +140,15 @@ class AnthropicMessages:
         if self._last:
             self._closed.append(encode({"role": self._role, "content": self._last}))
         self._role, self._last = role, list(blocks)
+
+
+def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
+    """Blocks, what is seen before what is said of it; an empty text is refused."""
+    blocks: list[dict[str, Any]] = []
+    for image in images:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+        blocks.append({"type": "image", "source": source})
+    return [*blocks, {"type": "text", "text": text}] if text.strip() else blocks
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:

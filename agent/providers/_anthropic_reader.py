@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.providers._calls import CUT_OFF, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
-from toolcrib import ProviderTurn, ToolCall
+from toolcrib import ProviderTurn, StreamEvent, ToolCall
 
 _FINISH = {
     "end_turn": "stop",
@@ -146,7 +146,7 @@ class AnthropicReader(EventReader):
             name = head.get("name")
             block.call_id = self._call_id(head.get("id"))
             block.shown = self._name_of(name) if isinstance(name, str) and name else ""
-            self._on_event(new_event(("tool_call_delta", block.raw_input(), block.call_id, block.shown)))
+            self._on_event(new_event(StreamEvent, ("tool_call_delta", block.raw_input(), block.call_id, block.shown)))
         return block
 
     def _close(self, index: Any) -> None:
@@ -166,7 +166,7 @@ class AnthropicReader(EventReader):
             if type(text) is str and text.isascii() and text and block.kind == "text" and not self._half["assistant_delta"]:
                 block.parts.append(text)  # what _add_text does with nearly all of them
                 self._text.append(text)
-                self._on_event(new_event(("assistant_delta", text, "", "")))
+                self._on_event(new_event(StreamEvent, ("assistant_delta", text, "", "")))
             else:
                 self._add_text(block, text)
         elif kind == "input_json_delta":
@@ -174,7 +174,7 @@ class AnthropicReader(EventReader):
             if type(piece) is str and piece:
                 block.parts.append(piece)
                 if block.call_id:
-                    self._on_event(new_event(("tool_call_delta", piece, block.call_id, block.shown)))
+                    self._on_event(new_event(StreamEvent, ("tool_call_delta", piece, block.call_id, block.shown)))
         elif kind == "thinking_delta":
             self._add_text(block, delta.get("thinking"))
         elif kind == "citations_delta":

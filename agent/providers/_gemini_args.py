@@ -55,13 +55,12 @@ class PartialArgs:
             holder[path[-1]] = whole(pieces)
         return self._value
 
-    def more(self, piece: Mapping[str, Any]) -> str | None:
+    def more(self, place: Any, text: Any, goes_on: Any) -> str | None:
         """As ``feed``, for a piece that only goes on with the string that is being written; None, and not taken, for others."""
-        text = piece["stringValue"]
-        if piece["jsonPath"] != self._open_at or type(text) is not str or not text or not piece["willContinue"]:
+        if place != self._open_at or type(text) is not str or not text or not goes_on:
             return None
         self._open.append(text)
-        return encode_basestring(text)[1:-1]
+        return _escaped(text)
 
     def feed(self, piece: Mapping[str, Any]) -> str:
         """What the piece adds to the JSON text. Raises BadPiece."""
@@ -69,7 +68,7 @@ class PartialArgs:
         if place == self._open_at and type(text) is str:
             self._open.append(text)  # more of the string that is being written, which is nearly all that comes
             if piece.get("willContinue"):
-                return encode_basestring(text)[1:-1]
+                return _escaped(text)
             self._open_at, self._in_string, self._whole = _ABSENT, False, True
             return encode_basestring(text)[1:]
         self._open_at = _ABSENT
@@ -206,4 +205,7 @@ def _unquoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    """As it stands inside a JSON string: most pieces stand there as they are."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
     return encode_basestring(text)[1:-1]

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from agent.providers._chat_messages import NO_RESULT
 from agent.providers._http_session import encode, same_model
+from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
 from agent.providers._names import WireNames
-from toolcrib import BadRequest
+from toolcrib import BadRequest, Image
 
 RESULTS_ROLE = "user"
 """Who speaks in a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
@@ -44,9 +45,10 @@ class GeminiContents:
     def system(self, text: str) -> None:
         self._system.append(text)
 
-    def user(self, text: str) -> None:
+    def user(self, text: str, images: Sequence[Image] = ()) -> None:
         self._close_calls()
-        self._add({"role": "user", "parts": [{"text": text}]})
+        said = [{"text": text}] if text or not images else []
+        self._add({"role": "user", "parts": [*map(_inline, images), *said]})
 
     def model_content(self, content: Any, call_ids: Sequence[str]) -> None:
         """Take the model's own content, unchanged. ``call_ids`` are ours, in the order of its calls.
@@ -65,11 +67,16 @@ class GeminiContents:
             for call_id, call in zip(call_ids, calls, strict=True)
         ]
 
-    def results(self, results: Iterable[tuple[str, str]]) -> None:
-        """(call id, what the model reads) of the last content's calls; one part each, in the order of the calls (004-15)."""
+    def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
+        """(call id, what the model reads) of the last content's calls; one part each, in the order of the calls (004-15).
+
+        Their images follow in the same content (004-21).
+        """
         texts = dict(results)
         if self._open:
             parts = [_response(call, texts.get(call.id, NO_RESULT)) for call in self._open]
+            for one in shown.values():
+                parts += [{"text": one.label}, *map(_inline, one.images)]
             self._add({"role": RESULTS_ROLE, "parts": parts})
         self._open = []
 
@@ -79,17 +86,17 @@ class GeminiContents:
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in records:
+        for record in carried(records, "gemini", self._same_model):
             role = record.get("role")
             skip_system = skip_system and role == "system"
             if role == "system" and not skip_system:
                 self.system(record["text"])
             elif role == "user":
-                self.user(record["text"])
+                self.user(record["text"], recorded(record))
             elif role == "assistant":
                 self._assistant(record)
             elif role == "results":
-                self.results((one["call_id"], one["text"]) for one in record["results"])
+                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
 
     def fields(self) -> bytes:
         """The body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
@@ -134,6 +141,10 @@ def _calls_in(content: Any) -> list[Mapping[str, Any]]:
     parts = content.get("parts") if isinstance(content, Mapping) else None
     found = [part.get("functionCall") for part in parts or () if isinstance(part, Mapping)]
     return [call for call in found if isinstance(call, Mapping)]
+
+
+def _inline(image: Image) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": image.media_type, "data": image.base64}}
 
 
 def _response(call: _OpenCall, text: str) -> dict[str, Any]:

@@ -8,12 +8,14 @@ calls, never by the finish reason (X-5, X-7).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from agent.providers._calls import CUT_OFF, UNREADABLE, new_event
 from agent.providers._events import EventReader, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
-from toolcrib import BadRequest, ProviderTurn, ToolCall
+from agent.providers._images import drawn_in
+from toolcrib import BadRequest, ProviderTurn, StreamEvent, ToolCall
 
 _FINISH = {
     "STOP": "stop",
@@ -71,6 +73,7 @@ class GeminiReader(EventReader):
         self._ids: set[str] = set()
         self._counted: dict[str, int] = {}
         self._last_usage: dict[str, Any] = {}
+        self._usage_names: list[str] = []
         self._finish = ""
         self._finish_message = ""
 
@@ -82,6 +85,8 @@ class GeminiReader(EventReader):
     def read_body(self, body: Any) -> None:
         """Take a whole reply as parsed JSON, or the list of pieces that a stream without ``alt=sse`` is."""
         for one in body if isinstance(body, list) and body else [body]:
+            if type(one) is not dict:
+                raise self._broken("sent something that is no reply of Gemini", json.dumps(one, default=str))
             self._streamed = isinstance(body, list)
             self._take(one)
         self.done = self.begun = True
@@ -107,13 +112,11 @@ class GeminiReader(EventReader):
         if calls and finish == "stop":
             finish = "tool_calls"
         content = {**self._content, "role": self._content.get("role") or "model", "parts": self._parts}
-        return ProviderTurn(text, calls, content, self.usage, finish, self.model, self.reasoning)
+        return ProviderTurn(text, calls, content, self.usage, finish, self.model, self.reasoning, drawn_in(self._drawn()))
 
     # -- one piece -----------------------------------------------------------------------------------------------
 
-    def _take(self, chunk: Any) -> None:
-        if type(chunk) is not dict:
-            raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
+    def _take(self, chunk: dict[str, Any]) -> None:
         candidates = chunk.get("candidates")
         if candidates:
             if self._growing is not None:
@@ -125,8 +128,9 @@ class GeminiReader(EventReader):
         elif not self._known(chunk):
             raise self._broken("sent something that is no reply of Gemini", json.dumps(chunk, default=str))
         if type(usage := chunk.get("usageMetadata")) is dict:
-            if usage.keys() != self._last_usage.keys():
+            if (names := [*usage]) != self._usage_names:
                 self._count()
+                self._usage_names = names
             self._last_usage = usage  # summed up at the end: there is one in each piece
         model = chunk.get("modelVersion")
         if model != self.model and type(model) is str and model:
@@ -192,7 +196,7 @@ class GeminiReader(EventReader):
             return False
         self._run.append(text)
         self._text.append(text)
-        self._on_event(new_event(("assistant_delta", text, "", "")))
+        self._on_event(new_event(StreamEvent, ("assistant_delta", text, "", "")))
         return True
 
     def _grows(self, args: PartialArgs, candidates: Any) -> bool:
@@ -207,14 +211,13 @@ class GeminiReader(EventReader):
             (piece,) = call["partialArgs"]
             if len(candidate) != 1 or len(part) != 1 or len(call) != 2 or not call["willContinue"]:
                 return False
-            text = args.more(piece)
+            if (text := args.more(piece["jsonPath"], piece["stringValue"], piece["willContinue"])) is None:
+                return False
         except (KeyError, TypeError, ValueError):
-            return False
-        if text is None:
             return False
         last = self._grown
         last.texts.append(text)
-        self._on_event(new_event(("tool_call_delta", text, last.id, last.shown)))
+        self._on_event(new_event(StreamEvent, ("tool_call_delta", text, last.id, last.shown)))
         return True
 
     def _ours(self, candidates: Any) -> dict[str, Any]:
@@ -302,7 +305,7 @@ class GeminiReader(EventReader):
             kept = {key: call[key] for key in ("id", "name") if key in call}
             made = _Call(call_id, name, self._name_of(name), {**part, "functionCall": kept})
             made.args = PartialArgs(args if type(args) is dict else None)
-            self._on_event(new_event(("tool_call_delta", "", call_id, made.shown)))
+            self._on_event(new_event(StreamEvent, ("tool_call_delta", "", call_id, made.shown)))
         else:
             made = _Call(call_id, name, self._name_of(name), part)
             self._tell(made, json.dumps(args if args is not None else {}, ensure_ascii=False))
@@ -313,6 +316,12 @@ class GeminiReader(EventReader):
         self._calls.append(made)
         self._keep(made.part)
         return made
+
+    def _drawn(self) -> Iterator[Any]:
+        """What the model drew, as base64; drafts that it drew while it thought stay in its content."""
+        for part in self._parts:
+            if type(inline := part.get("inlineData")) is dict and part.get("thought") is not True:
+                yield inline.get("data")
 
     def _lone_signature(self, part: dict[str, Any]) -> None:
         if "thoughtSignature" in part:
@@ -327,12 +336,12 @@ class GeminiReader(EventReader):
                 continue
             if text:
                 call.texts.append(text)
-                self._on_event(new_event(("tool_call_delta", text, call.id, call.shown)))
+                self._on_event(new_event(StreamEvent, ("tool_call_delta", text, call.id, call.shown)))
 
     def _tell(self, call: _Call, text: str) -> None:
         if text:
             call.texts.append(text)
-            self._on_event(new_event(("tool_call_delta", text, call.id, call.shown)))
+            self._on_event(new_event(StreamEvent, ("tool_call_delta", text, call.id, call.shown)))
 
     def _finished(self, call: _Call) -> ToolCall:
         args: Any

@@ -8,7 +8,9 @@ from typing import Any
 
 from agent.providers._chat_messages import NO_RESULT
 from agent.providers._http_session import encode, same_model
+from agent.providers._images import NO_IMAGES, Pictured, carried, data_url, pictured_record, recorded
 from agent.providers._names import WireNames, wire_id
+from toolcrib import Image
 
 
 class ResponsesItems:
@@ -40,8 +42,8 @@ class ResponsesItems:
         else:
             self._system.append(text)
 
-    def user(self, text: str) -> None:
-        self._say("user", text)
+    def user(self, text: str, images: Sequence[Image] = ()) -> None:
+        self._say("user", _content(text, images))
 
     def assistant(self, reply: Mapping[str, Any]) -> None:
         """Take the native form of a reply: ``{"id", "output": items}``."""
@@ -53,27 +55,27 @@ class ResponsesItems:
         if self._stored and reply.get("id"):
             self.previous_id, self._known = str(reply["id"]), len(self._sent)
 
-    def results(self, results: Iterable[tuple[str, str]]) -> None:
+    def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
         """(call id, what the model reads) of the last reply's calls; in the order of the calls, one each."""
         texts = dict(results)
         for call_id, on_wire in self._open.items():
-            output = texts.get(call_id, NO_RESULT)
+            output = _content(texts.get(call_id, NO_RESULT), shown[call_id].images if call_id in shown else ())
             self._sent.append(encode({"type": "function_call_output", "call_id": on_wire, "output": output}))
         self._open = {}
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in records:
+        for record in carried(records, "responses", lambda other: same_model(other, self._model)):
             role = record.get("role")
             skip_system = skip_system and role == "system"
             if role == "system" and not skip_system:
                 self.system(record["text"])
             elif role == "user":
-                self.user(record["text"])
+                self.user(record["text"], recorded(record))
             elif role == "assistant":
                 self._assistant_record(record)
             elif role == "results":
-                self.results((one["call_id"], one["text"]) for one in record["results"])
+                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
 
     def joined(self) -> bytes:
         """The items to send as a JSON list: all, or what followed the reply that ``previous_id`` names."""
@@ -115,13 +117,21 @@ class ResponsesItems:
             return items
         return [_without_id(item) for item in kept]
 
-    def _say(self, role: str, text: str) -> None:
+    def _say(self, role: str, content: str | list[dict[str, Any]]) -> None:
         self._close_calls()
-        self._sent.append(encode({"role": role, "content": text}))
+        self._sent.append(encode({"role": role, "content": content}))
 
     def _close_calls(self) -> None:
         if self._open:
             self.results(())
+
+
+def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
+    """Of a message or of a call's output: text alone where there is nothing to see."""
+    if not images:
+        return text
+    said: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
+    return said + [{"type": "input_image", "image_url": data_url(image), "detail": "auto"} for image in images]
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from agent.providers._calls import CUT_OFF, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
-from toolcrib import ProviderTurn, ToolCall
+from agent.providers._images import drawn_in
+from toolcrib import ProviderTurn, StreamEvent, ToolCall
 
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"})
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
@@ -94,7 +95,8 @@ class ResponsesReader(EventReader):
             finish = "tool_calls"  # the calls say whether there are calls
         native = {"id": self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
-        return ProviderTurn(text, tuple(calls), native, self.usage, finish, self.model, self.reasoning)
+        images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")
+        return ProviderTurn(text, tuple(calls), native, self.usage, finish, self.model, self.reasoning, images)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -130,13 +132,15 @@ class ResponsesReader(EventReader):
     def _delta(self, event: dict[str, Any], kind: _Kind) -> None:
         delta = event.get("delta")
         if type(delta) is str:
-            own = "message" if kind == "assistant_delta" else "reasoning"
-            item = self._item(event) or self._new(event.get("output_index"), {"type": own})
+            item = self._by_id.get(item_id) if type(item_id := event.get("item_id")) is str else None
+            if item is None:
+                own = "message" if kind == "assistant_delta" else "reasoning"
+                item = self._item(event) or self._new(event.get("output_index"), {"type": own})
             item.seen = True
             item.parts.append(delta)
             if delta.isascii() and delta and kind == "assistant_delta" and not self._half[kind]:
                 self._text.append(delta)  # what _emit does with nearly all of them
-                self._on_event(new_event((kind, delta, "", "")))
+                self._on_event(new_event(StreamEvent, (kind, delta, "", "")))
             else:
                 self._emit(kind, delta)
 
@@ -163,7 +167,7 @@ class ResponsesReader(EventReader):
             made.call_id = self._call_id(item.get("call_id") or item.get("id"))
             name = item.get("name")
             made.shown = self._name_of(name) if isinstance(name, str) and name else ""
-            self._on_event(new_event(("tool_call_delta", "", made.call_id, made.shown)))
+            self._on_event(new_event(StreamEvent, ("tool_call_delta", "", made.call_id, made.shown)))
         return made
 
     def _added(self, event: dict[str, Any]) -> None:
@@ -194,7 +198,7 @@ class ResponsesReader(EventReader):
         if type(piece) is str and piece:
             item.seen = True
             item.parts.append(piece)
-            self._on_event(new_event(("tool_call_delta", piece, item.call_id, item.shown)))
+            self._on_event(new_event(StreamEvent, ("tool_call_delta", piece, item.call_id, item.shown)))
 
     # -- its end -------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
+from agent.providers._images import Pictured, carried, chat_from_tools, pictured, pictured_record
 from agent.providers._names import WireNames
 from toolcrib import ExecutedCall, TextProtocol, ToolCall
 
@@ -25,13 +26,13 @@ class TextMessages(ChatMessages):
         return bool(self._as_user)
 
     def executed(self, executed: Sequence[ExecutedCall]) -> None:
-        self._append(self._protocol.render_results(executed))
+        self._append(self._protocol.render_results(executed), pictured(executed))
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        for record in records:
+        for record in carried(records):
             if record.get("role") == "results":
                 skip_system = False
-                self._append(self._protocol.render_recorded(record["results"]))
+                self._append(self._protocol.render_recorded(record["results"]), pictured_record(record))
             else:
                 super().records([record], skip_system=skip_system)
                 skip_system = skip_system and record.get("role") == "system"
@@ -41,7 +42,16 @@ class TextMessages(ChatMessages):
             return super().joined(with_reasoning=with_reasoning)
         return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
 
-    def _append(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:
+        """Images go with results that the user tells, else in a message after them (004-21)."""
+        if shown:
+            images = chat_from_tools(shown)
+            *before, last = messages or [{"role": "user", "content": ""}]
+            if last["role"] == "user" and isinstance(last["content"], str):
+                said = [{"type": "text", "text": last["content"]}] if last["content"] else []
+                messages = [*before, {**last, "content": [*said, *images]}]
+            else:
+                messages = [*messages, {"role": "user", "content": images}]
         for message in messages:
             if message["role"] == "tool":
                 told = f"Tool result ({message['name']}): {message['content']}"

@@ -9,10 +9,11 @@ from typing import Any
 from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
 from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import ConfigError, ExecutedCall, ProviderTurn
+from toolcrib import ConfigError, ExecutedCall, Image, ProviderTurn
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
@@ -69,13 +70,13 @@ class AnthropicSession(HttpSession):
         self._without_thinking = False  # until the person speaks next
         self._extra = dict(extra or {})
 
-    def say(self, text: str) -> None:
-        """What the person says next."""
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """What the person says and shows next."""
         self._without_thinking = False
-        self._messages.user(text)
+        self._messages.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        self._messages.results((one.call.id, as_json(one), one.result.is_error) for one in executed)
+        self._messages.results(((one.call.id, as_json(one), one.result.is_error) for one in executed), pictured(executed))
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 

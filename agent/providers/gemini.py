@@ -11,9 +11,10 @@ from agent.providers._gemini_contents import GeminiContents
 from agent.providers._gemini_reader import GeminiReader
 from agent.providers._gemini_tools import GeminiNames, declarations
 from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._images import pictured
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import ExecutedCall, ProviderTurn
+from toolcrib import ExecutedCall, Image, ProviderTurn
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
@@ -58,16 +59,16 @@ class GeminiSession(HttpSession):
             self._config["thinkingConfig"] = _thinking(thinking)
         self._config.update(self._extra.pop("generationConfig", {}))
 
-    def say(self, text: str) -> None:
-        """What the person says next."""
-        self._contents.user(text)
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """What the person says and shows next."""
+        self._contents.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
         """Raises BadRequest where the content with the calls is not the last of the history (004-15)."""
         calls = [call.id for call in turn.tool_calls]
         if not self._contents.expects(calls):
             self._contents.model_content(turn.assistant_turn, calls)
-        self._contents.results((one.call.id, as_json(one)) for one in executed)
+        self._contents.results(((one.call.id, as_json(one)) for one in executed), pictured(executed))
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
-from toolcrib import ConfigError, ProviderError
+from toolcrib import BadRequest, ConfigError, ProviderError
 
 _PAGES = 5
 _DETAILS = 40
@@ -28,11 +28,15 @@ _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_le
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """``context`` in tokens. ``tools``: native tool calls. None where the server does not tell."""
+    """``context`` in tokens. ``tools``: native tool calls. None where the server does not tell.
+
+    ``protocol`` is the text protocol that the model's chat template tells of.
+    """
 
     name: str
     context: int | None = None
     tools: bool | None = None
+    protocol: str | None = None
 
 
 async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str]) -> tuple[ModelInfo, ...]:
@@ -48,17 +52,46 @@ async def describe_models(client: HttpClient, provider: str, environ: Mapping[st
         return await _gemini(client)
     rows = _rows(await _get(client, "models"), "data", client)
     found = tuple(_described(row, "id") for row in rows)
-    more = _MORE.get(str(rows[0].get("owned_by"))) if rows else None
-    if more is None or all(one.context is not None and one.tools is not None for one in found):
+    try:
+        return await _with_more(client, rows, found, environ, _PATIENCE)
+    except (ProviderError, ConfigError, TimeoutError):
+        return found  # the names are known, which is more than nothing
+
+
+async def describe_model(client: HttpClient, environ: Mapping[str, str], seconds: float) -> ModelInfo:
+    """The endpoint's model alone, at a server that speaks Chat Completions: two requests at most, of ``seconds`` each.
+
+    Nothing is loaded or changed by them. A server may know the model by other names than it lists. Raises a ProviderError kind,
+    TimeoutError, and ConfigError where the server does not say what it has.
+    """
+    async with asyncio.timeout(seconds):
+        rows = _rows(await _get(client, "models"), "data", client)
+    name = client.endpoint.model
+    one = next((_described(row, "id") for row in rows if row.get("id") == name), ModelInfo(name))
+    try:
+        (found,) = await _with_more(client, rows, (one,), environ, seconds)
+    except (BadRequest, ConfigError):
+        return one  # it has no such address
+    return found
+
+
+async def _with_more(
+    client: HttpClient,
+    rows: Sequence[Mapping[str, Any]],
+    found: tuple[ModelInfo, ...],
+    environ: Mapping[str, str],
+    seconds: float,
+) -> tuple[ModelInfo, ...]:
+    """``found``, with what the server tells of these models beside /v1, to the key that is for this server."""
+    more = _more(rows)
+    if more is None:
         return found
     parts = urlsplit(client.endpoint.base_url)
     root = urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
     beside = HttpClient(Endpoint(root, "", client.endpoint.key_env), environ, client.limits)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(seconds):
             return await more(beside, found)
-    except (ProviderError, ConfigError, TimeoutError):
-        return found  # the names are known, which is more than nothing
     finally:
         await beside.aclose()
 
@@ -110,7 +143,10 @@ def _is_vendors(client: HttpClient, provider: str) -> bool:
 
 
 async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """POST /api/show for each: the context that the model was made for, or the smaller one that its file asks for."""
+    """POST /api/show for each: the context that the model was made for, or the smaller one that its file asks for.
+
+    Where ``tools`` is not among the capabilities, a request with tools is refused: "does not support tools".
+    """
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(model: ModelInfo) -> ModelInfo:
@@ -124,41 +160,71 @@ async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[Mo
         asked = re.search(r"^num_ctx\s+(\d+)", str(body.get("parameters") or ""), re.MULTILINE)
         context = _count(int(asked[1])) if asked else next((size for one in sizes if (size := _count(one)) is not None), None)
         able = body.get("capabilities")
-        return ModelInfo(model.name, context or model.context, "tools" in able if isinstance(able, list) else model.tools)
+        tools = "tools" in able if isinstance(able, list) else model.tools
+        return ModelInfo(model.name, context or model.context, tools, _protocol(body.get("template")))
 
     asked = await asyncio.gather(*(ask(model) for model in models[:_DETAILS]))
     return (*asked, *models[_DETAILS:])
 
 
 async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """GET /props: the context that the server was started with, and its template."""
-    body = await _get(client, "props")
+    """GET /props: the context that the server was started with, and its template.
+
+    One that has several models is asked about the one that is meant, and does not load it for that.
+    """
+    path = f"props?model={quote(models[0].name, safe='')}&autoload=false" if len(models) == 1 else "props"
+    body = await _get(client, path)
     settings = body.get("default_generation_settings")
     context = _count(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
+    template = body.get("chat_template")
     able = body.get("chat_template_caps")
     tools = able.get("supports_tool_calls") if isinstance(able, Mapping) else None
     if not isinstance(tools, bool):
-        template = body.get("chat_template")
         tools = "tools" in template if isinstance(template, str) and template else None
-    return tuple(replace(one, context=context or one.context, tools=tools if one.tools is None else one.tools) for one in models)
+    elif not tools and isinstance(able, Mapping) and able.get("supports_tools") is True:
+        tools = None  # it tells the model of tools: what becomes of the calls is left open
+    protocol = _protocol(body.get("chat_template_tool_use"), template)
+    return tuple(
+        replace(one, context=context or one.context, tools=tools if one.tools is None else one.tools, protocol=protocol)
+        for one in models
+    )
 
 
 async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """GET /api/v0/models: its own list, which tells more."""
+    """GET /api/v0/models: its own list, which tells more.
+
+    A model that was not trained on tools is not said to lack them: this server makes calls of any model's text itself.
+    """
     told: dict[str, ModelInfo] = {}
     for row in _rows(await _get(client, "api/v0/models"), "data", client):
         one, able = _described(row, "id"), row.get("capabilities")
         loaded = _count(row.get("loaded_context_length"))
-        told[one.name] = ModelInfo(one.name, loaded or one.context, "tool_use" in able if isinstance(able, list) else None)
+        told[one.name] = ModelInfo(one.name, loaded or one.context, (isinstance(able, list) and "tool_use" in able) or None)
     return tuple(told.get(one.name, one) for one in models)
 
 
-_MORE: Mapping[str, Callable[[HttpClient, tuple[ModelInfo, ...]], Awaitable[tuple[ModelInfo, ...]]]] = {
+_More: TypeAlias = Callable[[HttpClient, tuple[ModelInfo, ...]], Awaitable[tuple[ModelInfo, ...]]]
+_MORE: Mapping[str, _More] = {
     "library": _ollama,
     "llamacpp": _llama_cpp,
     "organization_owner": _lm_studio,
 }
 """By what these servers write as the owner of a model."""
+
+
+def _more(rows: Sequence[Mapping[str, Any]]) -> _More | None:
+    """How to ask the server that lists so. Ollama names others as owners too, but has a tag in every name."""
+    owners = {str(row["owned_by"]) for row in rows if row.get("owned_by")}
+    known = next((_MORE[owner] for owner in sorted(owners) if owner in _MORE), None)
+    return known or (_ollama if owners and all(":" in str(row.get("id")) for row in rows) else None)
+
+
+def _protocol(*templates: Any) -> str | None:
+    """What the first of the templates tells that tells anything."""
+    from agent.protocols.templates import protocol_of_template
+
+    texts = (text for text in templates if isinstance(text, str))
+    return next((name for text in texts if (name := protocol_of_template(text)) is not None), None)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

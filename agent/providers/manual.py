@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from agent.protocols.command import parse_command
-from toolcrib import ExecutedCall, ProviderTurn, StreamEvent
+from toolcrib import ExecutedCall, Image, ProviderTurn, StreamEvent, ToolcribError
 from toolcrib._session import OnEvent
 
 HELP = """No model is connected, so I can't answer in words. You can call tools yourself:
@@ -29,8 +29,11 @@ class ManualSession:
         self._names = tool_names
         self._lines: deque[str] = deque()
 
-    def say(self, line: str) -> None:
-        self._lines.append(line)
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """The person's line. Raises ToolcribError for images: nobody would see them."""
+        if images:
+            raise ToolcribError("no model is connected, so nobody can look at an image; name one with --model NAME")
+        self._lines.append(text)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         if not self._lines:

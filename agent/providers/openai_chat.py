@@ -9,11 +9,12 @@ from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
 from agent.providers._chat_reader import ChatReader
+from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient, Reply
 from agent.providers.sse import SseReader
-from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn, StreamBroken
+from toolcrib import BadRequest, ExecutedCall, Image, Overloaded, ProviderError, ProviderTurn, StreamBroken
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
@@ -61,9 +62,9 @@ class OpenAIChatSession:
         self._reasoning_back = bool(_WANTS_REASONING.search(f"{self._server} {model}"))
         self._extra = dict(extra or {})
 
-    def say(self, text: str) -> None:
-        """What the person says next."""
-        self._messages.user(text)
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """What the person says and shows next."""
+        self._messages.user(text, images)
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
         """What the replies are from now on: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
@@ -82,7 +83,7 @@ class OpenAIChatSession:
                 return turn
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        self._messages.results((one.call.id, as_json(one)) for one in executed)
+        self._messages.results(((one.call.id, as_json(one)) for one in executed), pictured(executed))
 
     async def close(self) -> None:
         await self._client.aclose()

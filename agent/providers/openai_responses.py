@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems
 from agent.providers._responses_reader import ResponsesReader
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import ExecutedCall, ProviderTurn
+from toolcrib import ExecutedCall, Image, ProviderTurn
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
@@ -59,12 +60,12 @@ class ResponsesSession(HttpSession):
         self._max_tokens = max_tokens
         self._extra = dict(extra or {})
 
-    def say(self, text: str) -> None:
-        """What the person says next."""
-        self._items.user(text)
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """What the person says and shows next."""
+        self._items.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        self._items.results((one.call.id, as_json(one)) for one in executed)
+        self._items.results(((one.call.id, as_json(one)) for one in executed), pictured(executed))
 
     # -- the wire ------------------------------------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ SseEvent: TypeAlias = tuple[str, str]
 """(event name, "" where the server gave none; data)."""
 
 _NAMED = re.compile(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
-MAX_EVENT = 16 * 1024 * 1024
-"""Characters in one event. No model writes that much; a server that does would fill the memory."""
+_END = re.compile(rb"\n\r?\n")
+MAX_EVENT = 64 * 1024 * 1024
+"""Characters in one event: images that a model drew come in one. A server that sends more would fill the memory."""
 
 
 class SseReader:
@@ -31,6 +32,8 @@ class SseReader:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max = max_event
+        self._held: list[bytes] = []  # the beginning of an event that may be of the usual form; what follows knows nothing of it
+        self._held_size = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._split_character = False
         self._begun = False
@@ -43,52 +46,80 @@ class SseReader:
         self._data_size = 0
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        if self._clean:
-            try:
-                text = chunk.decode()
-            except UnicodeDecodeError:
-                return self._feed(chunk)
-            if len(text) <= self._max and text[-1:] == "\n":
-                # One event, as servers send that flush each: of one line of data, with a name or without.
-                if text[:7] == "event: ":
-                    name, found, data = text[7:-2].partition("\ndata: ")
-                    if found and text[-2] == "\n" and "\n" not in data and "\n" not in name and "\r" not in text:
-                        return [(name, data)]
-                elif text[:6] == "data: ":
-                    size, first = len(text), text.find("\n")
-                    if first == size - 2 and "\r" not in text:
-                        return [("", text[6:-2])]
-                    if first == size - 3 and text.find("\r") == size - 4 and text[-2] == "\r":
-                        return [("", text[6:-4])]
-                if (events := self._usual(text)) is not None:
-                    return events
-        return self._feed(chunk)
+        if not self._clean:
+            return self._cut(chunk) if self._held else self._to_end(chunk)
+        try:
+            text = chunk.decode()
+        except UnicodeDecodeError:
+            return self._cut(chunk)
+        # One event, as servers send that flush each: of one line of data, with a name or without.
+        size = len(text)
+        if text[:7] == "event: ":
+            name, found, data = text[7:-2].partition("\ndata: ")
+            if found and text[-2] == "\n" and "\n" not in data and "\n" not in name and "\r" not in text and size <= self._max:
+                return [(name, data)]
+        elif text[:6] == "data: " and size <= self._max:
+            first = text.find("\n")
+            if first == size - 2 and "\r" not in text:
+                return [("", text[6:-2])]
+            if first == size - 3 and text[-2] == "\r" and text.find("\r") == size - 4:
+                return [("", text[6:-4])]
+        return self._cut(chunk)
 
-    def _usual(self, text: str) -> list[SseEvent] | None:
+    def _to_end(self, chunk: bytes) -> list[SseEvent]:
+        """The rest of an event that took the long way; behind it the short one is open again."""
+        found = _END.search(chunk)
+        if found is None:
+            return self._feed(chunk)
+        events = self._feed(chunk[: found.end()])
+        return events + self.feed(chunk[found.end() :]) if found.end() < len(chunk) else events
+
+    def _usual(self, chunk: bytes) -> list[SseEvent] | None:
         """Whole events of one line of data each and nothing else, which is nearly always so: cut out in one go."""
+        try:
+            text = chunk.decode()
+        except UnicodeDecodeError:
+            return None
         if len(text) > self._max:
             return None
         if text[:6] == "data: ":
             end = "\r\n\r\n" if text[-2:] == "\r\n" else "\n\n"
+            if not text.endswith(end):
+                return None
             found = text[6 : -len(end)].split(f"{end}data: ")
-            lines = 2 * len(found)
-            if text.endswith(end) and text.count("\n") == lines and text.count("\r") == (lines if len(end) == 4 else 0):
-                return [("", data) for data in found]
-        elif text[:7] == "event: " and text[-2:] == "\n\n" and "\r" not in text:
+            events = [("", data) for data in found if "\n" not in data and "\r" not in data]
+            return events if len(events) == len(found) else None
+        if text[:7] == "event: " and text[-2:] == "\n\n" and "\r" not in text:
             named: list[SseEvent] = _NAMED.findall(text)
             if text.count("\n") == 3 * len(named):
                 return named
         return None
 
+    def _cut(self, chunk: bytes) -> list[SseEvent]:
+        """The usual events of a piece that ends anywhere; what is not usual takes the long way from where it is held back."""
+        end = chunk.rfind(b"\n\r\n") + 3 if b"\r" in chunk else chunk.rfind(b"\n\n") + 2
+        end = end if end > 2 else 0
+        rest = chunk[end:]
+        size = len(rest) if end else len(rest) + self._held_size
+        # An end may not be in what is held back: not as "\n\n", nor with a CR, nor at the seam.
+        unclear = b"\r" in rest or b"\n\n" in rest or (self._held and chunk[:1] in (b"\n", b"\r"))
+        if not unclear and size <= self._max:
+            events = self._usual(b"".join((*self._held, chunk[:end]))) if end else []
+            if events is not None:
+                if end:
+                    self._held = []
+                if rest:
+                    self._held.append(rest)
+                self._held_size = size
+                self._clean = not self._held
+                return events
+        chunk = b"".join((*self._held, chunk))
+        self._held, self._held_size = [], 0
+        return self._feed(chunk)
+
     def _feed(self, chunk: bytes) -> list[SseEvent]:
         text = self._decode(chunk)
         events: list[SseEvent] = []
-        end = text.rfind("\n\r\n") + 3 if "\r" in text else text.rfind("\n\n") + 2
-        if end > 2 and not (self._data or self._event or self._after_cr):
-            usual = self._usual("".join((*self._line, text[:end])))
-            if usual is not None:
-                events, text = usual, text[end:]
-                self._line, self._line_size = [], 0
         if "\r" in text or self._after_cr:
             text = self._unify(text)
         if "\n" in text:
@@ -100,12 +131,12 @@ class SseReader:
 
     def close(self) -> list[SseEvent]:
         """The event that the stream's end finished: servers forget the last empty line."""
+        events = self._feed(b"".join(self._held)) if self._held else []
         rest = self._decoder.decode(b"", True)
         self._split_character = False
-        events: list[SseEvent] = []
         self._read(rest + "\n\n", events)
-        self._line, self._data, self._event, self._clean = [], [], "", True
-        self._line_size = self._data_size = 0
+        self._held, self._line, self._data, self._event, self._clean = [], [], [], "", True
+        self._held_size = self._line_size = self._data_size = 0
         return events
 
     def _decode(self, chunk: bytes) -> str:

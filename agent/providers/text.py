@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
-from toolcrib import BadRequest, ConfigError, ExecutedCall, ProviderError, ProviderTurn, StreamEvent, TextProtocol
+from toolcrib import BadRequest, ConfigError, ExecutedCall, Image, ProviderError, ProviderTurn, StreamEvent, TextProtocol
 from toolcrib._session import OnEvent, TextReader, Thinking
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
@@ -58,9 +58,9 @@ class TextSession(OpenAIChatSession):
             self._messages.system(prompt)
         self._messages.records(records, skip_system=bool(prompt))
 
-    def say(self, text: str) -> None:
-        """What the person says next; with it the model is told what other wires have a field for."""
-        super().say(text + _wish(self._steer.tool_choice))
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """What the person says and shows next; with it the model is told what other wires have a field for."""
+        super().say(text + _wish(self._steer.tool_choice), images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
         self._text.executed(executed)

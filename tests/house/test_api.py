@@ -11,12 +11,12 @@ PUBLIC = {
     "ActivityEvent", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Image", "Internal",
-    "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError", "ProviderSession",
-    "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand", "SetResult", "StateKey",
-    "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket", "TextProtocol", "Timeout", "Tool", "ToolCall",
-    "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry", "ToolError", "ToolOutput", "ToolRegistry",
-    "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable", "WritesFile", "hookimpl", "registry",
-    "strongest", "tool",
+    "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError",
+    "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
+    "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
+    "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
+    "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
+    "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 
 HOOKS = {

@@ -16,7 +16,7 @@ from agent.providers.anthropic import AnthropicSession
 from agent.providers.gemini import GeminiSession
 from agent.providers.openai_chat import OpenAIChatSession
 from agent.providers.openai_responses import ResponsesSession
-from toolcrib import ExecutedCall, ProviderTurn, ToolCallStatus, ToolResult
+from toolcrib import ExecutedCall, Image, ProviderTurn, ToolCallStatus, ToolResult
 from toolcrib.testing import ChatServer
 
 SCHEMA = {
@@ -35,9 +35,10 @@ SESSIONS: Mapping[str, tuple[type[Any], Mapping[str, Any]]] = {
     "anthropic": (AnthropicSession, {"thinking": 2048, "max_tokens": 4096}),
     "gemini": (GeminiSession, {"thinking": "low"}),
 }
+PNG = Image.of(b"\x89PNG\r\n\x1a\n ...")
 # What another model said is converted from the neutral fields.
 RECORDS: list[dict[str, Any]] = [
-    {"role": "user", "text": "before"},
+    {"role": "user", "text": "before", "images": [PNG.to_json()]},
     {
         "role": "assistant",
         "text": "I look.",
@@ -62,16 +63,17 @@ def replies() -> ModuleType:
 
 
 async def converse(wire: str, server: ChatServer) -> list[ProviderTurn]:
-    """Two turns: a streamed reply with calls, their results (one of them an error), a reply again."""
+    """Two turns: a streamed reply with calls, their results (one with an image, one an error), a reply again (004-21)."""
     made, options = SESSIONS[wire]
     client = HttpClient(Endpoint(server.base_url, "m", "API_KEY"), {"API_KEY": "secret"})
     session = made(client, model="m", system="Be brief.", tools=TOOLS, records=RECORDS, **{"max_tokens": 99, **options})
     try:
-        session.say("hello")
+        session.say("hello", [PNG])
         first = await session.stream_turn(lambda event: None)
         read, wrote = first.tool_calls
         failed = ExecutedCall(wrote, ToolResult.error(wrote.name, "no space"), ToolCallStatus.FAILED)
-        succeeded = ExecutedCall(read, ToolResult.success(read.name, {"text": "ü"}), ToolCallStatus.SUCCEEDED)
+        seen = ToolResult.success_with_images(read.name, {"text": "ü"}, [PNG])
+        succeeded = ExecutedCall(read, seen, ToolCallStatus.SUCCEEDED)
         await session.append_tool_results(first, [succeeded, failed])
         second = await session.stream_turn(lambda event: None)
         await session.append_tool_results(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from toolcrib import ExecutedCall, ToolError, ToolResult, ToolStatus
+from toolcrib import ExecutedCall, Image, ToolError, ToolResult, ToolStatus
 from toolcrib._types import Failure
 from tools.clip import encode
 
@@ -41,6 +42,11 @@ def as_json(executed: ExecutedCall) -> str:
             return encode({"status": "pending", "message": result.message, "ticket": ticket})
         case _:
             return encode({"error": result.message or "the tool failed and said nothing of why"})
+
+
+def images_of(executed: ExecutedCall) -> Sequence[Image]:
+    """What the model sees beside that text: nothing of a call that did not succeed (004-21)."""
+    return executed.result.images if executed.result.is_success else ()
 
 
 def _text(text: str) -> str:

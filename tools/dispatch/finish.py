@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from toolcrib import ExecutedCall, ToolCallStatus, ToolResult, ToolStatus
+from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
 from tools.clip import clip_data, clip_text, encode, spill_to
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
@@ -78,6 +78,8 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
     data, message, views, failure = result.data, result.message, result.views, result.failure
     if type(result.status) is not ToolStatus:
         ToolStatus(result.status)  # raises for what is none
+    if result.images:
+        result = _pictured(result)
     try:
         text = data if isinstance(data, str) else encode(data)
     except (TypeError, ValueError, RecursionError) as error:
@@ -100,8 +102,18 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
     return replace(result, data=data, message=message, views=views, failure=failure), text
 
 
+def _pictured(result: ToolResult) -> ToolResult:
+    """Only what succeeded has images (004-21). Raises TypeError for what is no image."""
+    if result.status is not ToolStatus.SUCCESS:
+        return replace(result, images=())
+    for image in result.images:
+        if not isinstance(image, Image):
+            raise TypeError(f"images holds {type(image).__name__}; make an Image of it, as with Image.from_file(path)")
+    return result
+
+
 def _malformed(error: Exception) -> TypeError:
     return TypeError(
         f"the result can not be read ({type(error).__name__}: {error}); a ToolResult has a ToolStatus, JSON as data, "
-        "text or None as message, and text for each reader in views"
+        "text or None as message, text for each reader in views, and Image objects in images"
     )

@@ -36,7 +36,7 @@ from tools.dispatch.act import run_again, run_handler
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
-from tools.dispatch.gates import decide, first_answers, go_on
+from tools.dispatch.gates import decide, first_answers, go_on, why_not
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
@@ -94,7 +94,7 @@ class Dispatcher:
             raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
         is_no = answer.denied or answer.action == "cancel"
         if not scope.tickets.settle(answer, "denied" if is_no else "approved"):
-            raise Denied(f"ticket {answer.ticket_id!r} was settled before")
+            raise Denied(f"the answer does not count: {why_not(scope.tickets.get(answer.ticket_id))}")
         run = self.begin(record.ticket.call, scope)
         run.move(ToolCallStatus.RESUMING)
         return await self._whole(run, (record.ticket, answer))

@@ -77,6 +77,8 @@ class CallScope:
         self._lock = threading.Lock()
         self.running: set[asyncio.Task[Any]] = set()
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
+        self.asking: set[str] = set()
+        """Tickets that somebody is being asked about at this moment."""
         self.cancelled = False
 
     @property
@@ -122,6 +124,11 @@ class CallScope:
         self.cancelled = False
 
     async def close(self) -> None:
+        """Also withdraws the questions that somebody is being asked."""
+        if self.tickets is not None:
+            why = "the session ended before there was an answer"
+            for ticket_id in list(self.asking):
+                self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         environment, self._environment = self._environment, None
         if environment is not None:
             await environment.close()

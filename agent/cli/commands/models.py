@@ -29,7 +29,8 @@ examples:
   toolcrib models --json --refresh
 
 Asked are the servers of model and model.fallback, and the vendors whose keys are set. A server that is found on this machine is
-shown, and used only once you name it. `tools` is yes or no where the server tells. Answers are remembered for an hour.
+shown, and used only once you name it. `tools` is yes or no where the server tells; where it is no, or the provider is text, the
+protocol follows that the model is spoken to in. Answers are remembered for an hour.
 
 The exit code is 1 where no server answered.
 """
@@ -139,7 +140,19 @@ def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
     used = offer.place.endpoint is not None and offer.place.endpoint.model == model.name
     context = "unknown" if model.context is None else f"{model.context:,}"
     tools = {True: "yes", False: "no", None: "unknown"}[model.tools]
-    return "*" if used else "", one_line(model.name, 80), context, tools
+    protocol = _protocol(model, offer)
+    return "*" if used else "", one_line(model.name, 80), context, f"{tools}; in text as {protocol}" if protocol else tools
+
+
+def _protocol(model: ModelInfo, offer: Offer) -> str:
+    """The protocol that this model would get here if none is configured; "" where its calls are native."""
+    from agent.calling import IN_TEXT, text_protocol
+    from agent.providers.factory import DEFAULT
+
+    provider = offer.place.target.provider if offer.place.target is not None else ""
+    if provider == IN_TEXT or (provider == DEFAULT and model.tools is False):
+        return text_protocol(model.name, template=model.protocol)[0]
+    return ""
 
 
 def _as_json(offer: Offer, name: str) -> dict[str, Any]:

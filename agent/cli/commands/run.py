@@ -35,6 +35,7 @@ examples:
   git diff | toolcrib run - --max-turns 3
   toolcrib run "tidy up" --json | jq -r 'select(.type == "text_delta") | .text'
   toolcrib run "and now its tests" --continue
+  toolcrib run "what is wrong in this plot?" --image plot.png
 
 {MODEL_HELP}
 Nobody is asked: what would need a person's agreement is denied.
@@ -56,6 +57,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("task", metavar="TASK", help="what to do, or - to read it from stdin")
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
+    parser.add_argument(
+        "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
+    )
+    parser.add_argument("--save-images", metavar="DIR", help="write what it draws there; no file is overwritten")
     parser.add_argument("--timeout", metavar="SECONDS", type=positive_seconds, help="for the whole run")
     add_model_options(parser)
     add_session_options(parser)
@@ -87,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Outcome:
     from agent.cli.ask import Refuser
+    from agent.cli.images import ImageFolder, read_images
     from agent.cli.offer import no_model
     from agent.cli.oneshot import OneShot
     from agent.cli.render import Screen
@@ -95,6 +101,10 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
     from agent.models import find_endpoint, own_choice
 
     task = _task(args.task)
+    images = read_images(args.image)
+    folder = None if args.save_images is None else ImageFolder(args.save_images)
+    if lines is not None:
+        lines.images = folder
     with open_crib(args) as crib:
         choice = choice_of(args)
         if choice.provider == "manual":
@@ -113,9 +123,9 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
         )
         if goes_on and find_endpoint(crib.config, own_choice(session, choice)) is None:
             raise no_model("run TASK")
-        shot = OneShot(session, choice, limits_of(crib.config, args), timeout=args.timeout)
+        shot = OneShot(session, choice, limits_of(crib.config, args), timeout=args.timeout, images=images)
         with asyncio.Runner() as runner, _closing(session, runner), interrupting(shot.interrupt):
-            view = View(Screen(interactive=False), thinking=crib.config.display.thinking)
+            view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
             tracer = Tracer(session) if wants_trace(args) else None
             watches: list[Watch] = [tally, view if lines is None else lines]
             try:

@@ -11,6 +11,7 @@ from toolcrib import (
     ConfigError,
     ConnectionFailed,
     ExecutedCall,
+    Image,
     Overloaded,
     ProviderError,
     ProviderTurn,
@@ -58,9 +59,9 @@ class OllamaSession:
         for record in records:
             self._remember(record)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
         self._answer({})
-        self._messages.append({"role": "user", "content": text})
+        self._messages.append({"role": "user", "content": text, **_shown(images)})
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
         """A turn enters the history when it is whole: what failed may be asked again."""
@@ -110,12 +111,17 @@ class OllamaSession:
         self._answer({})
         if record["role"] == "system" and self._messages[:1]:
             return  # there is a newer one
-        message = {"role": record["role"], "content": record["text"]}
+        images = record.get("images", ()) if record["role"] == "user" else ()
+        message = {"role": record["role"], "content": record["text"], **_shown([Image.from_json(one) for one in images])}
         calls = [ToolCall(call["id"], call["name"], call["args"]) for call in record.get("calls") or ()]
         if calls:
             message["tool_calls"] = [{"function": {"name": call.name, "arguments": call.args}} for call in calls]
         self._messages.append(message)
         self._open = calls
+
+
+def _shown(images: Sequence[Image]) -> dict[str, Any]:
+    return {"images": [image.base64 for image in images]} if images else {}
 
 
 class _Reply:

@@ -12,6 +12,7 @@ import pytest
 
 from toolcrib import registry
 from toolcrib._registry import Problem
+from toolcrib.testing import ChatServer
 
 
 def test_all_is_well(run: Any) -> None:
@@ -131,3 +132,19 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
     assert (told.returncode, told.stdout) == (2, "")
     assert "`toolcrib doctor` names what differs" in told.stderr
     assert "Traceback" not in told.stderr
+
+
+def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any) -> None:
+    """000-14: what the server tells decides; one that is not there changes nothing, and is no fault here."""
+    listed = {"data": [{"id": "m", "owned_by": "llamacpp"}]}
+    props = {"chat_template": "<arg_key>", "chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
+    with ChatServer(answers={"/v1/models": listed, "/props": props}) as server:
+        config(f"model: {{name: m, base_url: '{server.base_url}'}}\n")
+        done = run("doctor")
+    assert done.code == 0
+    assert f"✓ model m at 127.0.0.1:{server.port} calls tools in its text, as glm (" in done.out
+    assert "(the server says that the model has no native calls; its chat template tells the protocol)" in done.out
+    config("model: {name: gone, base_url: 'http://127.0.0.1:9/v1'}\n")
+    assert "✓ model gone at 127.0.0.1:9 calls tools natively (the default)" in run("doctor").out
+    config("model: {name: gpt-5, base_url: 'https://api.openai.com/v1'}\n")
+    assert "gpt-5" not in run("doctor").out

@@ -132,6 +132,21 @@ def test_another_way_to_talk_to_the_same_server(run: Any, vendors: Any) -> None:
     assert "tools" not in posted(servers["chat"])[1]
 
 
+def test_000_14_switching_models_chooses_how_calls_are_made_anew(run: Any, serve: Any, config: Any) -> None:
+    """000-14: from a model with native calls to one without, at the same server, and back."""
+    shown = {"able:8b": {"capabilities": ["tools"]}, "unable:8b": {"capabilities": ["completion"], "template": "<arg_key>"}}
+    routes = {
+        "/v1/models": {"data": [{"id": name, "owned_by": "library"} for name in shown]},
+        "/api/show": lambda body: shown[body["model"]],
+        "/v1/chat/completions": [chat_reply("One."), chat_reply("Two."), chat_reply("Three.")],
+    }
+    server = serve(routes)
+    config(f"model: {{name: 'able:8b', base_url: '{server.root}/v1', stream: false}}\n")
+    assert run("chat", stdin=b"a\n/model unable:8b\nb\n/model able:8b\nc\n").out == "One.\nTwo.\nThree.\n"
+    native = ["tools" in body for path, _, body in server.asked if path == "/v1/chat/completions"]
+    assert native == [True, False, True]
+
+
 # -- going on ----------------------------------------------------------------------------------------------------------
 
 
@@ -188,12 +203,32 @@ def test_models_are_listed_with_what_is_known(run: Any, serve: Any, config: Any)
     assert "check that the model server runs" in done.out
     again = run("models", "qwen", "--json")
     first, second = json.loads(again.out)
-    assert first["models"] == [{"name": "qwen3", "context": 32768, "tools": True}]
+    assert first["models"] == [{"name": "qwen3", "context": 32768, "tools": True, "protocol": None}]
     assert (first["source"], first["provider"], first["configured"], first["error"]) == ("model", "chat", True, None)
     assert second["error"].startswith("could not connect")
     assert len(server.asked) == 1
     run("models", "--refresh")
     assert len(server.asked) == 2
+
+
+def test_where_calls_are_not_native_the_protocol_is_shown(run: Any, serve: Any, config: Any) -> None:
+    """By the template, else by the name; and for the provider text always."""
+    shown = {
+        "own:8b": {"capabilities": ["completion"], "template": "<tool_call>", "model_info": {"x.context_length": 4096}},
+        "kimi:1b": {"capabilities": ["completion"], "template": "{{ .Prompt }}"},
+        "able:8b": {"capabilities": ["tools"], "template": "[TOOL_CALLS]"},
+    }
+    rows = [{"id": name, "owned_by": "library"} for name in shown]
+    server = serve({"/v1/models": {"data": rows}, "/api/show": lambda body: shown[body["model"]]})
+    config(f"model: {{name: 'own:8b', base_url: '{server.root}/v1'}}\n")
+    lines = [" ".join(line.split()) for line in run("models").out.splitlines()]
+    assert "* own:8b 4,096 no; in text as hermes" in lines
+    assert "kimi:1b unknown no; in text as kimi" in lines
+    assert "able:8b unknown yes" in lines
+    (offer,) = json.loads(run("models", "able", "--json").out)
+    assert offer["models"] == [{"name": "able:8b", "context": None, "tools": True, "protocol": "mistral"}]
+    config(f"model: {{name: 'own:8b', provider: text, base_url: '{server.root}/v1'}}\n")
+    assert "able:8b unknown yes; in text as mistral" in [" ".join(line.split()) for line in run("models").out.splitlines()]
 
 
 def test_what_is_found_is_marked_and_not_used(run: Any, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

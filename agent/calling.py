@@ -1,0 +1,107 @@
+"""How a model calls tools: by its wire, or in its text, and then in which protocol. The server is asked, once an hour.
+
+A Chat Completions server is taken to call natively, whatever the model: that is the default. It is otherwise where the provider
+is ``text``, or where the server says that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
+Then the protocol is the configured one, else the one that the model's chat template tells of, else what its name tells, else
+``auto``. A server that does not answer in time, or does not tell, changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agent.providers.factory import DEFAULT, PROVIDERS, Target
+from toolcrib import BadRequest, ConfigError, ProviderError
+
+if TYPE_CHECKING:
+    from agent.providers.endpoint import Endpoint
+    from agent.providers.listing import ModelInfo
+
+SECONDS = 2.0
+"""That a server may take for each of two questions."""
+
+IN_TEXT = "text"
+_HOSTED = (
+    "openai.com", "openai.azure.com", "ai.azure.com", "anthropic.com", "googleapis.com", "openrouter.ai", "groq.com",
+    "mistral.ai", "deepseek.com", "together.xyz", "together.ai", "fireworks.ai", "x.ai", "cerebras.ai", "moonshot.ai",
+    "moonshot.cn", "aliyuncs.com", "nvidia.com", "perplexity.ai", "sambanova.ai", "huggingface.co", "cohere.com", "cohere.ai",
+    "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
+    "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
+)  # fmt: skip
+"""Vendors that call natively, and have no template to show: not asked."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people."""
+
+    target: Target
+    protocol: str
+    why: str
+
+
+async def choose_calling(target: Target, configured: str, environ: Mapping[str, str]) -> Calling:
+    """For an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for what a server answers."""
+    provider = target.provider
+    if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
+        return Calling(target, "", "this provider has native calls")
+    told = None if provider == IN_TEXT and configured else await _ask(target, target.endpoint, environ)
+    if provider == DEFAULT and (told is None or told.tools is not False):
+        why = "the server says that the model has them" if told is not None and told.tools else "the default"
+        return Calling(target, "", why)
+    asked = "model.provider is text" if provider == IN_TEXT else "the server says that the model has no native calls"
+    protocol, how = text_protocol(target.endpoint.model, configured, told.protocol if told is not None else None)
+    chosen = Calling(replace(target, provider=IN_TEXT), protocol, f"{asked}; {how}")
+    _log.info("%s calls tools in text, as %s: %s", target.endpoint.model, protocol, chosen.why)
+    return chosen
+
+
+def text_protocol(model: str, configured: str = "", template: str | None = None) -> tuple[str, str]:
+    """(the protocol's name, what it goes by)"""
+    from agent.protocols import protocol_for_model
+
+    if configured:
+        return configured, "model.protocol names the protocol"
+    if template:
+        return template, "its chat template tells the protocol"
+    name = protocol_for_model(model).name
+    return name, "neither its template nor its name tells a protocol" if name == "auto" else "its name tells the protocol"
+
+
+def is_hosted(endpoint: Endpoint) -> bool:
+    """Whether that is a vendor's server."""
+    host = (urlsplit(endpoint.base_url).hostname or "").lower().rstrip(".")
+    own = {name for provider in PROVIDERS.values() for name in provider.hosts}
+    return host in own or any(host == vendor or host.endswith(f".{vendor}") for vendor in _HOSTED)
+
+
+async def _ask(target: Target, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
+    """What the server tells of the model; the key goes to it alone. None where it does not answer."""
+    from agent.catalog import Cache
+    from agent.providers.http import HttpClient, HttpLimits
+    from agent.providers.listing import ModelInfo, describe_model
+
+    if is_hosted(endpoint):
+        return None
+    cache = Cache()
+    known = cache.model(target)
+    if known is not None:
+        return known
+    client = HttpClient(endpoint, environ, HttpLimits(SECONDS, SECONDS, SECONDS))
+    try:
+        found = await describe_model(client, environ, SECONDS)
+    except (ConfigError, BadRequest):
+        found = ModelInfo(endpoint.model)  # it answers, and does not tell
+    except (ProviderError, TimeoutError) as error:
+        _log.info("%s does not tell how %s calls tools: %s", endpoint.server, endpoint.model, error)
+        return None
+    finally:
+        await client.aclose()
+    cache.keep(target, found)
+    return found

@@ -1,0 +1,74 @@
+"""Pictures on a command line: files that are shown to the model, and files for what it draws."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolcrib import Image, ToolcribError
+from toolcrib._image import image_label
+
+
+def read_images(paths: Iterable[str]) -> list[Image]:
+    """Raises ToolcribError, which names the file, for what is no image."""
+    return [Image.from_file(Path(path).expanduser()) for path in paths]
+
+
+def read_typed(given: str) -> Image:
+    """The image at a path as a person types it, or drops it into a terminal: with ~, and perhaps quoted. Raises ToolcribError."""
+    path = Path(given).expanduser()
+    if not path.exists():
+        try:
+            words = shlex.split(given)
+        except ValueError:
+            words = []
+        if len(words) == 1:
+            path = Path(words[0]).expanduser()
+    return Image.from_file(path)
+
+
+class ImageFolder:
+    """A folder that takes what the model draws, as image-1.png, image-2.jpeg, ...: no file in it is ever overwritten.
+
+    Raises ToolcribError where it can't be made.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder).expanduser()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ToolcribError(f"--save-images: {self._folder} can't be made: {error.strerror or error}") from None
+        if not os.access(self._folder, os.W_OK | os.X_OK):
+            raise ToolcribError(f"--save-images: {self._folder} can't be written to; name another folder")
+
+    def save(self, image: Image) -> Path:
+        """Where it is now. Raises ToolcribError where it can't be written."""
+        ending = image.media_type.partition("/")[2]
+        try:
+            for number in itertools.count(1):
+                path = self._folder / f"image-{number}.{ending}"
+                try:
+                    with path.open("xb") as file:
+                        file.write(image.data)
+                except FileExistsError:
+                    continue
+                return path
+        except OSError as error:
+            raise ToolcribError(f"the image can't be saved: {path}: {error.strerror or error}; the session keeps it") from None
+        raise AssertionError("unreachable")
+
+
+def labels(images: Iterable[Image]) -> str:
+    """``[image/png, 512 kB] [image/jpeg, 1.2 MB]``"""
+    return " ".join(map(str, images))
+
+
+def recorded_labels(record: Mapping[str, Any]) -> Sequence[str]:
+    """The same of a record's images, without decoding them."""
+    found = ((one["media_type"], one["data"]) for one in record.get("images", ()))
+    return [image_label(media_type, len(data) * 3 // 4 - data.count("=", -2)) for media_type, data in found]

@@ -1,0 +1,54 @@
+"""Which text protocol a model's chat template tells of. Markers only: a template is never run, and never shown.
+
+The markers are those that llama.cpp (common/chat.cpp, and models/templates there) and vLLM (vllm/tool_parsers) tell the families
+apart by.
+"""
+
+from __future__ import annotations
+
+_MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("deepseek", ("<\uff5ctool▁calls▁begin\uff5c>",)),
+    ("deepseek", ("\uff5cDSML\uff5c",)),
+    ("kimi", ("<|tool_calls_section_begin|>",)),
+    ("kimi", ("<|open|>", "<|close|>", "<|sep|>")),
+    ("qwen_xml", ("<atem:function_calls>",)),
+    ("harmony", ("<|channel|>",)),
+    ("minimax", ("<minimax:tool_call>",)),
+    ("minimax", ("]<]minimax[>[",)),
+    ("mistral", ("[TOOL_CALLS]",)),
+    ("gemma", ("<|tool_call>",)),
+    ("gemma", ("<start_function_call>",)),
+    ("glm", ("<arg_key>",)),
+    ("glm", ("<longcat_tool_call>",)),
+    ("qwen_xml", ("<function=",)),
+    ("qwen_xml", ("<function name=",)),
+    ("qwen_xml", ("<seed:tool_call>",)),
+    ("qwen_xml", ("<\uff5ctool_calls_begin\uff5c>",)),
+    ("qwen_xml", ("<dots_function_call>",)),
+    ("pythonic", ("<|tool_call_start|>",)),
+    ("pythonic", ("<|python_start|>",)),
+    ("pythonic", ("<function_calls>",)),
+    ("hermes", ("<tool_call>",)),
+    ("hermes", ("<TOOLCALL>",)),
+    ("hermes", ("<tool_calls>",)),
+    ("granite", ("<|tool_call|>",)),
+    ("granite", ("functools[",)),
+    ("granite", ("<|START_ACTION|>",)),
+    ("granite", ("<|tools_prefix|>",)),
+    ("granite", ("<|action_start|>",)),
+    ("granite", ("<|function_call|>",)),
+    ("granite", ("function call<|role_sep|>",)),
+    ("llama_json", ("<|python_tag|>",)),
+    ("llama_json", ("<|start_header_id|>", "ipython")),
+    ("gemma", ("<start_of_turn>",)),
+)
+"""A row counts where all of its markers are there; the first that counts decides.
+
+What is peculiar to one family comes before what several write: GLM, Qwen3-Coder and others have ``<tool_call>`` too. The last row
+is for the Gemmas that were trained on no tools, and write the tags that they are told of in ways of their own.
+"""
+
+
+def protocol_of_template(template: str) -> str | None:
+    """The name of a protocol in ``agent.protocols``, or None where the template (Jinja, or Go as Ollama has it) tells of none."""
+    return next((name for name, markers in _MARKERS if all(marker in template for marker in markers)), None)

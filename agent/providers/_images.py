@@ -1,0 +1,106 @@
+"""Images in conversations: out of records and replies, and the forms that several wires share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from toolcrib import ExecutedCall, Image, ToolcribError
+from toolcrib._image import decoded
+from tools.dispatch.faces import images_of
+
+
+class FromTool(NamedTuple):
+    """The images of one result; ``label`` stands before them where they are not part of it."""
+
+    name: str
+    images: Sequence[Image]
+
+    @property
+    def label(self) -> str:
+        return f"images from {self.name}:"
+
+
+Pictured: TypeAlias = Mapping[str, FromTool]
+"""The results that have images, by call id."""
+
+NO_IMAGES: Pictured = {}
+
+
+def pictured(executed: Iterable[ExecutedCall]) -> Pictured:
+    return {one.call.id: FromTool(one.call.name, images) for one in executed if (images := images_of(one))}
+
+
+def pictured_record(record: Mapping[str, Any]) -> Pictured:
+    """The same for stored results."""
+    found = (one for one in record["results"] if one.get("images") and not one.get("is_error"))
+    return {one["call_id"]: FromTool(one["name"], recorded(one)) for one in found}
+
+
+def recorded(record: Mapping[str, Any]) -> Sequence[Image]:
+    """The images of one record, or of one result in it."""
+    return [Image.from_json(one) for one in record.get("images") or ()]
+
+
+def carried(
+    records: Iterable[Mapping[str, Any]], wire: str = "", same_model: Callable[[str], bool] = bool
+) -> Iterator[Mapping[str, Any]]:
+    """``records``; what another wire or model drew goes with the next thing that the person says.
+
+    Only its own wire and model take a drawn image back as the assistant's.
+    """
+    drawn: list[Any] = []
+    for record in records:
+        role = record.get("role")
+        if role == "assistant" and record.get("images"):
+            native = record.get("native")
+            own = isinstance(native, Mapping) and native.get("wire") == wire and same_model(record.get("model") or "")
+            drawn += () if own else record["images"]
+        elif role == "user" and drawn:
+            record, drawn = {**record, "images": [*drawn, *(record.get("images") or ())]}, []
+        yield record
+
+
+# -- Chat Completions ------------------------------------------------------------------------------------------------------
+
+
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.base64}"
+
+
+def chat_content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
+    """A message's content: text alone where there is nothing to see."""
+    if not images:
+        return text
+    said: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    return said + [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in images]
+
+
+def chat_from_tools(shown: Pictured) -> list[dict[str, Any]]:
+    """The content of a user message: tool messages are text alone."""
+    parts: list[dict[str, Any]] = []
+    for one in shown.values():
+        parts += chat_content(one.label, one.images)  # type: ignore[arg-type] # with images it is a list
+    return parts
+
+
+# -- what a model drew -----------------------------------------------------------------------------------------------------
+
+
+def drawn_in(texts: Iterable[Any]) -> tuple[Image, ...]:
+    """The images among base64 texts or ``data:`` URLs. What is no image that we know stays in the native reply alone."""
+    found = []
+    for text in texts:
+        if isinstance(text, str) and text:
+            try:
+                found.append(Image.of(decoded(text.partition(",")[2] if text.startswith("data:") else text)))
+            except ToolcribError:
+                continue
+    return tuple(found)
+
+
+def drawn_in_chat(images: Sequence[Any]) -> tuple[Image, ...]:
+    """Of ``message.images``. An address is not fetched: only a ``data:`` URL is an image."""
+    urls = (one.get("image_url") for one in images if isinstance(one, dict))
+    found = (url.get("url") if isinstance(url, dict) else url for url in urls)
+    return drawn_in(url for url in found if isinstance(url, str) and url.startswith("data:"))
