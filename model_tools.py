@@ -19,6 +19,7 @@ from toolcrib._registry import Problem
 from toolcrib._types import Json
 from tools.approval.gate import ApprovalGate
 from tools.approval.grants import MemoryGrants
+from tools.approval.judge import Setting, person_home
 from tools.arguments import check_schema
 from tools.clip import encode
 from tools.dispatch.bridge import run_async
@@ -102,7 +103,7 @@ def with_targets(paths: Iterable[Path]) -> list[str]:
 def new_dispatcher(gate: ApprovalGate | None = None) -> Dispatcher:
     """A dispatcher over the built-in registry, with its approval gate (by default one that remembers in memory only)."""
     hooks: HookManager = new_manager()
-    hooks.register(gate or ApprovalGate(MemoryGrants(), protected=own_paths()), APPROVAL)
+    hooks.register(gate or ApprovalGate(MemoryGrants(), setting=Setting(protected=own_paths(), home=person_home())), APPROVAL)
     return Dispatcher(registry, hooks)
 
 

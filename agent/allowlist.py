@@ -44,8 +44,8 @@ class EntryFault:
 class PermanentGrants:
     """A GrantStore whose ``always`` grants outlive the session; all others are left to ``inner``. Thread-safe.
 
-    Reads the file once, when made. Raises ConfigError where it can't be trusted, then and in ``add`` and ``revoke``:
-    a grant that could not be written was not given.
+    Reads the file once, when made; what another process revokes later counts no longer here either. Raises ConfigError where
+    it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given.
     """
 
     def __init__(self, inner: GrantStore, path: str | Path | None = None, state: str | Path | None = None) -> None:
@@ -54,6 +54,7 @@ class PermanentGrants:
         self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
         self._lock = threading.RLock()
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
+        self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []
         self.faults: list[EntryFault] = []
         self._load()
@@ -107,10 +108,21 @@ class PermanentGrants:
             self._permanent[grant.id] = (grant, entry)
         _log.debug("always: %s below %s", kept.argv, kept.root)
 
-    def all(self, session_id: str) -> Sequence[Grant]:
+    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+        """Raises ConfigError where what another process changed can't be read."""
         with self._lock:
+            if self._permanent:
+                self._drop_revoked()
             permanent = [grant for grant, _entry in self._permanent.values()]
         return [*permanent, *self._inner.all(session_id)]
+
+    def _drop_revoked(self) -> None:
+        stamp = self._known.stamp()
+        if stamp == self._stamp:
+            return
+        known = self._known.read()
+        self._permanent = {key: kept for key, kept in self._permanent.items() if _digest(kept[1]) in known}
+        self._stamp = stamp
 
     def spend(self, grant_id: str) -> bool:
         """False for a permanent grant, which isn't counted."""
@@ -139,6 +151,17 @@ class _KnownEntries:
 
     def exists(self) -> bool:
         return self._file.exists()
+
+    def stamp(self) -> object:
+        """Another one whenever the file was written; None where there is none."""
+        try:
+            about = self._file.stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
+
+    def read(self) -> frozenset[str]:
+        return frozenset(self._read().get(self._config, []))
 
     def keep_only(self, present: set[str]) -> frozenset[str]:
         """The known ones among ``present``. Others are forgotten: an entry that was deleted may not come back unseen."""

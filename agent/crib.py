@@ -5,25 +5,31 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
 from agent.config import Config, read_secrets, secrets_path, state_dir
+from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
 from toolcrib import EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
-from tools.approval.gate import ApprovalGate
+from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
+from tools.approval.judge import Judge, Setting, person_home
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.environments import open_environment, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
+
+if TYPE_CHECKING:
+    from tools.approval.table import Rule
 
 
 class Crib:
@@ -69,7 +75,18 @@ class Crib:
         beside = self.config.path.parent
         own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
         protected = [*model_tools.own_paths(), *model_tools.with_targets(own)]
-        return ApprovalGate(self.grants, protected=protected, project_root=str(self.project_dir), audit=self.store.audit)
+        rules, tool_rules = _operators(self.config)
+        setting = Setting(protected=protected, home=person_home(), rules=rules)
+        self.judge = Judge(setting)
+        redactor = Redactor.of(os.environ, read_secrets(beside))
+        return ApprovalGate(
+            self.grants,
+            setting=setting,
+            project_root=str(self.project_dir),
+            audit=self.store.audit,
+            tool_rules=tool_rules,
+            redact=redactor.text,
+        )
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
@@ -110,7 +127,7 @@ class Crib:
         """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end.
 
         ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
-        folder. Raises ToolcribError where there is none.
+        folder. Raises ToolcribError where there is none, and ConfigError where approval.smart is enabled and can't be used.
         """
         start = cwd or self.config.terminal.cwd or str(self.project_dir)
         old = self._stored(resume, platform, user, start) if resume or latest else None
@@ -119,6 +136,7 @@ class Crib:
         identity = RunIdentity(old.id if old is not None else secrets.token_hex(16), platform=platform, user=user)
         names = self.granted(platform, enabled, disabled, user)
         todos = TodoStore()
+        asker = self._behind_model(asker, platform, lambda event: session.happened(event))
         scope = self._scope(identity, names, start, asker, sink, todos)
         session = Session(self, scope, names)
         if old is None:
@@ -127,6 +145,18 @@ class Crib:
             session.repair()
             todos.write(session.stored_state(TODOS.name) or [])
         return session
+
+    def _behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
+        """``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
+        here = self.config.platforms.get(platform)
+        if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
+            return asker
+        from agent.smart import Auxiliary, SmartAsker
+
+        return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self._redactor(), told)
+
+    def _redactor(self) -> Redactor:
+        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
 
     def _stored(self, prefix: str, platform: str, user: str, cwd: str) -> SessionInfo:
         if prefix:
@@ -158,7 +188,7 @@ class Crib:
             activity_sink=sink,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
-            redactor=Redactor.of(os.environ, read_secrets(config.path.parent)),
+            redactor=self._redactor(),
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,
@@ -167,6 +197,23 @@ class Crib:
                 result_chars=config.tools.max_result_chars,
             ),
         )
+
+
+def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
+    """The operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
+    approval = config.approval
+    if not approval.rules and not approval.tools:
+        return (), None
+    from tools.approval.operator_rules import decide, operator_rules, tool_rules
+
+    rows = operator_rules([asdict(entry) for entry in approval.rules])
+    decisions = tool_rules([asdict(entry) for entry in approval.tools])
+
+    def says(name: str, args: Any) -> RuleSays | None:
+        rule = decide(decisions, name, args if isinstance(args, Mapping) else {})
+        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
+
+    return rows, says if decisions else None
 
 
 def _once(table: dict[str, Any], what: str) -> Callable[[str, Any], None]:

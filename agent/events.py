@@ -85,6 +85,25 @@ class Retrying:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """The auxiliary model of approval.smart was asked about a call. Where it did not approve, a person is asked next."""
+
+    call: ToolCall
+    model: str
+    approved: bool
+    why: str
+
+
 Event: TypeAlias = (
-    TurnStarted | TextDelta | ThinkingDelta | ToolCallDelta | ToolStarted | ToolFinished | ImageMade | TurnFinished | Retrying
+    TurnStarted
+    | TextDelta
+    | ThinkingDelta
+    | ToolCallDelta
+    | ToolStarted
+    | ModelAnswered
+    | ToolFinished
+    | ImageMade
+    | TurnFinished
+    | Retrying
 )

@@ -145,6 +145,7 @@ class Loop:
         Raises MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, and the ProviderError that retrying could not help.
         """
         self._session.scope.clear_interrupt()
+        self._session.watch = self._emit
         await self._session.start()
         for _ in range(self._limits.max_turns):
             turn = await self._turn()

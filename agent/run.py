@@ -30,12 +30,13 @@ from typing import Any
 from agent.config import Config, load_config
 from agent.crib import Crib
 from agent.events import Event
+from agent.fallback import say_to
 from agent.granting import ToolLine
 from agent.loop import Loop, LoopLimits, LoopResult
 from agent.models import ModelChoice, open_provider, own_choice
 from agent.session import Session
 from agent.store.memory import MemoryStore
-from toolcrib import ProviderSession
+from toolcrib import Image, ProviderSession
 from toolcrib._store import Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
@@ -103,16 +104,16 @@ class Agent:
         self._limits = limits or LoopLimits.of(self.crib.config)
         self._provider: ProviderSession | None = None
 
-    def ask(self, text: str, *, schema: Mapping[str, Any] | None = None) -> LoopResult:
-        """Say something, and run until the model answers. Raises LoopError, ProviderError and ConfigError kinds; the
-        conversation can go on after them.
+    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
+        """Say something, show ``images`` with it, and run until the model answers. Raises LoopError, ProviderError and
+        ConfigError kinds; the conversation can go on after them.
 
         With a JSON Schema the answer is ``LoopResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
         asked for twice.
         """
-        return run_async(self.aask(text, schema=schema))
+        return run_async(self.aask(text, images=images, schema=schema))
 
-    async def aask(self, text: str, *, schema: Mapping[str, Any] | None = None) -> LoopResult:
+    async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
         check = None
         if schema is not None:
             from agent.structured import AnswerCheck, ask_structured
@@ -123,9 +124,10 @@ class Agent:
                 self.session, own_choice(self.session, self._choice), instructions=self._instructions
             )
         if check is not None:
-            return await ask_structured(self._provider, self.session, text, check, self._on_event, self._limits)
-        self.session.say(text)
-        self._provider.say(text)
+            asked = (self._provider, self.session, text, check, self._on_event, self._limits)
+            return await ask_structured(*asked, images=images)
+        self.session.say(text, images)
+        say_to(self._provider, text, images)
         return await Loop(self._provider, self.session, self._on_event, self._limits).run()
 
     def interrupt(self) -> None:

@@ -17,6 +17,7 @@ from tools.dispatch.turn import run_turn
 
 if TYPE_CHECKING:
     from agent.crib import Crib
+    from agent.events import Event
 
 
 _PAGE = 64
@@ -34,8 +35,14 @@ class Session:
         self._started = False
         self.via: dict[str, Any] = {}
         """The provider, model and base_url of what answers; empty where a person types the calls."""
+        self.watch: Callable[[Event], None] | None = None
+        """Told of what happens within a call: an auxiliary model's answer about it."""
         self._unanswered = False
         self._count = 0
+
+    def happened(self, event: Event) -> None:
+        if self.watch is not None:
+            self.watch(event)
 
     # -- what is remembered --------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
-GROUPS = ("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview", "size")
+GROUPS = ("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview", "judge", "size")
 """A group is a module here, and the part of its figures' names before the dot."""
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -36,9 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no group {unknown[0]!r}: choose from {', '.join(GROUPS)}")
 
     figures: list[Figure] = []
+    details: list[str] = []
     for group in options.groups or GROUPS:
         try:
-            measured = importlib.import_module(f"benchmarks.{group}").measure(quick=options.quick)
+            module = importlib.import_module(f"benchmarks.{group}")
+            measured = module.measure(quick=options.quick)
+            details += [module.details()] if hasattr(module, "details") else []
         except (CannotMeasureError, subprocess.CalledProcessError) as error:
             print(f"benchmarks {group}: {error}", file=sys.stderr)
             return 2
@@ -48,11 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not options.json:
         print(as_table(figures))
     if options.write:
-        RESULTS.write_text(_report(figures, sys.argv[1:] if argv is None else argv), encoding="utf-8")
+        RESULTS.write_text(_report(figures, details, sys.argv[1:] if argv is None else argv), encoding="utf-8")
     return 0 if all(figure.ok for figure in figures) else 1
 
 
-def _report(figures: Sequence[Figure], argv: Sequence[str]) -> str:
+def _report(figures: Sequence[Figure], details: Sequence[str], argv: Sequence[str]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
     today = datetime.datetime.now(datetime.UTC).date()
@@ -60,9 +63,9 @@ def _report(figures: Sequence[Figure], argv: Sequence[str]) -> str:
         "# The last run\n\n"
         f"    python -m benchmarks {' '.join(argv)}\n\n"
         f"{today}, {platform.python_implementation()} {platform.python_version()}, {machine}. "
-        "Every baseline was measured in the same run, taking turns; figures are medians.\n"
+        "Every baseline was measured in the same run, taking turns; figures are medians, or the best of several.\n"
         "A bar with an x limits the ratio, any other the value.\n\n"
-        f"{as_table(figures)}\n"
+        f"{as_table(figures)}\n" + "".join(f"\n{part}" for part in details)
     )
 
 

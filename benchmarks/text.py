@@ -1,17 +1,25 @@
-"""How reading a model's text grows with its length, for every text protocol."""
+"""How reading a model's text grows with its length, for every text protocol.
+
+One long text takes turns with ten short ones, which is as much text and takes about as long, and the best of each counts: the
+work is always the same, so that what takes longer was disturbed. Of many figures the largest is likely to be one that was
+disturbed, so the largest is measured again, and then what is the largest now.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks._wire_streams import WORDS
-from benchmarks.core import CannotMeasureError, Figure, each, median_of_each
+from benchmarks.core import CannotMeasureError, Figure, best_of_each, each
 
 BAR = 12
 PIECE = 12
 """Characters a delta: about three tokens."""
+_AGAIN = 16
+"""So often the figure that is then the largest is measured again."""
 
 TOOLS = [
     {
@@ -33,17 +41,34 @@ def measure(*, quick: bool) -> list[Figure]:
     """ms for 1 MB (10^6 characters) against 100 kB: the protocol and the kind of output whose time grows most."""
     from agent.protocols import NAMES
 
-    size, rounds = (5_000, 1) if quick else (100_000, 3)
-    figures = [_grows(name, what, output, size, rounds) for name in NAMES for what, output in _outputs(name).items()]
-    return [max(figures, key=lambda figure: figure.ratio)]
+    size, rounds = (5_000, 1) if quick else (100_000, 2)
+    found = [_Growth(name, what, output, size) for name in NAMES for what, output in _outputs(name).items()]
+    for growth in found:
+        growth.measure(rounds)
+    for _ in range(1 if quick else _AGAIN):
+        max(found, key=lambda growth: growth.ratio).measure(rounds)
+    return [max(found, key=lambda growth: growth.ratio).figure()]
 
 
-def _grows(name: str, what: str, output: Callable[[int], str], size: int, rounds: int) -> Figure:
-    # The short one five times, so that what disturbs a moment of the machine is not counted ten times.
-    runs = {"short": each(_read(name, output(size)), 5), "long": each(_read(name, output(10 * size)), 1)}
-    took = median_of_each(runs, rounds)
-    short, long = took["short"], took["long"]
-    return Figure("text.linear", long * 1e3, "ms", short * 1e3, BAR, "ratio", f"a tenth of the text; the worst: {name}, {what}")
+class _Growth:
+    """Seconds for a text of ``size`` and for ten times that, the best so far."""
+
+    def __init__(self, name: str, what: str, output: Callable[[int], str], size: int) -> None:
+        self._what = f"{name}, {what}"
+        self._runs = {"short": each(_read(name, output(size)), 10), "long": each(_read(name, output(10 * size)), 1)}
+        self._best = {"short": math.inf, "long": math.inf}
+
+    @property
+    def ratio(self) -> float:
+        return self._best["long"] / self._best["short"]
+
+    def measure(self, rounds: int) -> None:
+        took = best_of_each(self._runs, rounds)
+        self._best = {name: min(seconds, took[name]) for name, seconds in self._best.items()}
+
+    def figure(self) -> Figure:
+        against = f"a tenth of the text; the worst: {self._what}"
+        return Figure("text.linear", self._best["long"] * 1e3, "ms", self._best["short"] * 1e3, BAR, "ratio", against)
 
 
 def _read(name: str, text: str) -> Callable[[], None]:

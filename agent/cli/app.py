@@ -36,6 +36,7 @@ examples:
   toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
   toolcrib tools                                           which tools there are, and why one is missing
   toolcrib toolsets --platform telegram                    what a platform gets
+  toolcrib explain 'rm -rf build'                          how a command would be judged, and who would decide
   toolcrib doctor                                          what is wrong here, and what to do
 
 `toolcrib COMMAND --help` tells more. The configuration is described in config.example.yaml.

@@ -13,11 +13,19 @@ from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.scope import Asker
 
 BY = "terminal"
-_SCOPES: Mapping[str, str] = {
-    "once": "this call only",
-    "session": "this kind of thing below the project's folder, until the session ends",
-    "always": "this very command in this folder, from now on (kept in your configuration)",
+_KEYS: Mapping[str, str] = {
+    "once": "o",
+    "path": "p",
+    "session": "s",
+    "task": "t",
+    "uses": "u",
+    "until": "m",
+    "always": "a",
 }
+"""Scope -> the key that chooses it."""
+_WORDS: Mapping[str, str] = {"until": "minutes"}
+_NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
+"""Scopes that take a number, and what it is called in the answer."""
 _MOST_ARGUMENT_CHARS = 4_000
 
 
@@ -74,20 +82,19 @@ class TerminalAsker:
             return _answer(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
 
     async def _approve(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
-        self._terminal.show("\n".join(describe(ticket, ctx)))
-        scopes = [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _SCOPES] or ["once"]
-        keys = "  ".join(f"[{word[0]}]{word[1:]}" for word in (*scopes, "deny"))
+        scopes = [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _KEYS] or ["once"]
+        covers = ticket.parameters.get("covers") or {}
+        self._terminal.show("\n".join([*describe(ticket, ctx), *_legend(scopes, covers)]))
+        keys = "  ".join(_shown_key(scope) for scope in (*scopes, "deny"))
         while True:
             said = (await self._terminal.read_line(f"  {keys}  ? > ")).strip()
             word, _, rest = said.partition(" ")
-            word = word.lower()
-            scope = next((scope for scope in scopes if word in (scope, scope[0])), None)
-            if scope is not None and not rest:
-                return {"approved": True, "scope": scope}
-            if word in ("d", "deny", "n", "no"):
+            if (answer := _chosen(word.lower(), rest.strip(), scopes)) is not None:
+                return answer
+            if word.lower() in ("d", "deny", "n", "no"):
                 reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
                 return {"approved": False, "reason": reason} if reason else {"approved": False}
-            self._terminal.show("\n".join(_legend(scopes)))
+            self._terminal.show("\n".join(_legend(scopes, covers)))
 
     async def _question(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
         choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]
@@ -120,7 +127,8 @@ def describe(ticket: SuspendTicket, ctx: ToolCallContext) -> list[str]:
         lines += ["  with:"] if paths else []
         lines += _quoted(_clipped(json.dumps(args, ensure_ascii=False, indent=2)))
     found: Sequence[Mapping[str, Any]] = parameters.get("findings", ())
-    reasons = [f"  ! {exact(str(one.get('why', '')))} ({exact(str(one.get('key', '')))})" for one in found]
+    written = str(parameters.get("command", ""))
+    reasons = [line for one in found for line in _reason(one, written)]
     lines += list(dict.fromkeys(reasons)) or [f"  ! {line}" for line in exact(ticket.message).split("\n")]
     if any(one.get("level") == "ask-once" for one in found):
         lines.append("  This is asked every time.")
@@ -142,8 +150,39 @@ def _clipped(text: str) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters not shown ...]\n{text[-half:]}"
 
 
-def _legend(scopes: Sequence[str]) -> list[str]:
-    return [*(f"  {scope[0]}  {_SCOPES[scope]}" for scope in scopes), "  d  do not run it; what you write after it is the reason"]
+def _reason(finding: Mapping[str, Any], written: str) -> list[str]:
+    """Why, and what it comes to where that isn't to be read in the command itself."""
+    lines = [f"  ! {exact(str(finding.get('why', '')))} ({exact(str(finding.get('key', '')))})"]
+    resolved = str(finding.get("text", ""))
+    if written and resolved and resolved not in written:
+        lines.append(f"      as: {exact(resolved)}")
+    return lines
+
+
+def _shown_key(scope: str) -> str:
+    word = _WORDS.get(scope, scope)
+    return f"[{word[0]}]{word[1:]}"
+
+
+def _chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
+    """The answer that a line gives; None where it gives none of these."""
+    scope = next((one for one in scopes if word in (one, _KEYS[one], _WORDS.get(one))), None)
+    if scope is None or (rest and scope not in _NUMBERS):
+        return None
+    answer: dict[str, Any] = {"approved": True, "scope": scope}
+    if rest:
+        if not rest.isdecimal() or not 1 <= int(rest) <= 1_000:
+            return None
+        answer[_NUMBERS[scope]] = int(rest)
+    return answer
+
+
+def _legend(scopes: Sequence[str], covers: Mapping[str, str]) -> list[str]:
+    lines = []
+    for scope in scopes:
+        number = " N" if scope in _NUMBERS else ""
+        lines.append(f"  {_KEYS[scope]}{number:<2}  {exact(covers.get(scope, 'this call only'))}")
+    return [*lines, "  d    do not run it; what you write after it is the reason"]
 
 
 def _json(text: str) -> tuple[Any] | None:

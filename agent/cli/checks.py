@@ -141,6 +141,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
             yield Finding("note", f"{problem.subject}: {problem.reason}", "rename one of the two")
         yield from _toolsets(crib)
         yield from _allowlist(crib)
+        yield from _smart(crib)
         yield from _guarded("the model", lambda: _model(crib))
 
 
@@ -181,6 +182,21 @@ def _allowlist(crib: Crib) -> Iterator[Finding]:
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")
+
+
+def _smart(crib: Crib) -> Iterator[Finding]:
+    if not crib.config.approval.smart.enabled:
+        return
+    from agent.smart import Auxiliary
+
+    try:
+        auxiliary = Auxiliary.of(crib.config, crib.providers)
+    except ConfigError as error:
+        yield Finding("wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
+        return
+    endpoint = auxiliary.target.endpoint
+    where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
+    yield Finding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
 
 
 def _model(crib: Crib) -> Iterator[Finding]:

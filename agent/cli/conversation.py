@@ -143,6 +143,7 @@ class Conversation:
         """What the person calls by hand, the model does not hear of."""
         session = self.session
         session.scope.clear_interrupt()
+        session.watch = self._view
         self._view.brief = False
         await session.turn(
             [call],

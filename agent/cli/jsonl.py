@@ -10,6 +10,7 @@ from agent.cli.faults import kind_of
 from agent.events import (
     Event,
     ImageMade,
+    ModelAnswered,
     Retrying,
     TextDelta,
     ThinkingDelta,
@@ -67,6 +68,8 @@ class JsonLines:
             case ToolStarted(call=call):
                 fault = {} if call.fault is None else {"fault": call.fault}
                 self.write("tool_started", id=call.id, name=call.name, args=call.args, **fault)
+            case ModelAnswered(call=call, model=model, approved=approved, why=why):
+                self.write("model_answered", id=call.id, name=call.name, model=model, approved=approved, why=why)
             case ToolFinished(executed=executed):
                 self._finished(executed)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):

@@ -164,7 +164,9 @@ class OneShot:
     def _outcome(self, stopped: str, text: str) -> Outcome:
         if self._timed_out and stopped == "interrupted":
             return Outcome("timeout", text, TIMED_OUT)
-        refuser = self._session.scope.asker
+        from agent.smart import person_behind
+
+        refuser = person_behind(self._session.scope.asker)
         unasked = isinstance(refuser, Refuser) and refuser.refused > 0
         codes = {"interrupted": INTERRUPTED, "max_turns": CAPPED, "ended": FAILED, "pending": UNASKED}
         return Outcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK))

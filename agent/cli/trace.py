@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
-from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, TurnFinished, TurnStarted
+from agent.cli.view import model_said
+from agent.events import (
+    Event,
+    ModelAnswered,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
 from toolcrib import Image, ProviderError, ToolcribError
 from tools.dispatch.faces import as_json
 
@@ -52,6 +63,8 @@ class Tracer:
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 self._say(f"attempt {attempt} failed after {self._timing()}: {reason}; again in {seconds:.2f} s")
                 self._asked, self._first = time.perf_counter() + seconds, 0.0
+            case ModelAnswered():
+                self._say(model_said(event))
             case ToolFinished(executed=executed):
                 call, took = executed.call, f"{executed.duration:.3f} s"
                 self._say(f"tool {call.name} {_encoded(call.args)}")

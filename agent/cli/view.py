@@ -5,9 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from agent.cli.escape import tame
+from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
-from agent.events import Event, ImageMade, Retrying, TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnFinished
+from agent.events import (
+    Event,
+    ImageMade,
+    ModelAnswered,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
@@ -48,6 +58,9 @@ class View:
             case ToolStarted(call=call, emoji=emoji) if call.fault is None:
                 self.end()
                 (self.screen.opened if self.brief else self.screen.started)(call, emoji)
+            case ModelAnswered():
+                self.end()
+                self.screen.note(model_said(event))
             case ToolFinished(executed=executed, emoji=emoji):
                 self.end()
                 (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
@@ -101,3 +114,9 @@ class View:
         if self._mid_line:
             print(file=sys.stderr if self._mid_line == "thinking" and not self.screen.interactive else sys.stdout, flush=True)
         self._mid_line = ""
+
+
+def model_said(event: ModelAnswered) -> str:
+    """One line about what the model of approval.smart decided."""
+    model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
+    return f"{model} agreed to {name}: {why}" if event.approved else f"{model} leaves {name} to a person: {why}"

@@ -12,9 +12,10 @@ from agent.config._example import example_text
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
-from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, StoreConfig
+from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig
 from agent.config._paths import config_path, state_dir
 from agent.config._read import BrokenConfig, Fault, parse_config
+from agent.config._rules import OperatorRule, OperatorToolRule
 from agent.config._schema import (
     AllowlistEntry,
     ApprovalConfig,
@@ -41,12 +42,15 @@ __all__ = [
     "Fault",
     "ModelConfig",
     "NotSet",
+    "OperatorRule",
+    "OperatorToolRule",
     "PlatformConfig",
     "PluginsConfig",
     "Profile",
     "RetryConfig",
     "RunConfig",
     "Secrets",
+    "SmartConfig",
     "StoreConfig",
     "TerminalConfig",
     "ToolsConfig",

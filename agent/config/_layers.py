@@ -58,11 +58,23 @@ def _with_profile(node: Any, file: Path, name: str) -> Config:
 
 def _without_foreign_key(node: Any, profile: Any) -> Any:
     """A profile that names another server does not get the key that was given for the first one."""
-    there, here = _child(node, "model"), _child(profile, "model")
+    for path in _SERVERS:
+        node = _without_key(node, profile, path)
+    return node
+
+
+_SERVERS = (("model",), ("approval", "smart"))
+"""Sections with a base_url and the api_key_env for it."""
+
+
+def _without_key(there: Any, here: Any, path: tuple[str, ...]) -> Any:
+    if path:
+        old = _child(there, path[0])
+        new = _without_key(old, _child(here, path[0]), path[1:])
+        return there if new is old else _mapping(there, [(key, new if value is old else value) for key, value in there.value])
     if _child(here, "base_url") is None or _child(here, "api_key_env") is not None or _child(there, "api_key_env") is None:
-        return node
-    model = _mapping(there, [pair for pair in there.value if pair[0].value != "api_key_env"])
-    return _mapping(node, [(key, model if value is there else value) for key, value in node.value])
+        return there
+    return _mapping(there, [pair for pair in there.value if pair[0].value != "api_key_env"])
 
 
 def _laid_over(base: Any, over: Any) -> Any:

@@ -56,8 +56,9 @@ class ModelConfig:
     )
     protocol: str = setting(
         "",
-        "How a model of the provider text writes its calls (hermes, qwen3, json, ...; a wrong name is told with all that there\n"
-        "are). Empty goes by the model's name.",
+        "How a model writes its calls where it is spoken to in text (hermes, qwen_xml, json_object, ...; a wrong name is told\n"
+        "with all that there are): with the provider text, and with chat where the server says that the model has no native\n"
+        "calls. Empty goes by the model's chat template where the server shows it (Ollama, llama.cpp), else by its name.",
         expect="the name of a text protocol",
     )
     name: str = setting("", "The model, as its server calls it.", expect="text")
@@ -132,6 +133,30 @@ class RunConfig:
         expect="a sum above 0, or null",
         check=above_zero,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SmartConfig:
+    """A model that agrees in your place to what is plainly harmless, such as rm -rf node_modules/"""
+
+    enabled: bool = setting(
+        False,
+        "Whether it is asked first. It never sees what is asked every time or refused, its yes covers one call, and whatever\n"
+        "goes wrong with it leaves the question to you. It is told the command, the folder and what the rules found.",
+        expect="true or false",
+    )
+    model: str = setting("", "The model. Empty takes model.name.", expect="text")
+    provider: str = setting("", "As model.provider.", expect="the name of a provider")
+    base_url: str = setting(
+        "",
+        "Where its server is. Empty takes that of model.",
+        expect="an address that begins with http:// or https://",
+        check=is_base_url,
+    )
+    api_key_env: str = setting(
+        "", "Where the key for base_url is.", expect="the name of an environment variable in capitals", check=is_env_name
+    )
+    timeout: float = setting(20.0, "Seconds that it has; after that you are asked.", expect=SECONDS, check=above_zero)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, StoreConfig
+from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig
 from agent.config._paths import config_path, expanded, state_dir
+from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
     NAMES,
     SECONDS,
@@ -89,6 +90,9 @@ class PlatformConfig:
     disabled_tools: tuple[str, ...] = setting(
         (), "Tools not on this platform, besides tools.disabled.", expect=NAMES, check=all_text
     )
+    smart_approval: bool = setting(
+        True, "Whether approval.smart, where it is enabled, may answer on this platform.", expect="true or false"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,11 @@ class ApprovalConfig:
     answer_timeout: float = setting(
         300.0, "Seconds that a person has to answer; after that the answer is no.", expect=SECONDS, check=above_zero
     )
+    rules: tuple[OperatorRule, ...] = setting(
+        (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
+    )
+    tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
+    smart: SmartConfig = field(default_factory=SmartConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +206,9 @@ class Config:
         "    telegram:\n"
         "      enabled_toolsets: [web]\n"
         "      disabled_toolsets: []\n"
-        "      disabled_tools: [terminal]",
-        expect="names of platforms, each with enabled_toolsets, disabled_toolsets and disabled_tools",
+        "      disabled_tools: [terminal]\n"
+        "      smart_approval: false",
+        expect="names of platforms, each with enabled_toolsets, disabled_toolsets, disabled_tools and smart_approval",
     )
     users: Mapping[str, UserConfig] = setting(
         dict,

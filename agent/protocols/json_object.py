@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import Any, NoReturn
 
 from agent.protocols._made import UNREADABLE, Definitions
@@ -82,14 +83,14 @@ class JsonObjectReader:
     def __init__(self, known: Definitions, thinking: Thinking = "maybe") -> None:
         self._known = known
         self._thinking = thinking
-        self._parts: list[str] = []
+        self._text = StringIO()
 
     def feed(self, text: str) -> list[StreamEvent]:
-        self._parts.append(text)
+        self._text.write(text)
         return []
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
-        text, reasoning = self._without_thinking("".join(self._parts))
+        text, reasoning = self._without_thinking(self._text.getvalue())
         try:
             return self._read(text, reasoning)
         except _RefusedError as error:

@@ -53,17 +53,16 @@ class SseReader:
         except UnicodeDecodeError:
             return self._cut(chunk)
         # One event, as servers send that flush each: of one line of data, with a name or without.
-        size = len(text)
+        if len(text) > self._max:
+            return self._cut(chunk)
         if text[:7] == "event: ":
             name, found, data = text[7:-2].partition("\ndata: ")
-            if found and text[-2] == "\n" and "\n" not in data and "\n" not in name and "\r" not in text and size <= self._max:
+            if found and text[-2:] == "\n\n" and "\n" not in data and "\n" not in name and "\r" not in text:
                 return [(name, data)]
-        elif text[:6] == "data: " and size <= self._max:
-            first = text.find("\n")
-            if first == size - 2 and "\r" not in text:
-                return [("", text[6:-2])]
-            if first == size - 3 and text[-2] == "\r" and text.find("\r") == size - 4:
-                return [("", text[6:-4])]
+        elif text[:6] == "data: ":
+            data = text[6:-2] if text[-2:] == "\n\n" else text[6:-4] if text[-4:] == "\r\n\r\n" else "\n"
+            if "\n" not in data and "\r" not in data:
+                return [("", data)]
         return self._cut(chunk)
 
     def _to_end(self, chunk: bytes) -> list[SseEvent]:

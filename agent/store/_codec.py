@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from toolcrib import Answer, SuspendTicket, ToolCall, ToolResult, ToolStatus
+from toolcrib import Answer, Image, SuspendTicket, ToolCall, ToolResult, ToolStatus
 from toolcrib._store import Grant
 from toolcrib._types import Failure, Json
 
@@ -108,6 +108,7 @@ def dump_result(result: ToolResult) -> Stored:
             "suspension": None if result.suspension is None else _ticket(result.suspension),
             "views": result.views,
             "failure": None if failure is None else [failure.inside, failure.kind, failure.text],
+            **({"images": [image.to_json() for image in result.images]} if result.images else {}),
         }
     )
 
@@ -122,6 +123,7 @@ def load_result(stored: Stored) -> ToolResult:
         None if data["suspension"] is None else _to_ticket(data["suspension"]),
         data["views"],
         None if data["failure"] is None else Failure(*data["failure"]),
+        tuple(map(Image.from_json, data.get("images", ()))),
     )
 
 

@@ -23,13 +23,11 @@ class SqliteGrants:
             (text(grant.id), text(grant.session_id), grant.scope, grant.uses_left, dump_grant(grant)),
         )
 
-    def all(self, session_id: str) -> Sequence[Grant]:
-        """Those of this session and the permanent ones, oldest first."""
-        return self._database.records(
-            load_grant,
-            "SELECT id, session_id, scope, uses_left, body FROM grants WHERE session_id = ? OR scope = 'always' ORDER BY row",
-            (text(session_id),),
-        )
+    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+        """Those of this session and the permanent ones, oldest first; without a session every one."""
+        where, values = ("", ()) if session_id is None else ("WHERE session_id = ? OR scope = 'always'", (text(session_id),))
+        sql = f"SELECT id, session_id, scope, uses_left, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
+        return self._database.records(load_grant, sql, values)
 
     def spend(self, grant_id: str) -> bool:
         """Use a counted grant once; of two processes that want the last use, one gets it."""

@@ -51,8 +51,10 @@ class SqliteTickets:
         found = self._select("WHERE id = ?", (text(ticket_id),))
         return found[0] if found else None
 
-    def pending(self, session_id: str) -> Sequence[TicketRecord]:
+    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """In the order in which they were put."""
+        if session_id is None:
+            return self._select("WHERE state = 'pending' ORDER BY row", ())
         return self._select("WHERE session_id = ? AND state = 'pending' ORDER BY row", (text(session_id),))
 
     def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:

@@ -124,10 +124,14 @@ class MemoryTickets:
         with self._lock:
             return self._look(ticket_id)
 
-    def pending(self, session_id: str) -> Sequence[TicketRecord]:
+    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """In the order in which they were put."""
         with self._lock:
-            found = [self._look(key) for key, record in self._tickets.items() if record.session_id == session_id]
+            found = [
+                self._look(key)
+                for key, record in list(self._tickets.items())
+                if session_id is None or record.session_id == session_id
+            ]
             return [record for record in found if record is not None and record.state == "pending"]
 
     def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:

@@ -26,7 +26,9 @@ class Finding:
 
     ``key`` is what a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
     ``scope`` says where it applies, for people. ``paths`` are the absolute paths it touches, UNKNOWN_PATH among them where
-    one cannot be told; empty where the finding is not about paths.
+    one cannot be told; empty where the finding is not about paths. ``argv`` is the simple command as it would be executed, where
+    there is one; ``plain``: nothing but its words belongs to it (no redirect, wrapper, variable, other place or unknown part), so
+    that a permanent grant may name it. ``cwd`` is the folder it would be executed in, "" where that may be one of several.
     """
 
     key: str
@@ -35,9 +37,14 @@ class Finding:
     text: str
     scope: str = ""
     paths: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    plain: bool = False
+    cwd: str = ""
 
     def to_json(self) -> dict[str, Json]:
         shown: dict[str, Json] = {"key": self.key, "level": self.level, "why": self.why, "text": self.text}
+        if self.argv:
+            shown["argv"] = list(self.argv)
         if self.scope:
             shown["scope"] = self.scope
         return shown
@@ -53,6 +60,21 @@ def _escaped(char: str) -> str:
     return " " if char in "\t\x1f" else char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def digestible(finding: Finding) -> Mapping[str, Json]:
-    """All of a finding, for what an answer binds."""
-    return {**finding.to_json(), "paths": list(finding.paths)}
+def digestible(finding: Finding) -> dict[str, Json]:
+    """All of a finding as JSON: what an answer binds, and what ``from_json`` reads."""
+    return {**finding.to_json(), "argv": list(finding.argv), "paths": list(finding.paths), "plain": finding.plain, "cwd": finding.cwd}
+
+
+def from_json(data: Mapping[str, Json]) -> Finding:
+    """The finding that ``digestible`` wrote. Raises KeyError where a field is missing."""
+    return Finding(
+        data["key"],
+        data["level"],
+        data["why"],
+        data["text"],
+        scope=data.get("scope", ""),
+        paths=tuple(data["paths"]),
+        argv=tuple(data["argv"]),
+        plain=bool(data["plain"]),
+        cwd=data["cwd"],
+    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolcrib import (
     Answer,
     Block,
+    Decision,
     DeletesFile,
     Effect,
     ReadsFile,
@@ -24,9 +26,11 @@ from toolcrib import (
 )
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
 from toolcrib._types import Json
-from tools.approval.findings import MAX_COMMAND_CHARS, Finding, digestible, visible
-from tools.approval.grants import covers, new_grant, simple_argv
-from tools.approval.judge import judge
+from tools.approval.findings import Finding, digestible, from_json, visible
+from tools.approval.grants import covers
+from tools.approval.judge import Judgement, Setting, judge
+from tools.approval.offers import Asked, grants_of, offers, split
+from tools.approval.snapshot import ROUNDS, GatheredFiles, SessionFiles
 
 APPROVAL = "approval"
 """The name that this gate is registered under."""
@@ -36,54 +40,110 @@ ANSWER_SCHEMA: Mapping[str, Json] = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
-        "scope": {"enum": ["once", "session", "always"]},
+        "scope": {"enum": ["once", "path", "task", "session", "uses", "until", "always"]},
+        "uses": {"type": "integer", "minimum": 1},
+        "minutes": {"type": "integer", "minimum": 1},
         "reason": {"type": "string"},
     },
     "required": ["approved"],
 }
 
+
+class RuleSays(NamedTuple):
+    """What an operator's rule for a tool decides; ``tool`` is the name or pattern that the rule stands under."""
+
+    decision: Literal["allow", "ask", "deny"]
+    tool: str
+    why: str = ""
+
+
+ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
+"""(tool's name, arguments) -> what the operator decided about such calls, None where nothing."""
+
 _PASSIVE = frozenset({"read", "other"})
 
 
 class ApprovalGate:
-    """A plugin with the hooks ``tool_gate`` and ``on_answer``, both synchronous.
+    """A plugin with the hooks ``tool_gate`` and ``on_answer``.
 
-    ``protected`` are absolute folders or files of toolcrib's own; ``project_root`` (absolute) bounds what a session grant
-    covers, the call's own folder where it is None. ``audit`` receives every decision but a silent yes.
+    ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
+    every decision about a call that acts, without the secrets that ``redact`` takes out.
     """
 
     def __init__(
         self,
         grants: GrantStore,
         *,
-        protected: Sequence[str] = (),
+        setting: Setting | None = None,
         project_root: str | None = None,
         audit: AuditLog | None = None,
-        max_command_chars: int = MAX_COMMAND_CHARS,
+        tool_rules: ToolRules | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self.grants = grants
-        self._protected = tuple(protected)
+        self._setting = setting or Setting()
         self._root = project_root
         self._audit = audit
-        self._max_chars = max_command_chars
+        self._tool_rules = tool_rules
+        self._redact = redact
+        self._files = SessionFiles()
 
     @hookimpl
-    def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Block | Suspend | None:
-        """None: nothing to ask, granted before, or answered with yes. Block: refused by rule or by a person."""
-        if not ctx.effects and entry.kind in _PASSIVE:
+    def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
+        """None: nothing to ask, granted before, or answered with yes. Block: refused by rule or by a person.
+
+        Awaitable only where files must be read first: scripts that the command would run.
+        """
+        if not ctx.effects and entry.kind in _PASSIVE and self._tool_rules is None:
             return None
-        findings = judge(entry, ctx.effects, protected=self._protected, max_command_chars=self._max_chars)
-        if not findings:
-            return None
-        refused = [finding for finding in findings if finding.level == "block"]
-        if refused:
-            self._record(call, ctx, "blocked", "rule", refused)
+        files = GatheredFiles(self._files.of(ctx.run_identity.session_id))
+        judged = judge(entry, ctx.effects, setting=self._setting, files=files)
+        if files.wanted:
+            return self._read_on(call, entry, ctx, files)
+        return self._decide(call, ctx, judged, files)
+
+    async def _read_on(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, files: GatheredFiles) -> Decision | None:
+        for _ in range(ROUNDS):
+            await files.gather(ctx.environment)
+            judged = judge(entry, ctx.effects, setting=self._setting, files=files)
+            if not files.wanted:
+                return self._decide(call, ctx, judged, files)
+        files.give_up()
+        return self._decide(call, ctx, judge(entry, ctx.effects, setting=self._setting, files=files), files)
+
+    @hookimpl
+    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
+        """Keep what the answer grants beyond this one call, and record who decided."""
+        if ticket.action != ACTION:
+            return
+        findings = [from_json(finding) for finding in ticket.parameters["findings"]]
+        if not _approves(answer):
+            self._note(call, ctx, "denied", answer.by, findings, reason=_reason(answer))
+            return
+        scope = _granted_scope(ticket, answer)
+        asked = self._asked(findings, ctx)
+        for grant in grants_of(asked, scope, answer.payload, by=answer.by, at=answer.at or time.time()):
+            self.grants.add(grant)
+        self._note(call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
+
+    # what is decided
+
+    def _decide(self, call: ToolCall, ctx: ToolCallContext, judged: Judgement, files: GatheredFiles) -> Decision | None:
+        findings = [finding for finding in judged.findings if finding.level != "allow"]
+        rule = None if self._tool_rules is None else self._tool_rules(call.name, call.args)
+        if rule is not None:
+            findings = _with_rule(findings, rule)
+            if rule.decision == "deny":
+                self._note(call, ctx, "blocked", f"rule:{rule.tool}", findings)
+                return Block(f"Refused by the operator's rule for {rule.tool!r}: {rule.why or 'no reason is given'}.")
+        if refused := [finding for finding in findings if finding.level == "block"]:
+            self._note(call, ctx, "blocked", "rule", refused)
             return Block(_refusal(refused))
         open_findings = self._ungranted(findings, ctx)
         if not open_findings:
-            self._record(call, ctx, "granted", "grant", findings)
+            self._pass(call, ctx, judged, "granted" if findings else "allowed", findings)
             return None
-        binds = _digest(call, ctx, open_findings)
+        binds = _digest(call, ctx, open_findings, files)
         answer = ctx.answer_to(binds)
         if answer is None:
             return Suspend(self._ticket(call, ctx, open_findings, binds))
@@ -91,65 +151,53 @@ class ApprovalGate:
             return Block(
                 f"Denied by the person: {_reason(answer)} Do not try it another way; ask what to do instead, or go on without it."
             )
+        self._files.remember(ctx.run_identity.session_id, judged.files)
         return None
 
-    @hookimpl
-    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
-        """Keep what the answer grants beyond this one call, and record who decided."""
-        if ticket.action != ACTION:
-            return
-        keys = [finding["key"] for finding in ticket.parameters.get("findings", ())]
-        if not _approves(answer):
-            self._note(call, ctx, "denied", answer.by, {"keys": keys, "reason": _reason(answer)})
-            return
-        scope = _granted_scope(ticket, answer)
-        command, cwd = ticket.parameters.get("command"), ticket.parameters.get("cwd", "")
-        argv = simple_argv(command) if isinstance(command, str) else None
-        if scope == "always" and argv is not None and cwd:
-            self.grants.add(new_grant("always", "", cwd, argv=argv, by=answer.by, at=_at(answer)))
-        elif scope == "session":
-            session = ctx.run_identity.session_id
-            for key in dict.fromkeys(keys):
-                self.grants.add(new_grant("session", key, self._root or cwd, session_id=session, by=answer.by, at=_at(answer)))
-        else:
-            scope = "once"
-        self._note(call, ctx, f"approved:{scope}", answer.by, {"keys": keys})
+    def _pass(self, call: ToolCall, ctx: ToolCallContext, judged: Judgement, how: str, findings: Sequence[Finding]) -> None:
+        self._files.remember(ctx.run_identity.session_id, judged.files)
+        if findings or any(not isinstance(effect, ReadsFile) for effect in ctx.effects):
+            self._note(call, ctx, how, "grant" if findings else "rule", findings)
+
+    def _ungranted(self, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
+        """What no grant covers. Counted grants are spent where they complete the cover, and only then."""
+        if not findings:
+            return []
+        identity, cwd = ctx.run_identity, _cwd(ctx.effects)
+        kept: Sequence[Grant] = self.grants.all(identity.session_id)
+        uncovered: list[Finding] = []
+        counted: set[str] = set()
+        for finding in findings:
+            for part in split(finding):
+                fitting = [
+                    grant
+                    for grant in kept
+                    if covers(grant, part, session_id=identity.session_id, cwd=cwd, task_id=identity.task_id)
+                ]
+                if not fitting:
+                    uncovered.append(finding)
+                    break
+                if all(grant.scope == "uses" for grant in fitting):
+                    counted.add(fitting[0].id)
+        if uncovered or all(self.grants.spend(grant) for grant in sorted(counted)):
+            return uncovered
+        return list(findings)
 
     # what is asked
 
-    def _ungranted(self, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
-        session, cwd = ctx.run_identity.session_id, _cwd(ctx.effects)
-        command = _command(ctx.effects)
-        argv = simple_argv(command) if command is not None else None
-        kept: Sequence[Grant] = self.grants.all(session)
-        return [
-            finding
-            for finding in findings
-            if finding.level != "allow"
-            and not any(covers(grant, finding, session_id=session, cwd=cwd, argv=argv) for grant in kept)
-        ]
-
-    def _scopes(self, findings: Sequence[Finding], ctx: ToolCallContext) -> list[str]:
-        """What an answer may choose from. A scope that would not cover the same call again is not offered."""
-        scopes = ["once"]
-        if any(finding.level == "ask-once" for finding in findings):
-            return scopes
-        session, cwd, command = ctx.run_identity.session_id, _cwd(ctx.effects), _command(ctx.effects)
-        root = self._root or cwd
-        trial = [new_grant("session", finding.key, root, session_id=session) for finding in findings]
-        if root and all(
-            covers(grant, finding, session_id=session, cwd=cwd) for grant, finding in zip(trial, findings, strict=True)
-        ):
-            scopes.append("session")
-        if command is not None and cwd and simple_argv(command) is not None:
-            scopes.append("always")
-        return scopes
+    def _asked(self, findings: Sequence[Finding], ctx: ToolCallContext) -> Asked:
+        cwd = _cwd(ctx.effects)
+        identity = ctx.run_identity
+        return Asked(identity.session_id, identity.task_id, cwd, self._root or cwd, _command(ctx.effects), findings)
 
     def _ticket(self, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
+        covered = offers(self._asked(findings, ctx))
         parameters: dict[str, Json] = {
             "tool": call.name,
-            "findings": [finding.to_json() for finding in findings],
-            "scopes": self._scopes(findings, ctx),
+            "findings": [digestible(finding) for finding in findings],
+            "scopes": list(covered),
+            "covers": covered,
+            "where": ctx.environment.identity,
         }
         command = _command(ctx.effects)
         if command is not None:
@@ -164,22 +212,45 @@ class ApprovalGate:
 
     # what is recorded
 
-    def _record(self, call: ToolCall, ctx: ToolCallContext, decision: str, by: str, findings: Sequence[Finding]) -> None:
-        self._note(call, ctx, decision, by, {"keys": [finding.key for finding in findings]})
+    def _note(
+        self, call: ToolCall, ctx: ToolCallContext, decision: str, by: str, findings: Sequence[Finding], reason: str = ""
+    ) -> None:
+        """``keys`` and ``findings`` of the call, and ``command`` and ``cwd`` or ``paths``: enough to judge it again."""
+        if self._audit is None:
+            return
+        detail: dict[str, Json] = {"keys": [finding.key for finding in findings]}
+        if findings:
+            detail["findings"] = [{**finding.to_json(), "text": self._redact(finding.text)} for finding in findings]
+            for finding in detail["findings"]:
+                finding.pop("argv", None)
+        if reason:
+            detail["reason"] = self._redact(reason)
+        command = _command(ctx.effects)
+        if command is not None:
+            detail |= {"command": self._redact(command), "cwd": _cwd(ctx.effects)}
+        elif paths := [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]:
+            detail["paths"] = paths
+        self._audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
 
-    def _note(self, call: ToolCall, ctx: ToolCallContext, decision: str, by: str, detail: Mapping[str, Json]) -> None:
-        if self._audit is not None:
-            self._audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+
+def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
+    """``allow`` answers what a person might have answered with a lasting yes, and no more; ``ask`` adds a question."""
+    if rule.decision == "allow":
+        return [finding for finding in findings if finding.level != "ask"]
+    if rule.decision == "ask":
+        return [*findings, Finding(f"tool.rule@{rule.tool}", "ask", rule.why or "an operator's rule asks about it", rule.tool)]
+    return findings
 
 
-def _digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding]) -> str:
-    """What one answer covers: this tool with these arguments, here, in this session, for these findings."""
+def _digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], files: GatheredFiles) -> str:
+    """What one answer covers: this tool with these arguments, here, in this session, for these findings and files."""
     bound = {
         "tool": call.name,
         "args": call.args,
         "effects": [repr(effect) for effect in ctx.effects],
         "cwd": _cwd(ctx.effects),
-        "environment": ctx.environment.identity,
+        "environment": [ctx.environment.identity, getattr(ctx.environment, "generation", 0)],
+        "files": files.digests(),
         "session": ctx.run_identity.session_id,
         "findings": [digestible(finding) for finding in findings],
     }
@@ -218,7 +289,3 @@ def _refusal(findings: Sequence[Finding]) -> str:
         f"Refused, whatever was granted: {'; '.join(dict.fromkeys(parts))}."
         " Nobody can approve this here. Work on paths inside the project, or tell the person what to run themselves."
     )
-
-
-def _at(answer: Answer) -> float:
-    return answer.at or time.time()

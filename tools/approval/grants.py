@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
 import threading
@@ -10,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toolcrib import ConfigError
-from toolcrib._store import Grant
+from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.findings import UNKNOWN_PATH, Finding
 from tools.approval.paths import under
@@ -19,6 +21,9 @@ from tools.approval.wrappers import SHELLS, WRAPPERS, bare_name, family
 ALLOWLIST_VERSION = 1
 ALWAYS_KEY = "command"
 """The key of a permanent grant: it covers one command, not one kind of finding."""
+
+STANDING = frozenset({"task", "session", "uses", "until", "always"})
+"""The scopes that outlive one call."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
 _NEVER_FIRST = (
@@ -57,9 +62,10 @@ class MemoryGrants:
         with self._lock:
             self._grants[grant.id] = grant
 
-    def all(self, session_id: str) -> Sequence[Grant]:
+    def all(self, session_id: str | None = None) -> Sequence[Grant]:
         with self._lock:
-            return [grant for grant in self._grants.values() if grant.scope == "always" or grant.session_id == session_id]
+            kept = list(self._grants.values())
+        return [one for one in kept if session_id is None or one.scope == "always" or one.session_id == session_id]
 
     def spend(self, grant_id: str) -> bool:
         with self._lock:
@@ -91,32 +97,66 @@ def simple_argv(command: str) -> tuple[str, ...] | None:
     return argv if name not in ("docker", "podman") or "exec" not in argv else None
 
 
-def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, argv: tuple[str, ...] | None = None) -> bool:
+def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
     """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
-    A session grant: the same key in the same session, every path at or below its root. A permanent one: exactly this
-    command in exactly this folder. Nothing ever covers ``ask-once`` and ``block``.
+    A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands. All others: the same
+    key in the same session (and task), every path at or below the grant's root. ``at`` is now, in Unix seconds. A counted
+    grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
-    if finding.level != "ask" or (grant.until is not None and grant.until < time.time()):
+    if finding.level != "ask":
         return False
     if grant.scope == "always":
-        return bool(grant.argv) and argv == grant.argv and cwd == grant.root
-    if grant.scope != "session" or not session_id or grant.session_id != session_id or grant.key != finding.key:
+        return bool(grant.argv) and finding.plain and finding.argv == grant.argv and finding.cwd == grant.root
+    if not session_id or grant.session_id != session_id or grant.key != finding.key or not _still(grant, task_id, at):
         return False
     if finding.paths:
-        return all(path != UNKNOWN_PATH and under(path, grant.root) for path in finding.paths)
+        return all(path != UNKNOWN_PATH and _within(path, grant.root) for path in finding.paths)
     return not cwd or under(cwd, grant.root)
 
 
+def _within(path: str, root: str) -> bool:
+    """Below ``root``; ``root`` itself too, unless it ends with a slash: a yes for what a folder holds is none for the folder."""
+    return under(path, root) and not (root.endswith("/") and path == root.rstrip("/"))
+
+
+def _still(grant: Grant, task_id: str, at: float | None) -> bool:
+    match grant.scope:
+        case "session":
+            return True
+        case "task":
+            return bool(task_id) and grant.task_id == task_id
+        case "uses":
+            return (grant.uses_left or 0) > 0
+        case "until":
+            return grant.until is not None and (time.time() if at is None else at) < grant.until
+        case _:
+            return False
+
+
 def new_grant(
-    scope: str, key: str, root: str, *, session_id: str = "", argv: tuple[str, ...] = (), by: str = "", at: float = 0.0
+    scope: GrantScope,
+    key: str,
+    root: str,
+    *,
+    session_id: str = "",
+    task_id: str = "",
+    argv: tuple[str, ...] = (),
+    uses: int | None = None,
+    until: float | None = None,
+    by: str = "",
+    at: float = 0.0,
 ) -> Grant:
-    """A grant with a fresh id. ``scope`` is ``session`` or ``always``; anything else is refused (ValueError)."""
-    if scope == "session":
-        return Grant(secrets.token_hex(16), "session", key, root, session_id=session_id, by=by, at=at)
+    """A grant with a fresh id. ``once`` is no grant (ValueError): the answer itself covers that one call."""
+    if scope == "once" or scope not in STANDING:
+        raise ValueError(f"no grant is kept for the scope {scope!r}")
     if scope == "always":
-        return Grant(secrets.token_hex(16), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at)
-    raise ValueError(f"no grant is kept for the scope {scope!r}")
+        # An id that every process gives it, so that it can be revoked from any.
+        name = hashlib.sha256(json.dumps([ALLOWLIST_VERSION, root, argv]).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at)
+    return Grant(
+        secrets.token_hex(16), scope, key, root, session_id=session_id, task_id=task_id, uses_left=uses, until=until, by=by, at=at
+    )
 
 
 def to_allowlist(grant: Grant) -> dict[str, Json]:

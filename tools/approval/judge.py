@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ToolEntry, WritesFile
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding
+from tools.approval.meaning.state import NoFiles, Snapshot
+from tools.approval.meaning.value import Taint
 from tools.approval.paths import judge_change, judge_read
+
+if TYPE_CHECKING:  # the table loads with the first command
+    from tools.approval.detect import Examined
+    from tools.approval.table import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a judgement goes by besides the call. ``protected`` are toolcrib's own folders, absolute; ``home`` that of whom it
+    runs as, "" where unknown; ``rules`` are the operator's rows, looked at beside the table's."""
+
+    protected: Sequence[str] = ()
+    max_chars: int = MAX_COMMAND_CHARS
+    home: str = ""
+    rules: Sequence[Rule] = ()
+
+
+@dataclass(slots=True)
+class Judgement:
+    """``files``: what the call leaves behind with a taint, by path."""
+
+    findings: list[Finding] = field(default_factory=list)
+    files: dict[str, Taint] = field(default_factory=dict)
 
 
 def judge(
-    entry: ToolEntry, effects: Sequence[Effect], *, protected: Sequence[str] = (), max_command_chars: int = MAX_COMMAND_CHARS
-) -> list[Finding]:
-    """All findings of one call. A tool that acts and does not say how is opaque; an effect of an unknown kind too."""
+    entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting | None = None, files: Snapshot | None = None
+) -> Judgement:
+    """All findings of one call. A tool that acts and does not say how is opaque; an effect of an unknown kind too.
+
+    Reads no file but through ``files``.
+    """
+    setting = setting or Setting()
+    judged = Judgement()
     if not effects:
-        return [_opaque(entry.name)] if entry.effects is None and entry.kind in ("execute", "edit") else []
-    found: list[Finding] = []
+        if entry.effects is None and entry.kind in ("execute", "edit"):
+            judged.findings.append(_opaque(entry.name))
+        return judged
     for effect in effects:
         if isinstance(effect, RunsCommand):
-            found += _command(effect, protected, max_command_chars)
+            found, left = _command(effect, setting, files or NoFiles())
+            judged.findings += found
+            judged.files.update(left)
         else:
-            found += _file(entry.name, effect, protected)
-    return found
+            judged.findings += _file(entry.name, effect, setting.protected)
+    return judged
 
 
-def _command(effect: RunsCommand, protected: Sequence[str], max_chars: int) -> list[Finding]:
-    from tools.approval.detect import detect_dangerous_command  # the rules load with the first command, not at the start
+def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> tuple[list[Finding], Mapping[str, Taint]]:
+    from tools.approval.detect import judge_command  # the rules load with the first command, not at the start
 
-    return detect_dangerous_command(effect.command, effect.cwd, protected=protected, max_chars=max_chars)
+    return judge_command(effect, setting, files)
 
 
 def _file(name: str, effect: object, protected: Sequence[str]) -> list[Finding]:
@@ -44,3 +80,23 @@ def _file(name: str, effect: object, protected: Sequence[str]) -> list[Finding]:
 
 def _opaque(name: str) -> Finding:
     return Finding(f"tool.opaque@{name}", "ask", "this tool acts, and does not say on what", name)
+
+
+class Judge:
+    """Judges single commands as a session's gate would: for those who ask what a command would do."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    def examine(self, command: str, cwd: str, *, files: bool = True) -> Examined:
+        """``files``: scripts that it would run are read, on this machine. Raises nothing."""
+        from tools.approval.detect import examine
+        from tools.approval.snapshot import LocalFiles
+
+        return examine(command, cwd, None, LocalFiles() if files else NoFiles(), self.setting)
+
+
+def person_home() -> str:
+    """The home of whoever runs toolcrib; "" where it has none."""
+    home = posixpath.expanduser("~")
+    return home if home.startswith("/") else ""

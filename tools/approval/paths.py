@@ -6,106 +6,70 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from tools.approval.findings import Finding, Level, visible
+from tools.approval.findings import UNKNOWN_PATH, Finding, visible
+from tools.approval.meaning.value import HOLE, Value
+from tools.approval.path_rules import PATH_RULES, Mode, PathRule
 
-
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    """``pattern`` is searched in an absolute, normalised path, or in one that starts with ``~``."""
-
-    key: str
-    level: Level
-    pattern: re.Pattern[str]
-    why: str
-    example: str
-    counter: str
-
-
-def _rule(key: str, level: Level, pattern: str, why: str, example: str, counter: str) -> PathRule:
-    return PathRule(key, level, re.compile(pattern), why, example, counter)
-
-
-PATH_RULES: tuple[PathRule, ...] = (
-    _rule(
-        "self.settings",
-        "block",
-        r"(?:^|/)\.(?:config/|local/(?:share|state)/)?toolcrib(?:/|$)",
-        "changes toolcrib's own settings or state",
-        "/home/dev/.config/toolcrib/config.yaml",
-        "/home/dev/toolcrib/config.yaml",
-    ),
-    _rule(
-        "device.write",
-        "block",
-        r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|dm-|md|loop|mem$|kmem$|port$)",
-        "writes a block device or memory",
-        "/dev/sda",
-        "/dev/null",
-    ),
-    _rule(
-        "persist.start-file",
-        "ask-once",
-        r"(?:^~|^/root|^/home/[^/]+|^/Users/[^/]+)/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv"
-        r"|zprofile|zlogin|kshrc|cshrc|tcshrc|login|inputrc|xinitrc|xprofile|xsessionrc|vimrc|pythonrc|gitconfig|npmrc|pypirc"
-        r"|pam_environment|config/(?:fish|autostart|systemd|git)/.*|config/fish)$",
-        "changes what runs when a shell, editor or session starts",
-        "/home/dev/.bashrc",
-        "/home/dev/project/.editorconfig",
-    ),
-    _rule(
-        "persist.ssh",
-        "ask-once",
-        r"(?:^|/)\.ssh(?:/|$)|(?:^|/)authorized_keys2?$",
-        "changes who may log in by ssh, or how",
-        "/home/dev/.ssh/authorized_keys",
-        "/home/dev/project/ssh.md",
-    ),
-    _rule(
-        "persist.git-hooks",
-        "ask-once",
-        r"(?:^|/)\.git/(?:hooks(?:/|$)|config$|info/attributes$)",
-        "changes what git runs by itself",
-        "/home/dev/project/.git/hooks/pre-commit",
-        "/home/dev/project/.gitignore",
-    ),
-    _rule(
-        "persist.scheduled",
-        "ask-once",
-        r"^/etc/(?:cron|anacron|at\.)|^/var/spool/(?:cron|at)(?:/|$)|^(?:/etc|/lib|/usr/lib|/run)/systemd/|/\.config/systemd/"
-        r"|^/etc/(?:init\.d|rc\.local|profile\.d|ld\.so\.preload|update-motd\.d)",
-        "plants something that starts by itself",
-        "/etc/cron.d/job",
-        "/home/dev/project/cron.py",
-    ),
-    _rule(
-        "system.accounts",
-        "ask-once",
-        r"^/etc/(?:passwd|shadow|group|gshadow|sudoers|sudoers\.d|pam\.d|security)(?:-|/|$)",
-        "changes users or their rights",
-        "/etc/sudoers.d/dev",
-        "/home/dev/etc/passwd",
-    ),
-    _rule(
-        "system.file",
-        "ask",
-        r"^/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|opt|srv|root|var/(?:lib|www|spool|backups|mail)|proc/sys|sys|efi)(?:/|$)",
-        "changes a system file",
-        "/etc/hosts",
-        "/home/dev/project/etc/hosts",
-    ),
-    _rule(
-        "system.log",
-        "ask",
-        r"^/var/log(?:/|$)|(?:^|/)\.(?:bash|zsh|python|mysql|psql)_history$",
-        "erases or changes logs or history",
-        "/var/log/syslog",
-        "/home/dev/project/build.log",
-    ),
-)
+__all__ = [
+    "PATH_RULES",
+    "READABLE",
+    "ROOTS",
+    "Mode",
+    "PathRule",
+    "is_protected",
+    "judge_change",
+    "judge_process",
+    "judge_read",
+    "may_match",
+    "path_rules",
+    "resolve_value",
+    "root_of",
+    "spelled",
+    "under",
+]
 
 READABLE = (".md", ".py", ".txt")
+
+ROOTS = re.compile(
+    r"(?:~|~[a-z_][\w-]*|/|/(?:private/)?(?:home|Users|export/home)(?:/[^/]+)?|/root"
+    r"|/(?:bin|boot|dev|efi|etc|lib\w*|media|mnt|opt|proc|run|sbin|srv|sys|usr|var|System|Library|Applications|private"
+    r"|Volumes|nix)"
+    r"|/(?:usr|var)/(?:bin|sbin|lib\w*|share|local|local/bin|local/lib|spool|log)|/private/(?:etc|var)|/mnt/[a-z]|/etc/(?:ssh"
+    r"|systemd|pam\.d))",
+    re.ASCII,
+)
+"""Folders whose recursive deletion ends the system or a home."""
+
+_ROOT_NAMES = (
+    *[
+        "bin",
+        "boot",
+        "dev",
+        "efi",
+        "etc",
+        "home",
+        "lib",
+        "lib64",
+        "media",
+        "mnt",
+        "opt",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "srv",
+        "sys",
+        "usr",
+        "var",
+        "Users",
+        "System",
+        "Library",
+    ],
+)
+_GLOB = re.compile(r"[*?\[{]")
+_WHOLE = re.compile(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
+"""Patterns that stand for (nearly) all that a folder holds."""
 
 
 def under(path: str, folder: str) -> bool:
@@ -127,22 +91,110 @@ def may_match(pattern: str, folder: str) -> bool:
     )
 
 
-def judge_change(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
-    """What writing or deleting ``path`` means; ``text`` is what does it."""
+# where a word points to
+
+
+def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
+    """The absolute paths or patterns that ``value`` may mean, HOLEs and patterns still in them; ``~`` where a home is unknown.
+
+    Empty where it is relative and nobody knows to what.
+    """
+    text = value.text
+    if not text:
+        return []
+    if text[0] == "~" and value.shown[:1] != "'":
+        if home and (text == "~" or text[1] == "/"):
+            text = home + text[1:]
+        return [_absolute(text)]
+    if text[0] == "/" or text[0] == HOLE:
+        return [_absolute(text)]
+    return [_absolute(f"{cwd}/{text}") for cwd in cwds]
+
+
+def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[str, ...]:
+    """The absolute paths that ``value`` may mean from each of ``cwds``; a pattern counts as the folder that it stands in.
+
+    UNKNOWN_PATH where only running would tell.
+    """
+    found: list[str] = []
+    for path in spelled(value, cwds, home):
+        text = path
+        if HOLE in text or text[0] == "~":
+            text = UNKNOWN_PATH
+        elif value.pattern and (glob := _GLOB.search(value.text)) is not None:
+            text = UNKNOWN_PATH if ".." in value.text[glob.start() :] else _folder(path)
+        if text not in found:
+            found.append(text)
+    return tuple(found) or (UNKNOWN_PATH,)
+
+
+def _folder(path: str) -> str:
+    glob = _GLOB.search(path)
+    return path if glob is None else path[: path.rfind("/", 0, glob.start())] or "/"
+
+
+def root_of(value: Value, cwds: Sequence[str], home: str = "") -> bool:
+    """Whether ``value`` names a system root or a home, or all that is in one."""
+    return any(_is_root(path, value.pattern, home) for path in spelled(value, cwds, home))
+
+
+def _is_root(path: str, pattern: bool, home: str) -> bool:
+    if HOLE in path:
+        return False
+    if pattern:
+        head, _, tail = path.rpartition("/")
+        while _WHOLE.fullmatch(tail):
+            path = head or "/"
+            head, _, tail = path.rpartition("/")
+    if (home and path == home) or ROOTS.fullmatch(path):
+        return True
+    return pattern and any(may_match(path, f"/{name}") for name in _ROOT_NAMES) and path.count("/") == 1
+
+
+def _absolute(path: str) -> str:
+    if path[0] != "/":
+        return posixpath.normpath(path)
+    if "//" not in path and "/." not in path and path[-1] != "/":
+        return path
+    path = posixpath.normpath(path)
+    return path[1:] if path.startswith("//") else path
+
+
+# what a change or a look means
+
+
+def judge_change(
+    path: str, text: str, protected: Sequence[str] = (), *, mode: Mode = "write", home: str | None = None
+) -> list[Finding]:
+    """What changing ``path`` means; ``text`` is what does it. ``home``: of whom it runs as (None: of this process)."""
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
-    named = _from_home(path)
-    found = [rule for rule in PATH_RULES if rule.pattern.search(named)]
-    special = [rule for rule in found if rule.key != "system.file"] or found
-    return [Finding(rule.key, rule.level, rule.why, visible(text), scope=visible(path), paths=(path,)) for rule in special]
+    return [
+        Finding(rule.key, rule.level, rule.why, visible(text), scope=visible(path), paths=(path,))
+        for rule in path_rules(path, mode, home)
+    ]
 
 
-_PROCESS = re.compile(r"/proc/[^/\s]+/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
+def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:
+    """The rules that ``path`` (absolute, or from ``~``) falls under; the general one only where no other does."""
+    if not _MAY_CONCERN.search(path):
+        return []
+    named = _from_home(path, posixpath.expanduser("~") if home is None else home)
+    found = [rule for rule in PATH_RULES if mode in rule.modes and rule.pattern.search(named)]
+    return [rule for rule in found if rule.key != "system.file"] or found
+
+
+_MAY_CONCERN = re.compile(
+    r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
+)
+"""No rule matches a path without one of these: most paths are told apart by this one look."""
+
+_PROCESS = re.compile(rf"/proc/(?:[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
 
 
 def judge_process(path: str, text: str) -> list[Finding]:
     """Another process's variables and memory: keys stand there, in a form that nothing takes out of a result."""
-    if _PROCESS.search(path) is None:
+    if "/proc/" not in path or _PROCESS.search(path) is None:
         return []
     why = "reads a process's variables or memory, where keys stand"
     return [Finding("secret.process", "ask-once", why, visible(text), scope=visible(path), paths=(path,))]
@@ -160,10 +212,9 @@ def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Find
     return []
 
 
-def _from_home(path: str) -> str:
+def _from_home(path: str, home: str) -> str:
     """``~/...`` for what lies in the person's own home, wherever that is; any other path as it is."""
-    home = posixpath.expanduser("~")
-    return f"~{path[len(home) :]}" if home not in ("~", "/") and under(path, home) else path
+    return f"~{path[len(home) :]}" if home not in ("", "~", "/") and under(path, home) else path
 
 
 def _own(path: str, text: str, why: str) -> Finding:

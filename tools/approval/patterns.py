@@ -1,33 +1,27 @@
-"""The rules table, and the plain face that the specification names over it."""
+"""The plain face that the specification names: what is dangerous, as patterns over text.
+
+For documents and for those who want a rough first look without the judge. The gate does not use it: a text says little about
+what a shell makes of it, and ``detect_dangerous_command`` looks at that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from tools.approval.rule import Rule
-from tools.approval.rules_code import RULES as _CODE
-from tools.approval.rules_data import RULES as _DATA
-from tools.approval.rules_files import RULES as _FILES
-from tools.approval.rules_system import RULES as _SYSTEM
-
-RULES: tuple[Rule, ...] = (*_FILES, *_SYSTEM, *_DATA, *_CODE)
-
-DANGEROUS_PATTERNS: list[tuple[str, str]] = [(rule.pattern, rule.why) for rule in RULES]
-"""(regex, description). Each is matched, ignoring case, at the start of one simple command's normalised text."""
-
-
-def _filed() -> tuple[Mapping[str, tuple[Rule, ...]], tuple[Rule, ...]]:
-    by_name: dict[str, list[Rule]] = {}
-    for rule in RULES:
-        for name in rule.names:
-            by_name.setdefault(name, []).append(rule)
-    return {name: tuple(rules) for name, rules in by_name.items()}, tuple(rule for rule in RULES if not rule.names)
-
-
-_BY_NAME, _FOR_ALL = _filed()
-
-
-def rules_for(name: str) -> tuple[Rule, ...]:
-    """The rules that a command of this name is held against."""
-    own = _BY_NAME.get(name, ())
-    return own if name.startswith(("@", "|")) else (*own, *_FOR_ALL)
+DANGEROUS_PATTERNS: list[tuple[str, str]] = [
+    (r"\brm\s+(?:-\w+\s+)*(?:-\w*[rR]\w*|--recursive)\b", "recursive delete"),
+    (r"\bfind\b.*\s-(?:delete|exec(?:dir)?\s+rm)\b", "deletes whatever find matches"),
+    (r"\b(?:mkfs(?:\.\w+)?|wipefs|fdisk|parted|mkswap)\s", "formats or partitions a disk"),
+    (r"\bdd\s+.*\bof=/dev/", "writes a device"),
+    (r">\s*/dev/(?:sd|hd|vd|nvme|mmcblk)", "writes a disk"),
+    (r"\bDROP\s+(?:TABLE|DATABASE|SCHEMA)\b", "drops a table or database"),
+    (r"\bDELETE\s+FROM\s+[\w.\"`]+\s*(?:;|$|[\"'])", "deletes every row of a table"),
+    (r"\bTRUNCATE\s+(?:TABLE\s+)?\w", "empties a table"),
+    (r"(?:>>?|\btee\b.*)\s*/etc/", "overwrites a system file"),
+    (r"\bsystemctl\s+(?:stop|disable|mask)\b|\bservice\s+\S+\s+stop\b", "stops a service"),
+    (r"\b(?:curl|wget)\b.*\|\s*(?:sudo\s+)?(?:ba|z|k|da)?sh\b", "runs what it downloads"),
+    (r":\(\)\s*\{\s*:\s*\|\s*:\s*&\s*\}\s*;\s*:", "fork bomb"),
+    (r"\b(?:pkill|killall)\s|\bkill\s+(?:-\w+\s+)*-1\b", "ends processes by name, or all"),
+    (r"\b(?:shutdown|reboot|halt|poweroff)\b", "turns the machine off"),
+    (r"\bchmod\s+(?:-\w+\s+)*-?R?\s*0?777\s+/", "opens system files to everybody"),
+    (r"\bgit\s+push\b.*\s(?:-f|--force)\b", "rewrites shared history"),
+]
+"""(regex, description), each to be searched in a command, ignoring case."""

@@ -17,20 +17,31 @@ from dataclasses import dataclass
 
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
-from tools.approval.meaning.value import Value
+from tools.approval.meaning.value import HOLE, Value
+
+
+def _lazy(pattern: str, flags: int) -> Callable[[], re.Pattern[str]]:
+    """Compiled at first use: all of them at once would cost every start of the program."""
+    return functools.partial(_compiled, pattern, flags)
+
+
+@functools.cache
+def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
+    return re.compile(pattern, flags)
 
 
 class View:
     """An act's arguments, taken apart once and looked at by many rules."""
 
-    __slots__ = ("_joined", "act", "name", "words")
+    __slots__ = ("_joined", "_operands", "act", "name", "words")
 
     def __init__(self, act: Act) -> None:
         self.act = act
         self.name = act.name
-        self.words: list[str] = act.words()
+        self.words: list[str] = [value.text for value in act.argv[1:]]
         """argv[1:] as texts."""
         self._joined: str | None = None
+        self._operands: dict[frozenset[str], list[Value]] = {}
 
     @property
     def joined(self) -> str:
@@ -48,7 +59,13 @@ class View:
                 yield text
 
     def operands(self, valued: frozenset[str] = frozenset()) -> list[Value]:
-        """The arguments that are neither options nor the separate values of the options in ``valued``."""
+        """The arguments that are neither options nor the separate values of the options in ``valued``. Not to be changed."""
+        found = self._operands.get(valued)
+        if found is None:
+            found = self._operands[valued] = self._without_options(valued)
+        return found
+
+    def _without_options(self, valued: frozenset[str]) -> list[Value]:
         found: list[Value] = []
         skip = ended = False
         for value in self.act.argv[1:]:
@@ -67,26 +84,56 @@ class View:
         """The operands after the first words ``sub`` (``git remote add`` -> what is added)."""
         return self.operands()[len(sub) :]
 
+    def values(self, names: frozenset[str]) -> list[Value]:
+        """What the options in ``names`` are given: ``-o X``, ``-oX``, ``--output X``, ``--output=X``, also behind other letters
+        (``-sSo X``)."""
+        found: list[Value] = []
+        argv = self.act.argv
+        last = len(argv) - 1
+        for index, text in enumerate(self.words, start=1):
+            if len(text) < 2 or text[0] != "-":
+                continue
+            if text == "--":
+                break
+            name, equals, _ = text.partition("=")
+            if equals and name in names:
+                found.append(argv[index]._replace(text=text[len(name) + 1 :], shown=""))
+            elif text in names or (text[1] != "-" and "-" + text[-1] in names and text[:2] not in names):
+                if index < last:
+                    found.append(argv[index + 1])
+            elif text[1] != "-" and text[:2] in names:
+                found.append(argv[index]._replace(text=text[2:], shown=""))
+        return found
+
 
 class Test:
-    """A yes or no about a View; ``&``, ``|``, ``~`` join them."""
+    """A yes or no about a View; ``&``, ``|``, ``~`` join them.
 
-    __slots__ = ("ask",)
+    ``needs``: one of these must be among the words, or the answer is no: most rows of a program with subcommands are passed over
+    by that. None where there is no such condition.
+    """
 
-    def __init__(self, ask: Callable[[View], bool]) -> None:
+    __slots__ = ("ask", "needs")
+
+    def __init__(self, ask: Callable[[View], bool], needs: frozenset[str] | None = None) -> None:
         self.ask = ask
+        self.needs = needs
 
     def __call__(self, view: View) -> bool:
         return self.ask(view)
 
     def __and__(self, other: Test) -> Test:
-        return Test(lambda view: self.ask(view) and other.ask(view))
+        one, two = self.ask, other.ask
+        return Test(lambda view: one(view) and two(view), self.needs if self.needs is not None else other.needs)
 
     def __or__(self, other: Test) -> Test:
-        return Test(lambda view: self.ask(view) or other.ask(view))
+        one, two = self.ask, other.ask
+        needs = self.needs | other.needs if self.needs is not None and other.needs is not None else None
+        return Test(lambda view: one(view) or two(view), needs)
 
     def __invert__(self) -> Test:
-        return Test(lambda view: not self.ask(view))
+        one = self.ask
+        return Test(lambda view: not one(view))
 
 
 ANY = Test(lambda _view: True)
@@ -134,7 +181,13 @@ def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --nam
         given = view.operands(takes)
         return len(given) >= len(wanted) and all(value.text in ok for value, ok in zip(given, wanted, strict=False))
 
-    return Test(ask)
+    return Test(ask, wanted[0])
+
+
+def value(names: str, pattern: str, flags: int = 0) -> Test:
+    """One of the options ``names`` is given what is wholly this regular expression: ``value("-X --request", "DELETE")``."""
+    compiled, wanted = _lazy(pattern, flags), frozenset(names.split())
+    return Test(lambda view: any(compiled().fullmatch(given.text) for given in view.values(wanted)))
 
 
 def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
@@ -175,6 +228,9 @@ def count(least: int) -> Test:
 
 FED = Test(lambda view: view.act.fed)
 """Its arguments come from a list that is made while it runs (xargs, find -exec)."""
+
+UNKNOWN = Test(lambda view: any(HOLE in text for text in view.words))
+"""Some argument is unknown, wholly or in part."""
 
 DRY = word(r"--help|--version|--dry-?run(=(?!none|false|server).*)?|--simulate|--just-print|--whatif|--noop")
 """It would only say what it would do."""
@@ -248,13 +304,3 @@ def nth_operand(index: int) -> Callable[[View], str]:
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _lazy(pattern: str, flags: int) -> Callable[[], re.Pattern[str]]:
-    """Compiled at first use: all of them at once would cost every start of the program."""
-    return functools.partial(_compiled, pattern, flags)
-
-
-@functools.cache
-def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
-    return re.compile(pattern, flags)

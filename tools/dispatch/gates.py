@@ -21,13 +21,15 @@ from toolcrib import (
     ToolResult,
     strongest,
 )
-from toolcrib._store import TicketRecord
+from toolcrib._store import TicketRecord, TicketState
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
+NOBODY = "nobody"
+"""Who answers where no person did."""
 ROUNDS = 6
 """How often one call may be suspended before it is blocked."""
 
@@ -58,12 +60,19 @@ async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
     ticket = replace(ticket, call=run.call)
     waits = scope.asker is not None or scope.suspends
     if waits and scope.tickets is not None:
-        scope.tickets.put(TicketRecord(ticket, scope.identity.session_id, at=time.time()))
+        now, seconds = time.time(), scope.limits.answer_seconds
+        scope.tickets.put(
+            TicketRecord(ticket, scope.identity.session_id, at=now, expires_at=None if seconds is None else now + seconds)
+        )
     if scope.asker is None and scope.suspends:
         return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
     if waits:
         run.move(ToolCallStatus.SUSPENDED)
-    answer = await _ask(run, ticket)
+    scope.asking.add(ticket.id)
+    try:
+        answer = await _ask(run, ticket)
+    finally:
+        scope.asking.discard(ticket.id)
     if waits:
         run.move(ToolCallStatus.RESUMING)
     return await _heard(run, ticket, answer)
@@ -156,24 +165,45 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
     """Somebody's answer now. Nobody to ask, a face that fails, an answer to something else: all mean no."""
     scope = run.scope
     if scope.asker is None:
-        return _no(ticket, "nobody", f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
+        return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
     try:
         answer = await _asked(run, ticket)
     except TimeoutError:
-        answer = _no(ticket, "nobody", f"nobody answered within {scope.limits.answer_seconds:g} s")
+        answer = _no(ticket, NOBODY, f"nobody answered within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
-        run.let_pass(error)
+        _withdraw(run, ticket, error)
         run.log_failure(error, "asking failed")
-        answer = _no(ticket, "nobody", f"the question could not be asked: {type(error).__name__}: {error}")
+        answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
     if not isinstance(answer, Answer):
-        answer = _no(ticket, "nobody", "nobody answered")
+        answer = _no(ticket, NOBODY, "nobody answered")
     elif answer.ticket_id != ticket.id:
         answer = _no(ticket, answer.by, "the answer was to another question")
     if scope.tickets is not None:
         is_no = answer.denied or answer.action == "cancel"
-        if not scope.tickets.settle(answer, "denied" if is_no else "approved") and not is_no:
-            answer = _no(ticket, answer.by, "the question was settled elsewhere")
+        state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
+        if not scope.tickets.settle(answer, state) and not is_no:
+            answer = _no(ticket, answer.by, why_not(scope.tickets.get(ticket.id)))
     return answer
+
+
+def _withdraw(run: Run, ticket: SuspendTicket, error: BaseException) -> None:
+    """Raise again what ends the call while it asks (Ctrl-C, an interrupt); an answer that comes later finds nothing to run."""
+    try:
+        run.let_pass(error)
+    except BaseException:
+        if run.scope.tickets is not None:
+            run.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
+        raise
+
+
+def why_not(record: TicketRecord | None) -> str:
+    """Why an answer could not count."""
+    if record is None:
+        return "the question is not known any more"
+    if record.state == "expired":
+        return "the answer came too late: the question had expired"
+    by = f", by {record.answer.by}" if record.answer is not None and record.answer.by else ""
+    return f"the question was settled before ({record.state}{by})"
 
 
 async def _asked(run: Run, ticket: SuspendTicket) -> object:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
+from agent.events import Event, ModelAnswered
 from toolcrib import ExecutedCall, ToolcribError
 
 NAME = "call"
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
         session = crib.open_session(platform="cli", asker=asker_for(find_terminal()))
         session.scope.keep_spill = True  # the result names the file with its full text
+        session.watch = _tell
         with interrupting(session.interrupt):
             try:
                 executed = session.call(args.tool, arguments)
@@ -55,6 +57,13 @@ def run(args: argparse.Namespace) -> int:
                 session.close_sync()
     print(result_text(executed) if args.plain else as_json(executed))
     return exit_code(executed)
+
+
+def _tell(event: Event) -> None:
+    if isinstance(event, ModelAnswered):
+        from agent.cli.view import model_said
+
+        print(f"toolcrib: {model_said(event)}", file=sys.stderr)
 
 
 def exit_code(executed: ExecutedCall) -> int:

@@ -37,10 +37,12 @@ _OPTIONS = "--help --config --profile --verbose"
 _MODEL = "--model --base-url --api-key-env --provider"
 _SESSION = "--max-turns --max-tokens --toolsets --disable --trace --cwd --continue --resume"
 _WORDS = {
+    "approvals": "list narrow revoke pending deny history --session --limit --json",
     "call": "--plain",
     "chat": f"{_MODEL} {_SESSION}",
     "completion": "bash zsh fish",
     "config": "show get set unset path check --origins --json",
+    "explain": "--cwd --json --jsonl --replay --session",
     "run": f"--json --timeout {_MODEL} {_SESSION}",
     "sessions": "list show --json --here --limit",
     "tools": "list show enable disable --platform --json --names",

@@ -75,7 +75,10 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
     assert "terminal wants to run:\n  │ rm -rf build\n" in script.screen
     assert f"  in {tmp_path}" in script.screen
     assert "fs.recursive-delete" in script.screen
-    assert script.prompts == ["  [o]nce  [s]ession  [a]lways  [d]eny  ? > "]
+    assert script.prompts == ["  [o]nce  [s]ession  [p]ath  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
+    assert f"  s    fs.recursive-delete, anywhere below {tmp_path}, until this session ends" in script.screen
+    assert f"  p    fs.recursive-delete, of {tmp_path}/build only, until this session ends" in script.screen
+    assert f"  a    `rm -rf build` in {tmp_path}, from now on, in every session" in script.screen
 
 
 @pytest.mark.parametrize("unclear", ["", "y", "yes", "ok", "once please", "x", "al", "O S"])
@@ -83,7 +86,7 @@ def test_what_is_unclear_is_asked_again(delete: Delete, tmp_path: Path, unclear:
     script = Script(unclear, EOFError)
     assert not delete(script).result.is_success
     assert len(script.prompts) == 2
-    assert "o  this call only" in script.screen
+    assert "o    this call only" in script.screen
     assert (tmp_path / "build").exists()
 
 
@@ -114,7 +117,7 @@ def test_always_holds_in_the_next_session_and_lies_in_the_configuration(delete: 
 
 def test_what_is_asked_every_time_offers_once_only(delete: Delete) -> None:
     script = Script("s", "a", "o")
-    delete(script, 'eval "$(echo ls | tr a-z a-z)"')
+    delete(script, 'eval "$(date +:)"')
     assert "asked every time" in script.screen
     assert script.prompts[0] == "  [o]nce  [d]eny  ? > "
     assert len(script.prompts) == 3

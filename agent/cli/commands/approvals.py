@@ -1,0 +1,205 @@
+"""``toolcrib approvals``: what was agreed, what waits for an answer, and what was decided before."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.app import OK, open_crib
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.approvals import Approvals
+    from toolcrib._store import AuditEntry, Grant, TicketRecord
+
+NAME = "approvals"
+HELP = "List, narrow and revoke what was agreed; show what waits and what was decided."
+_EPILOG = """\
+examples:
+  toolcrib approvals                        every grant that still counts
+  toolcrib approvals narrow 4f1c build      bind a grant to a folder below its own
+  toolcrib approvals revoke 4f1c            take it back
+  toolcrib approvals pending                questions that wait for an answer
+  toolcrib approvals deny 81aa "not now"    answer one with no, wherever it was asked
+  toolcrib approvals history --limit 50     who decided what, by which rule
+
+A yes is given where the question was asked, never here. `toolcrib explain` tells how a command would be judged.
+"""
+_ACTIONS = ("list", "narrow", "revoke", "pending", "deny", "history")
+_WIDE = 60
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or question's id")
+    parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
+    parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="history: the last N decisions (default: 20)")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.approvals import Approvals
+
+    _check(args)
+    with open_crib(args) as crib:
+        session = None
+        if args.session:
+            info = crib.store.sessions.get(args.session)
+            if info is None:
+                raise ToolcribError(f"no session begins with {args.session!r}; `toolcrib sessions` lists them")
+            session = info.id
+        approvals = Approvals(crib.store, crib.grants)
+        match args.action:
+            case "list":
+                _show(
+                    args,
+                    approvals.grants(session),
+                    _grant_rows,
+                    "nothing is granted; a yes in chat may last longer than one call",
+                )
+                if waiting := crib.grants.unconfirmed():
+                    print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
+            case "pending":
+                _show(args, approvals.pending(session), _ticket_rows, "no question waits for an answer")
+            case "history":
+                _show(args, approvals.history(session, max(1, args.limit)), _entry_rows, "nothing was decided yet")
+            case _:
+                print(_change(approvals, args))
+    return OK
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What would be passed over is told: whoever names two ids means both."""
+    changes = args.action in ("narrow", "revoke", "deny")
+    if args.id and not changes:
+        raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")
+    if args.detail and args.action == "revoke":
+        raise ToolcribError("one at a time: toolcrib approvals revoke ID")
+    if args.session and changes:
+        raise ToolcribError(f"--session is for lists; `toolcrib approvals {args.action}` goes by the id")
+
+
+def _unconfirmed(count: int) -> str:
+    return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not count until you confirm"
+
+
+def _change(approvals: Approvals, args: argparse.Namespace) -> str:
+    from agent.cli.escape import exact
+
+    if not args.id:
+        raise ToolcribError(f"say which: toolcrib approvals {args.action} ID")
+    if args.action == "revoke":
+        return f"revoked: {exact(_covers(approvals.revoke(args.id)))}"
+    if args.action == "deny":
+        record = approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
+        return f"denied: {exact(_line(record.ticket.message))}"
+    if not args.detail:
+        raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
+    return f"narrowed: {exact(_covers(approvals.narrow(args.id, args.detail)))}"
+
+
+def _show(args: argparse.Namespace, found: Sequence[Any], rows: Any, none: str) -> None:
+    from agent.cli.render import table
+
+    if args.json:
+        print(json.dumps([_as_json(one) for one in found], ensure_ascii=False, indent=2))
+    elif found:
+        table(rows(found))
+    else:
+        print(none)
+
+
+def _as_json(one: Any) -> Mapping[str, Any]:
+    from toolcrib._store import TicketRecord
+
+    if isinstance(one, TicketRecord):
+        record: TicketRecord = one
+        return {
+            "id": record.ticket.id,
+            "session": record.session_id,
+            "at": record.at,
+            "expires_at": record.expires_at,
+            "message": record.ticket.message,
+            "parameters": dict(record.ticket.parameters),
+        }
+    return asdict(one)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _grant_rows(grants: Sequence[Grant]) -> list[list[str]]:
+    from agent.cli.escape import exact
+
+    return [
+        ["ID", "COVERS", "UNTIL", "SESSION", "BY", "SINCE"],
+        *(
+            [one.id[:8], exact(_covers(one)), _until(one), one.session_id[:8] or "every", exact(one.by) or "-", _when(one.at)]
+            for one in grants
+        ),
+    ]
+
+
+def _ticket_rows(records: Sequence[TicketRecord]) -> list[list[str]]:
+    from agent.cli.escape import exact
+
+    return [
+        ["ID", "SESSION", "ASKED", "QUESTION"],
+        *([one.ticket.id[:8], one.session_id[:8], _when(one.at), exact(_line(one.ticket.message))] for one in records),
+    ]
+
+
+def _entry_rows(entries: Sequence[AuditEntry]) -> list[list[str]]:
+    from agent.cli.escape import exact
+
+    return [
+        ["WHEN", "SESSION", "DECISION", "BY", "TOOL", "WHAT", "FINDINGS"],
+        *(
+            [_when(one.at), one.session_id[:8], one.decision, exact(one.by), one.tool, exact(_what(one)), exact(_keys(one))]
+            for one in entries
+        ),
+    ]
+
+
+def _covers(grant: Grant) -> str:
+    if grant.scope == "always":
+        return f"`{' '.join(grant.argv)}` in {grant.root}"
+    return f"{grant.key} below {grant.root}" if grant.root else grant.key
+
+
+def _until(grant: Grant) -> str:
+    match grant.scope:
+        case "always":
+            return "revoked"
+        case "uses":
+            return f"{grant.uses_left} more calls"
+        case "until":
+            return _when(grant.until or 0.0)
+        case _:
+            return f"the {grant.scope}'s end"
+
+
+def _what(entry: AuditEntry) -> str:
+    detail = entry.detail
+    paths = detail.get("paths") or []
+    return _line(str(detail.get("command") or ", ".join(map(str, paths))))
+
+
+def _keys(entry: AuditEntry) -> str:
+    return ", ".join(dict.fromkeys(map(str, entry.detail.get("keys", ()))))
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "-"

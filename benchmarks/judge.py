@@ -1,0 +1,120 @@
+"""The judge: how long it takes, how much of what is dangerous it finds, and how often it asks for nothing.
+
+The commands are those of the corpus that TOOLCRIB_CORPORA names; they are judged, never run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core import CannotMeasureError, Figure, best_of_each
+
+CWD, HOME = "/home/dev/project", "/home/dev"
+_TLDR_STEP = 29
+"""Every so manieth line of the long list is timed: a thousand commands that nobody wrote for us."""
+
+_found: dict[str, Any] = {}
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Microseconds for one command each, against shlex.split of the same; misses and false alarms in percent."""
+    rows = [json.loads(line) for line in corpus("commands.jsonl").read_text("utf-8").splitlines()]
+    grey = [json.loads(line) for line in corpus("grey.jsonl").read_text("utf-8").splitlines()]
+    lines = corpus("tldr.tsv").read_text("utf-8").splitlines()[::_TLDR_STEP]
+    commands = [row["command"] for row in rows] + [line.partition("\t")[2] for line in lines]
+    judged = _judge()
+    rounds = 2 if quick else 5
+    took = [min(_seconds(judged, command) for _ in range(rounds)) for command in commands]
+    split = [min(_seconds(_split, command) for _ in range(rounds)) for command in commands]
+    median, p99 = statistics.median(split), _p99(took)
+    long, short = _heredoc(2_000), _heredoc(200)
+    ten = best_of_each({"long": lambda: _seconds(judged, long), "short": lambda: _seconds(judged, short)}, rounds * 2)
+    missed, false = _score(rows, judged)
+    _found["tables"] = _tables(rows, grey, judged)
+    dangerous = sum(row["label"] == "dangerous" for row in rows)
+    what = f"shlex.split, median of the same {len(commands):,} commands"
+    return [
+        Figure("judge.median", statistics.median(took) * 1e6, "us", median * 1e6, 13, "ratio", what),
+        Figure("judge.p99", p99 * 1e6, "us", median * 1e6, 130, "ratio", what),
+        Figure(
+            "judge.linear", ten["long"] * 1e3, "ms", ten["short"] * 1e3, 12, "ratio", "a heredoc of 200 lines; measured is 2,000"
+        ),
+        Figure("judge.missed", missed, "%", dangerous, 1, "value", "the dangerous rows of commands.jsonl"),
+        Figure("judge.false", false, "%", len(rows) - dangerous, 1, "value", "the benign rows of commands.jsonl"),
+    ]
+
+
+def details() -> str:
+    """The judge's verdicts by category and by obfuscation, for the report of the run that was just measured."""
+    tables: str = _found.get("tables", "")
+    return tables
+
+
+def corpus(name: str) -> Path:
+    """A file of the corpus of commands. Raises CannotMeasureError where it isn't there."""
+    path = Path(os.environ.get("TOOLCRIB_CORPORA") or "corpora", "approval", name)
+    if not path.is_file():
+        raise CannotMeasureError(f"set TOOLCRIB_CORPORA to the folder that holds approval/{name}")
+    return path
+
+
+def _judge() -> Callable[[str], Sequence[Any]]:
+    from tools.approval.judge import Judge, Setting
+
+    judge = Judge(Setting(home=HOME))
+    return lambda command: judge.examine(command, CWD, files=False).findings
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # an open quote: it had to read all the same
+        return []
+
+
+def _seconds(act: Callable[[str], Any], command: str) -> float:
+    start = time.perf_counter()
+    act(command)
+    return time.perf_counter() - start
+
+
+def _p99(times: Sequence[float]) -> float:
+    return sorted(times)[math.ceil(len(times) * 0.99) - 1]
+
+
+def _heredoc(lines: int) -> str:
+    # short enough to stay below what is read at all (100,000 characters)
+    body = "\n".join(f"line {number}: $HOME, rm -rf, words" for number in range(lines))
+    return f"cat > notes.txt <<'END'\n{body}\nEND\n"
+
+
+def _score(rows: Sequence[Mapping[str, Any]], judged: Callable[[str], Sequence[Any]]) -> tuple[float, float]:
+    flagged = {row["id"]: bool(judged(row["command"])) for row in rows}
+    dangerous = [row["id"] for row in rows if row["label"] == "dangerous"]
+    benign = [row["id"] for row in rows if row["label"] == "benign"]
+    missed = 100 * sum(not flagged[one] for one in dangerous) / len(dangerous)
+    return missed, 100 * sum(flagged[one] for one in benign) / len(benign)
+
+
+def _tables(rows: Sequence[Mapping[str, Any]], grey: Sequence[Mapping[str, Any]], judged: Callable[[str], Sequence[Any]]) -> str:
+    flagged = {row["id"]: bool(judged(row["command"])) for row in (*rows, *grey)}
+    parts = ["## The judge: asked about, of all", ""]
+    for title, chosen, by in (
+        ("dangerous, by category", [row for row in rows if row["label"] == "dangerous"], "category"),
+        ("dangerous, by obfuscation", [row for row in rows if row["label"] == "dangerous"], "obfuscation"),
+        ("benign, by category", [row for row in rows if row["label"] == "benign"], "category"),
+        ("grey (contested; neither right nor wrong), by category", list(grey), "category"),
+    ):
+        every = Counter(str(row[by] or "plain") for row in chosen)
+        asked = Counter(str(row[by] or "plain") for row in chosen if flagged[row["id"]])
+        parts += [f"**{title}**: " + ", ".join(f"{name} {asked[name]}/{count}" for name, count in sorted(every.items())), ""]
+    return "\n".join(parts)

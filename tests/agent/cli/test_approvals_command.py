@@ -1,0 +1,188 @@
+"""``toolcrib approvals``"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.run import Crib, assemble
+from toolcrib import Answer, SuspendTicket, ToolCall
+from toolcrib._store import AuditEntry, TicketRecord
+from toolcrib.testing import ChatServer
+from tools.approval.grants import new_grant
+
+DELETE = "fs.recursive-delete"
+
+
+@pytest.fixture
+def other(run: Any, tmp_path: Path) -> Iterator[Crib]:
+    """Another process's worth: a chat that is open on the same store."""
+    with assemble(project_dir=tmp_path) as crib:
+        crib.store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path))
+        crib.store.sessions.create("0d9e5510", platform="cli", user="", cwd=str(tmp_path))
+        yield crib
+
+
+def granted(crib: Crib, session: str = "5e551044", **more: Any) -> str:
+    grant = new_grant(more.pop("scope", "session"), DELETE, "/p", session_id=session, by="terminal", at=time.time(), **more)
+    crib.grants.add(grant)
+    return grant.id
+
+
+def asked(crib: Crib, ticket_id: str, session: str = "5e551044") -> None:
+    call = ToolCall(f"c-{ticket_id}", "terminal", {"command": "rm -rf build"})
+    ticket = SuspendTicket("approve_tool", "terminal: rm -rf build\x1b[2J\nrecursive delete", call, {"cwd": "/p"}, id=ticket_id)
+    crib.store.tickets.put(TicketRecord(ticket, session, at=time.time()))
+
+
+def test_nothing_yet(run: Any) -> None:
+    assert "nothing is granted" in run("approvals").out
+    assert "no question waits" in run("approvals", "pending").out
+    assert "nothing was decided" in run("approvals", "history").out
+    for action in ("list", "pending", "history"):
+        assert json.loads(run("approvals", action, "--json").out) == []
+
+
+def test_grants_are_listed_with_what_they_cover(run: Any, other: Crib) -> None:
+    one, two = granted(other), granted(other, "0d9e5510", scope="uses", uses=3)
+    other.grants.add(new_grant("always", "", "/p", argv=("make", "clean"), by="terminal"))
+    lines = run("approvals").out.splitlines()
+    assert lines[0].split() == ["ID", "COVERS", "UNTIL", "SESSION", "BY", "SINCE"]
+    assert f"{one[:8]}  fs.recursive-delete below /p  the session's end  5e551044  terminal" in run("approvals").out
+    assert "3 more calls" in run("approvals", "list").out
+    (permanent,) = [line for line in lines if "`make clean` in /p" in line]
+    assert permanent.split()[-3:-1] == ["every", "config.yaml"]
+    here = run("approvals", "--session", "5e55").out
+    assert one[:8] in here
+    assert two[:8] not in here
+    found = {grant["id"]: grant for grant in json.loads(run("approvals", "--json").out)}
+    assert found[two] == {**found[two], "scope": "uses", "uses_left": 3, "key": DELETE, "root": "/p"}
+    assert len(found) == 3
+
+
+def test_a_grant_is_narrowed_and_taken_back(run: Any, other: Crib) -> None:
+    """003-26"""
+    grant = granted(other)
+    done = run("approvals", "narrow", grant[:6], "build")
+    assert (done.code, done.out) == (0, "narrowed: fs.recursive-delete below /p/build\n")
+    assert [one.root for one in other.grants.all("5e551044")] == ["/p/build"]
+    assert "does not lie below /p/build" in run("approvals", "narrow", grant, "..").err
+    assert "say to what" in run("approvals", "narrow", grant).err
+    done = run("approvals", "revoke", grant[:6])
+    assert (done.code, done.out) == (0, "revoked: fs.recursive-delete below /p/build\n")
+    assert other.grants.all("5e551044") == []
+    assert run("approvals", "revoke", grant[:6]).code == 2
+
+
+def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other: Crib) -> None:
+    """003-27"""
+    given = new_grant("always", "", "/p", argv=("make", "clean"), by="terminal")
+    other.grants.add(given)
+    done = run("approvals", "revoke", given.id[:8])
+    assert (done.code, done.out) == (0, "revoked: `make clean` in /p\n")
+    assert other.grants.all("5e551044") == []
+    assert "make" not in other.config.path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["revoke"], "say which: toolcrib approvals revoke ID"),
+        (["narrow"], "say which"),
+        (["deny"], "say which"),
+        (["revoke", "zz"], "no grant begins with 'zz'; `toolcrib approvals` lists them"),
+        (["deny", "zz"], "no question begins with 'zz'; `toolcrib approvals pending` lists them"),
+        (["revoke", "aa", "bb"], "one at a time"),
+        (["list", "aa"], "takes no id"),
+        (["history", "aa"], "takes no id"),
+        (["revoke", "aa", "--session", "s"], "--session is for lists"),
+        (["--session", "zz"], "no session begins with 'zz'; `toolcrib sessions` lists them"),
+        (["grant"], "invalid choice: 'grant'"),
+    ],
+)
+def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str) -> None:
+    done = run("approvals", *words)
+    assert done.code == 2
+    assert says in done.err
+    assert done.out == ""
+
+
+def test_ambiguous_ids_name_the_candidates(run: Any, other: Crib) -> None:
+    for ticket_id in ("aa11", "aa22"):
+        asked(other, ticket_id)
+        other.store.grants.add(replace(new_grant("session", DELETE, "/p", session_id="5e551044"), id=ticket_id))
+    for action in ("deny", "revoke"):
+        assert "(aa11, aa22); give more of the id" in run("approvals", action, "aa").err
+    assert (len(other.store.tickets.pending()), len(other.grants.all())) == (2, 2)
+
+
+def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> None:
+    """003-28: whoever answers in the chat afterwards is told that it was settled."""
+    asked(other, "aa11")
+    asked(other, "bb22", "0d9e5510")
+    lines = run("approvals", "pending").out.splitlines()
+    assert lines[0].split() == ["ID", "SESSION", "ASKED", "QUESTION"]
+    assert "rm -rf build^[[2J recursive delete" in lines[1]
+    (record,) = json.loads(run("approvals", "pending", "--session", "0d9e", "--json").out)
+    assert (record["id"], record["session"], record["parameters"]) == ("bb22", "0d9e5510", {"cwd": "/p"})
+    done = run("approvals", "deny", "aa", "not now")
+    assert done.code == 0
+    assert done.out.startswith("denied: terminal: rm -rf build^[[2J")
+    kept = other.store.tickets.get("aa11")
+    assert kept is not None
+    assert kept.answer is not None
+    assert (kept.state, kept.answer.payload["reason"]) == ("denied", "not now")
+    assert not other.store.tickets.settle(Answer("aa11", payload={"approved": True}), "approved")
+    assert "settled before (denied)" in run("approvals", "deny", "aa11").err
+
+
+def test_there_is_no_yes_from_outside(run: Any, other: Crib) -> None:
+    asked(other, "aa11")
+    assert run("approvals", "approve", "aa11").code == 2
+    assert len(other.store.tickets.pending()) == 1
+
+
+def test_the_history_says_who_decided_what_by_which_rule(run: Any, other: Crib) -> None:
+    """003-25: a model's yes is told as its own."""
+    decisions = [("allowed", "rule"), ("denied", "terminal"), ("approved:once", "smart:aux")]
+    for number, (decision, by) in enumerate(decisions):
+        detail = {"keys": [DELETE, DELETE], "command": f"rm -rf\nx{number}\x1b", "cwd": "/p"}
+        session = "0d9e5510" if number == 1 else "5e551044"
+        other.store.audit.record(AuditEntry(time.time(), session, f"c{number}", "terminal", decision, by, detail))
+    other.store.audit.record(AuditEntry(time.time(), "5e551044", "c", "write_file", "allowed", "rule", {"paths": ["/p/a"]}))
+    lines = run("approvals", "history").out.splitlines()
+    assert lines[0].split() == ["WHEN", "SESSION", "DECISION", "BY", "TOOL", "WHAT", "FINDINGS"]
+    columns = [cell.strip() for cell in lines[3].split("  ") if cell.strip()]
+    assert columns[1:] == ["5e551044", "approved:once", "smart:aux", "terminal", "rm -rf x2^[", DELETE]
+    assert "/p/a" in lines[4]
+    assert len(run("approvals", "history", "--limit", "2").out.splitlines()) == 3
+    assert [one["by"] for one in json.loads(run("approvals", "history", "--session", "0d9e", "--json").out)] == ["terminal"]
+
+
+def test_an_entry_that_nobody_confirmed_is_mentioned(run: Any, config: Any) -> None:
+    config("command_allowlist: [{argv: [make, clean], cwd: /p, version: 1}]\n")
+    done = run("approvals")
+    assert "nothing is granted" in done.out
+    assert "1 of command_allowlist does not count until you confirm; `toolcrib chat` asks you" in done.err
+
+
+def test_a_model_s_yes_from_the_call_to_the_history(run: Any, config: Any, tmp_path: Path) -> None:
+    """003-25"""
+    (tmp_path / "node_modules").mkdir()
+    said = '{"decision": "approve", "why": "npm install makes it again"}'
+    with ChatServer(ChatServer.text(said)) as server:
+        config(f"approval: {{smart: {{enabled: true, model: aux, base_url: '{server.base_url}'}}}}\n")
+        done = run("call", "terminal", '{"command": "rm -rf node_modules/"}')
+        assert "aux at 127.0.0.1" in run("doctor").out
+    assert done.code == 0
+    assert "toolcrib: aux agreed to terminal: npm install makes it again" in done.err
+    assert not (tmp_path / "node_modules").exists()
+    (line,) = [line for line in run("approvals", "history").out.splitlines() if "smart:aux" in line]
+    assert "approved:once" in line
+    assert "rm -rf node_modules/" in line

@@ -1,0 +1,416 @@
+"""Scripts made from a grammar of bash, and damaged ones. The command names are made up; nothing here is ever executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+LETTERS = [
+    "a",
+    "foo",
+    "bar-1",
+    "x.y",
+    "/q/w",
+    "--opt",
+    "-n",
+    "é",
+    "k=v",
+    "a[1]",
+    "b]",
+    "{a,b}",
+    "~/x",
+    "*.c",
+    "?",
+    "50%",
+    "u@h",
+    "#x"[1:],
+    "a#b",
+]
+NAMES = ["x", "FOO", "_v1"]
+PARAMETERS = [*NAMES, "1", "@", "*", "#", "?", "-", "$", "!"]
+OPERATORS = [":-", "-", ":=", "=", ":?", "?", ":+", "+", "#", "##", "%", "%%", "^", "^^", ",", ",,"]
+COMMANDS = ["cmd", "foo", "bar.sh", "./run", "x1", "in", "if1", "done_"]
+DAMAGE = [
+    *"();&|<>{}[]!#$`'\"\\\n =", "((", "))", ";;", "&&", "||", "|&", "<<", "<<E", ">&", "$(", "${", "$((", "[[", "]]", " then ", " do ",
+    " done ", " fi ", " esac ", " in ", " if ", " { ", " } ", " ! ", "time ", "x=(", "2>", " #", "\\\n", "f()", "case ", "function ", "coproc ",
+    "\n\n", ";&", ";;&", "&>", "$'", '$"', "@(", "<(", "=~",
+]  # fmt: skip
+
+
+class Maker:
+    """One script. ``deep`` bounds the nesting."""
+
+    def __init__(self, seed: int, deep: int = 3) -> None:
+        self.random = Random(seed)  # noqa: S311 -- tests want the same scripts again
+        self.deep = deep
+        self.bodies: list[str] = []
+        """Here-documents that wait for the end of the line."""
+
+    def pick(self, options: Sequence[Callable[[], str]]) -> str:
+        return self.random.choice(options)()
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def some(self, make: Callable[[], str], least: int, most: int, between: str = " ") -> str:
+        return between.join(make() for _ in range(self.random.randint(least, most)))
+
+    def nested(self, make: Callable[[], str], otherwise: str) -> str:
+        if self.deep <= 0:
+            return otherwise
+        self.deep -= 1
+        try:
+            return make()
+        finally:
+            self.deep += 1
+
+    # -- words
+
+    def word(self) -> str:
+        return "".join(self.pick(self.pieces()) for _ in range(self.random.choice([1, 1, 1, 2, 3])))
+
+    def pieces(self) -> list[Callable[[], str]]:
+        return [
+            self.literal, self.literal, self.literal, self.single, self.double, self.double, self.ansi, self.escape, self.parameter,
+            self.parameter, self.substitution, self.substitution, self.backquotes, self.arithmetic, self.process, self.glob,
+        ]  # fmt: skip
+
+    def literal(self) -> str:
+        return self.random.choice(LETTERS)
+
+    def single(self) -> str:
+        return "'" + self.random.choice(["", "a b", "$x `", "\\", '"', "#", "\n", "&& rm"]) + "'"
+
+    def double(self) -> str:
+        inner = self.some(
+            lambda: self.pick([self.in_double, self.parameter, self.substitution, self.arithmetic, self.backquotes]), 0, 3, ""
+        )
+        return self.random.choice(["", "", "", "$"]) + '"' + inner + '"'
+
+    def in_double(self) -> str:
+        return self.random.choice(
+            ["a b", "it's ", "\\$", '\\"', "\\\\", "\\q", "#", "$ ", "(", ")", "}", "\n", "\\\n", "<E", ";"]
+        )
+
+    def ansi(self) -> str:
+        return "$'" + self.random.choice(["", "\\n", "a\\'b", "\\x41", "\\101", "\\u20ac", "\\\\", "é", "\\q", "$x", '"']) + "'"
+
+    def escape(self) -> str:
+        return "\\" + self.random.choice([" ", "$", "'", '"', "\\", "(", ";", "a", "#", "&", "|", "<", "`", "\n"])
+
+    def parameter(self) -> str:
+        name = self.random.choice(PARAMETERS)
+        if self.chance(40):
+            return "$" + name
+        return self.nested(lambda: self.braced(name), "${" + name + "}")
+
+    def braced(self, name: str) -> str:
+        variable = self.random.choice(NAMES)
+        index = self.random.choice(["", "", "[1]", "[@]", "[$x]", "[x+1]"])
+        return self.pick(
+            [
+                lambda: "${" + variable + index + "}",
+                lambda: "${" + variable + index + self.random.choice(OPERATORS) + self.argument() + "}",
+                lambda: "${#" + variable + index + "}",
+                lambda: "${!" + variable + self.random.choice(["", "*", "@", "[@]"]) + "}",
+                lambda: (
+                    "${"
+                    + variable
+                    + index
+                    + self.random.choice(["/", "//", "/#", "/%"])
+                    + self.pattern()
+                    + "/"
+                    + self.argument()
+                    + "}"
+                ),
+                lambda: "${" + variable + ":" + self.random.choice(["1", " -1", "$x", "x:2", "$((1)):3"]) + "}",
+                lambda: "${" + variable + index + "@" + self.random.choice("QEPAUuL") + "}",
+                lambda: "${" + name + "}",
+            ]
+        )
+
+    def argument(self) -> str:
+        return self.some(
+            lambda: self.pick([self.simple_argument, self.parameter, self.substitution, self.quoted_argument]), 0, 2, ""
+        )
+
+    def simple_argument(self) -> str:
+        return self.random.choice(["a", "a b", "*", "{", "(", ")", "\\}", "#", ";", "x=1", "é", "|"])
+
+    def quoted_argument(self) -> str:
+        return self.random.choice(['"a b"', '"$x"', '"}"', "\\$"])
+
+    def pattern(self) -> str:
+        return self.random.choice(["a", "*", "[ab]", '"/"', "\\/", "$x", "a b", "#", "%"])
+
+    def substitution(self) -> str:
+        return self.nested(lambda: "$(" + self.enclosed() + ")", "$(cmd)")
+
+    def enclosed(self) -> str:
+        """A script that ends before a parenthesis."""
+        outer, self.bodies = self.bodies, []
+        text = self.script(1, 2)
+        text += self.flush("\n") if self.bodies else self.random.choice(["", "", "\n", " ", " # )\n"])
+        self.bodies = outer
+        return self.random.choice(["", " ", "\n"]) + (" " if text.startswith("(") else "") + text
+
+    def backquotes(self) -> str:
+        return (
+            "`"
+            + self.random.choice(
+                ["cmd", "cmd a | b", "cmd \\$x", "cmd 'a b'", "", "cmd \\`foo\\`", "cmd # x", "if a; then b; fi"]
+            )
+            + "`"
+        )
+
+    def arithmetic(self) -> str:
+        return self.random.choice(["$((", "$(( "]) + self.expression() + self.random.choice(["))", " ))"])
+
+    def expression(self) -> str:
+        return self.random.choice(
+            ["1 + 2", "x", "$x*(y+1)", "(1)", "x<<2", "a?b:c", "x[1]", '"1"', "1\n+2", "$(cmd)", "16#ff", "x=1,y", "", "${x:-1}"]
+        )
+
+    def process(self) -> str:
+        return self.nested(lambda: self.random.choice("<>") + "(" + self.enclosed() + ")", "<(cmd)")
+
+    def glob(self) -> str:
+        return (
+            self.random.choice("?*+@!")
+            + "("
+            + self.some(lambda: self.random.choice(["a", "*.x", "$x", "'a b'", "a b", "", "@(q|w)"]), 1, 3, "|")
+            + ")"
+        )
+
+    # -- simple commands
+
+    def simple(self) -> str:
+        head = self.some(self.assignment, 0, 2) if self.chance(30) else ""
+        if self.chance(10) and head:
+            return head
+        words = [head, self.random.choice(COMMANDS), *(self.word() for _ in range(self.random.choice([0, 1, 1, 2, 3])))]
+        if self.chance(10):
+            words = [self.random.choice(["declare", "export", "local", "readonly"]), self.assignment(), self.word()]
+        for _ in range(self.random.choice([0, 0, 0, 1, 2])):
+            words.append(self.redirect())
+        if self.chance(8):
+            words.insert(0, self.redirect())
+        return self.random.choice([" ", " ", " ", "  ", "\t", " \\\n "]).join(word for word in words if word)
+
+    def assignment(self) -> str:
+        name = self.random.choice(NAMES) + self.random.choice(["=", "=", "+="])
+        if self.chance(25):
+            return name + "(" + self.some(self.element, 0, 3, self.random.choice([" ", "\n", " #c\n"])) + ")"
+        if self.chance(15):
+            return (
+                self.random.choice(NAMES)
+                + "["
+                + self.random.choice(["0", "$x", "x+1", '"a b"'])
+                + "]="
+                + self.random.choice(["", self.word()])
+            )
+        return name + self.random.choice(["", self.word(), self.word()])
+
+    def element(self) -> str:
+        return self.random.choice(["", "", "[1]=", "[$x]=", "[a b]="]) + self.word()
+
+    def redirect(self) -> str:
+        fd = self.random.choice(["", "", "", "2", "0", "{fd}"])
+        if self.chance(20):
+            return self.heredoc(fd)
+        if self.chance(10):
+            return self.random.choice(["&>", "&>>"]) + self.random.choice(["", " "]) + self.word()
+        if self.chance(20):
+            return fd + self.random.choice([">&", "<&"]) + self.random.choice(["1", "-", "2-", "$x"])
+        return (
+            fd
+            + self.random.choice([">", ">>", "<", "<>", ">|", "<<<"])
+            + " " * self.random.randrange(2)
+            + self.random.choice(["f", "/d/n", '"$x"', "a\\ b"])
+        )
+
+    def heredoc(self, fd: str) -> str:
+        delimiter = self.random.choice(["E", "EOF", "END-1"])
+        quoted = self.chance(40)
+        strip = self.chance(30)
+        lines = self.random.choices(
+            ["text", "", "$x", "it's", '"q', "#", "EO", "\tT", "${x:-d}", "$((1))", "a\\$b", "x\\", "`cmd`", "$(cmd 'a')", ")"],
+            k=3,
+        )
+        if lines[-1].endswith("\\"):
+            lines.append("more")
+        if quoted:
+            lines.append("$( ` ${")
+        self.bodies.append("".join(("\t" if strip else "") + line + "\n" for line in lines) + "\t" * strip + delimiter)
+        quote = self.random.choice(["'", '"', "\\"]) if quoted else ""
+        return f"{fd}<<{'-' * strip}{' ' * self.random.randrange(2)}{quote}{delimiter}{quote if quote != chr(92) else ''}"
+
+    def flush(self, after: str = "\n") -> str:
+        """A newline, and what waits for it."""
+        if not self.bodies:
+            return after
+        text = "\n" + "\n".join(self.bodies) + "\n"
+        self.bodies = []
+        return text
+
+    # -- compound commands
+
+    def command(self) -> str:
+        if self.chance(65):
+            return self.simple()
+        return self.nested(self.compound, "foo") + (" " + self.redirect() if self.chance(15) else "")
+
+    def compound(self) -> str:
+        return self.pick(
+            [
+                self.if_,
+                self.while_,
+                self.for_,
+                self.case,
+                self.group,
+                self.subshell,
+                self.function,
+                self.test,
+                self.arith,
+                self.arith_for,
+                self.coproc,
+            ]
+        )
+
+    def end(self) -> str:
+        """A separator."""
+        if self.bodies:
+            return self.flush()
+        return self.random.choice(["; ", ";", "\n", " \n\n", " & ", " # c\n", ";\n", "\t;\\\n "])
+
+    def body(self) -> str:
+        return self.random.choice([" ", "\n", " # c\n "]) + self.script(1, 2) + self.end()
+
+    def if_(self) -> str:
+        text = f"if{self.body()}then{self.body()}"
+        text += "".join(f"elif{self.body()}then{self.body()}" for _ in range(self.random.choice([0, 0, 1])))
+        return text + (f"else{self.body()}" if self.chance(40) else "") + "fi"
+
+    def while_(self) -> str:
+        return f"{self.random.choice(['while', 'until'])}{self.body()}do{self.body()}done"
+
+    def do(self) -> str:
+        return f"do{self.body()}done" if self.chance(85) else f"{{{self.body()}}}"
+
+    def for_(self) -> str:
+        head = self.random.choice(["for", "for", "select"]) + " " + self.random.choice(NAMES)
+        if self.chance(20):
+            return head + self.random.choice(["; ", "\n", " "]) + self.do()
+        return (
+            head
+            + self.random.choice([" ", "\n"])
+            + "in "
+            + self.some(self.word, 0, 3)
+            + self.random.choice([";", "\n", " ;\n"])
+            + self.do()
+        )
+
+    def arith_for(self) -> str:
+        return f"for (({self.expression()};x<3; x++)){self.random.choice(['; ', chr(10), ' '])}{self.do()}"
+
+    def case(self) -> str:
+        items = self.some(self.case_item, 0, 3, "")
+        last = f"{self.random.choice(['', '('])}z) {self.simple()}{self.flush()}" if self.chance(20) else ""
+        return f"case {self.word()} in{self.random.choice([' ', chr(10)])}{items}{last}esac"
+
+    def case_item(self) -> str:
+        patterns = self.some(self.word, 1, 3, self.random.choice(["|", " | "]))
+        body = self.script(1, 2) if self.chance(80) else ""
+        body += self.flush() if self.bodies else self.random.choice(["", " ", "\n"])
+        return f"{self.random.choice(['', '', '( '])}{patterns}) {body}{self.random.choice([';;', ';;', ';&', ';;&'])}{self.random.choice([' ', chr(10)])}"
+
+    def group(self) -> str:
+        return "{" + self.body() + "}"
+
+    def subshell(self) -> str:
+        return "(" + self.enclosed() + ")"
+
+    def function(self) -> str:
+        name = self.random.choice(["fn", "f-1", "g.h"])
+        head = self.random.choice([f"{name}()", f"{name} ( )", f"function {name}", f"function {name} ()"])
+        return (
+            head + self.random.choice([" ", "\n", " "]) + self.pick([self.group, self.group, self.subshell, self.if_, self.arith])
+        )
+
+    def coproc(self) -> str:
+        return "coproc " + self.pick([self.group, lambda: "NAME " + self.group(), lambda: "foo a"])
+
+    def arith(self) -> str:
+        return "((" + self.random.choice(["x++", "1 + (2*y)", "$x > 3", " x = $(cmd) ", "x && y"]) + "))"
+
+    def test(self) -> str:
+        return "[[ " + self.nested(self.condition, "x") + " ]]"
+
+    def condition(self) -> str:
+        return self.pick(
+            [
+                lambda: self.random.choice(["-f ", "-z ", "-n "]) + self.word(),
+                lambda: self.word() + self.random.choice([" == ", " != ", " = ", " -eq ", " -nt ", " < ", " > "]) + self.word(),
+                lambda: (
+                    self.word() + " =~ " + self.random.choice(["^a.*$", "(a b|c)+", "[0-9]{3}", '"x y"', "$x", "a|b", "\\.x"])
+                ),
+                lambda: self.random.choice(["! ", "( "]) + "-n x" if self.deep < 0 else "! " + self.condition(),
+                lambda: "( " + self.nested(self.condition, "x") + " )",
+                lambda: (
+                    self.nested(self.condition, "-n x")
+                    + self.random.choice([" && ", " || ", " &&\n"])
+                    + self.nested(self.condition, "-n x")
+                ),
+            ]
+        )
+
+    # -- lists
+
+    def pipeline(self) -> str:
+        prefix = self.random.choice([""] * 8 + ["! ", "time ", "time -p ", "! time "])
+        parts = [self.command() for _ in range(self.random.choice([1, 1, 1, 2, 3]))]
+        return prefix + self.random.choice([" | ", "|", " |& ", " |\\\n "]).join(parts)
+
+    def and_or(self) -> str:
+        return self.random.choice([" && ", " || ", "&&", " ||  "]).join(
+            self.pipeline() for _ in range(self.random.choice([1, 1, 1, 2]))
+        )
+
+    def script(self, least: int = 1, most: int = 4) -> str:
+        """Without a separator at its end; ``bodies`` may wait for a newline."""
+        text = ""
+        for _ in range(self.random.randint(least, most)):
+            text += (self.end() if text else "") + self.and_or()
+        return text
+
+
+def script(seed: int) -> str:
+    """The valid script of this number (valid but for a few that bash itself refuses)."""
+    maker = Maker(seed, deep=seed % 4)
+    text = maker.script()
+    return text + maker.flush()
+
+
+def damaged(seed: int) -> str:
+    """A script with up to three places changed."""
+    random = Random(seed)  # noqa: S311 -- as above
+    text = script(seed // 4)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(text) + 1)
+        kind = random.randrange(4)
+        if kind == 0:
+            text = text[:at] + text[at + random.randint(1, 3) :]
+        elif kind == 1:
+            text = text[:at] + random.choice(DAMAGE) + text[at:]
+        elif kind == 2:
+            text = text[:at] + random.choice(DAMAGE) + text[at + 1 :]
+        else:
+            other = random.randrange(len(text) + 1)
+            text = text[:at] + text[other : other + random.randint(1, 8)] + text[at:]
+    return text
+
+
+def soup(seed: int) -> str:
+    """Tokens in any order."""
+    random = Random(seed)  # noqa: S311 -- as above
+    return "".join(random.choice([*DAMAGE, "a", "b ", " ", "x=1 ", "1", "E\n"]) for _ in range(random.randint(1, 12)))

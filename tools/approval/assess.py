@@ -1,0 +1,320 @@
+"""From what a command would do to what a person may want to be asked about: every act is held against the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible
+from tools.approval.meaning.act import Act, Meaning
+from tools.approval.meaning.value import HOLE, Taint, Value
+from tools.approval.operator_rules import without_allowed
+from tools.approval.paths import (
+    READABLE,
+    is_protected,
+    judge_process,
+    may_match,
+    path_rules,
+    resolve_value,
+    root_of,
+    spelled,
+    under,
+)
+from tools.approval.rules import ALL, ENVIRONMENT, family, file_rules, filed
+from tools.approval.rules.lines import across
+from tools.approval.rules.opaque import code_findings, unknown_command
+from tools.approval.table import DRY, Rule, View
+from tools.approval.writes import Touch, touched
+
+Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
+"""By key, paths, argv and plain: what one grant covers must not stand for what it does not (the same words behind ``sudo``)."""
+
+_LOOKS = frozenset(
+    {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
+)
+"""They tell names at most, never what a file holds."""
+
+_READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
+_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "tar", "rsync", "cp", "zip", "chgrp"})
+_RUN_OTHERS = frozenset(
+    [
+        "docker",
+        "podman",
+        "nerdctl",
+        "ssh",
+        "kubectl",
+        "oc",
+        "nsenter",
+        "xargs",
+        "find",
+        "fd",
+        "sudo",
+        "doas",
+        "env",
+        "su",
+        "chroot",
+        "timeout",
+        "bash",
+        "sh",
+        "zsh",
+        "dash",
+        "ksh",
+        "fish",
+        "python",
+        "perl",
+        "ruby",
+        "node",
+        "php",
+        "awk",
+        "kill",
+        "parallel",
+        "watch",
+        "lxc",
+        "incus",
+        "systemd-run",
+        "machinectl",
+        "screen",
+        "tmux",
+        "script",
+        "flatpak",
+        "docker-compose",
+        "export",
+        "toolcrib",
+    ]
+)
+"""A ``--help`` among their words may be another program's."""
+
+_HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
+
+
+class Setting(NamedTuple):
+    """What every act is judged by."""
+
+    protected: Sequence[str]
+    home: str
+    extra: Mapping[str, Sequence[Rule]]
+
+
+def assess(meaning: Meaning, *, protected: Sequence[str] = (), home: str = "", extra: Sequence[Rule] = ()) -> list[Finding]:
+    """Every finding of a command, in the order of its acts; [] where nobody needs to be asked.
+
+    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of whom it runs as, "" where unknown;
+    ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.
+    Pure; the same key of the same command is told once.
+    """
+    setting = Setting(protected, home, file_rules(extra) if extra else {})
+    found: Found = {}
+    before: Act | None = None
+    for act in meaning.acts:
+        findings = _of_act(act, setting, before)
+        before = act
+        for finding in without_allowed(list(findings)) if extra else findings:
+            _add(found, finding)
+    for one in across(meaning.acts):
+        _add(found, _finding(one.act, one.key, one.level, one.why))
+    for fault in meaning.faults:
+        _add(
+            found,
+            Finding(f"opaque.{fault.kind}", "ask-once", f"it cannot be looked into: {visible(fault.why)}", visible(fault.why)),
+        )
+    return list(found.values())
+
+
+def _add(found: Found, finding: Finding) -> None:
+    place = (finding.key, finding.paths, finding.argv, finding.plain)
+    before = found.get(place)
+    if before is None or (_RANK[finding.level] > _RANK[before.level]):
+        found[place] = finding
+
+
+_HIDDEN = Taint.DECODED | Taint.REMOTE
+_RANK: Mapping[Level, int] = {"allow": 0, "ask": 1, "ask-once": 2, "block": 3}
+
+
+def _of_act(act: Act, setting: Setting, before: Act | None) -> Iterator[Finding]:
+    findings = _untainted(act, setting, before)
+    if act.taint and act.taint & _HIDDEN:
+        return (_once(finding) for finding in findings)
+    return findings
+
+
+def _once(finding: Finding) -> Finding:
+    """A hidden script's effects are never granted for longer than once."""
+    if finding.level != "ask":
+        return finding
+    return Finding(finding.key, "ask-once", finding.why, finding.text, finding.scope, finding.paths, finding.argv, finding.plain)
+
+
+def _untainted(act: Act, setting: Setting, before: Act | None) -> Iterator[Finding]:
+    name = act.name
+    if HOLE in name:
+        if why := unknown_command(act):
+            yield _finding(act, "opaque.command", "ask-once", why)
+        names: tuple[str, ...] = ()
+    else:
+        names = family(name) if name else ()
+    view = View(act)
+    yield from _by_rules(act, view, names, setting)
+    if act.code:
+        for key, why in code_findings(act, before):
+            yield _finding(act, key, "ask-once", why)
+    yield from _by_paths(act, view, names, setting)
+    if setting.protected and not (name in _LOOKS and not act.redirects):
+        yield from _own_files(act, setting)
+
+
+# the rows
+
+
+def _by_rules(act: Act, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
+    table = filed()
+    dry: bool | None = None
+    words = frozenset(view.words)
+    for name in (*names, *((ENVIRONMENT,) if act.environment else ()), ALL):
+        for rows in (table.get(name), setting.extra.get(name)):
+            for row in rows or ():
+                test = row.test
+                if (test.needs is not None and test.needs.isdisjoint(words)) or not test.ask(view):
+                    continue
+                if row.dry:
+                    if dry is None:
+                        dry = only_says(view, names)
+                    if dry:
+                        continue
+                yield _of_rule(row, act, view, setting)
+
+
+def only_says(view: View, names: Sequence[str] = ()) -> bool:
+    """Whether it is asked for its help, its version, or for what it would do."""
+    words = view.words
+    if not words:
+        return False
+    if "--" in words:
+        words = words[: words.index("--")]
+        view = View(_with_words(view.act, len(words)))
+    if any(name in _RUN_OTHERS for name in names):
+        words = words[:2]
+        view = View(_with_words(view.act, len(words)))
+    if words and words[0] == "help":
+        return True
+    if words and words[-1] == "-h" and len(words) <= 3 and all(word.replace("-", "").isalnum() for word in words[:-1]):
+        return not any(word.startswith("-") for word in words[:-1])
+    return DRY(view)
+
+
+def _with_words(act: Act, count: int) -> Act:
+    return Act(act.name, list(act.argv[: count + 1]))
+
+
+def _of_rule(row: Rule, act: Act, view: View, setting: Setting) -> Finding:
+    at = row.at(view) if row.at is not None else ""
+    key, level, why = (f"{row.key}@{visible(at)}" if at else row.key), row.level, row.why
+    paths: tuple[str, ...] = ()
+    if row.paths is not None:
+        given = row.paths(view)
+        paths = tuple(dict.fromkeys(path for one in given for path in resolve_value(one, act.cwds, setting.home)))
+        if not paths or (act.fed and UNKNOWN_PATH not in paths):
+            paths = (*paths, UNKNOWN_PATH)
+        if row.roots and any(root_of(one, act.cwds, setting.home) for one in given):
+            key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
+    return _finding(act, key, level, why, scope=at, paths=paths)
+
+
+def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
+    """With the place where it isn't here; no grant by path or key then covers it, since those are given for here."""
+    scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
+    if act.place:
+        paths = (UNKNOWN_PATH,)
+        scope = f"{scope} on {act.place}" if scope else f"on {act.place}"
+    argv = tuple(one.text for one in act.argv)
+    plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
+    plain = plain and all(one.known and not one.pattern for one in act.argv)
+    cwd = act.cwds[0] if len(act.cwds) == 1 else ""
+    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
+
+
+def resolved(act: Act) -> str:
+    """The command for people: its words as they would be passed, unknown ones as they were written."""
+    words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
+    words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
+    return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())
+
+
+# paths
+
+
+def _by_paths(act: Act, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
+    for touch in touched(act, names, view):
+        yield from _of_touch(act, touch, view, names, setting)
+    if act.name not in _LOOKS:
+        for given in act.argv[1:]:
+            if "/proc/" in given.text:
+                yield from _process(act, given)
+        for target in act.redirects:
+            if target.op == "<":
+                yield from _process(act, target.path)
+
+
+def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
+    for path in spelled(touch.path, act.cwds, setting.home):
+        rules = path_rules(path, touch.mode, setting.home)
+        if rules and act.argv and only_says(view, names) and not act.redirects:
+            return
+        unknown = HOLE in path or touch.path.pattern or path.startswith("~")
+        for row in rules:
+            shown = (UNKNOWN_PATH,) if unknown else (path,)
+            yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+
+
+def _process(act: Act, given: Value) -> Iterator[Finding]:
+    for finding in judge_process(given.text, ""):
+        yield _finding(act, finding.key, finding.level, finding.why, scope=given.for_people(), paths=(given.text,))
+
+
+# toolcrib's own files
+
+
+def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
+    if act.place.startswith("ssh:"):
+        return
+    given = [one for one in act.argv[1:] if len(one.text) > 1]
+    given += [target.path for target in act.redirects if len(target.path.text) > 1]
+    for one in given:
+        if _reaches_own(act, one, setting):
+            why = "touches toolcrib's own settings, keys or state"
+            yield _finding(act, "self.settings", "block", why, scope=one.for_people())
+            return
+
+
+def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
+    text = one.text
+    if act.name in _READS and not act.redirects and text.endswith(READABLE):
+        return False
+    forms = [one]
+    if "=" in text or text[0] == "@":
+        forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
+    if ":" in text:
+        forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
+    for form in forms:
+        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
+        if plain and act.name not in _TAKES_AWAY and not any("toolcrib" in cwd for cwd in act.cwds):
+            continue
+        for path in spelled(form, act.cwds, setting.home):
+            if is_protected(path, setting.protected):
+                return True
+            if form.pattern and any(may_match(path, folder) for folder in setting.protected):
+                return True
+            if _is_taken(act, path, setting):
+                return True
+    return False
+
+
+def _is_taken(act: Act, path: str, setting: Setting) -> bool:
+    """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
+    if act.name not in _TAKES_AWAY or path == setting.home or path.count("/") < 3:
+        return False
+    if act.name not in ("mv", "shred") and not any(
+        text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())
+    ):
+        return False
+    return any(under(folder, path) for folder in setting.protected)

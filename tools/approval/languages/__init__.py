@@ -1,0 +1,68 @@
+"""What source text of other languages would do, told in the shell's words. Nothing is ever executed.
+
+Effects that the shell has a command for are told as that command, the same from every language: ``os.remove(p)`` is ``rm p``,
+``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:
+
+- ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
+- ``@forkbomb``: processes are forked in a loop without an end.
+- ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals
+  as written, no final ``;``. Told are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
+  ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
+  ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``,
+  ``'a'='a'``) is taken out, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
+- ``@mongo CALL``: a call of MongoDB's shell with its receiver, blanks gone outside of strings: ``db.dropDatabase()``,
+  ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``.
+  Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
+  of a drop or shutdown. A deletion or update with a filter isn't told.
+
+The network: a read is ``curl URL`` and gives REMOTE text; whatever is sent is ``curl --data-binary DATA URL``, where DATA has
+its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
+write is ``run([], [Target(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
+``run([], [Target("<", path, 0)])``, where its path is known. Another folder or environment for a program that is started is
+``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
+Shell text that is fed (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
+Text that is evaluated and can't be followed is
+``code(Code(language, value))``, where a HOLE in the value says that it is unknown; a loaded library has the language "native".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from tools.approval.meaning.act import Code, Sink
+from tools.approval.meaning.value import HOLE, Value
+
+__all__ = ["LANGUAGES", "read"]
+
+_MODULES = {
+    "python": "python",
+    "perl": "perl",
+    "ruby": "ruby",
+    "javascript": "javascript",
+    "php": "php",
+    "lua": "lua",
+    "awk": "awk",
+    "sed": "sed",
+    "vim": "vim",
+    "tcl": "tcl",
+    "sql": "sql",
+    "mongo": "mongo",
+}
+LANGUAGES = frozenset(_MODULES)
+
+MAX_CHARS = 100_000
+
+
+def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
+    """Tells ``sink`` what ``code`` would do if it ran with ``args``.
+
+    False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
+    nothing of it is known); what was found until then has been told. Never raises, but for what ``sink`` raises.
+    """
+    module = _MODULES.get(code.language)
+    text = code.text.text
+    if module is None or len(text) > MAX_CHARS or (HOLE in text and not text.strip(f"{HOLE} \t\n")):
+        return False
+    reader = importlib.import_module(f"tools.approval.languages.{module}")
+    return bool(reader.read(code, args, sink))

@@ -1,0 +1,66 @@
+"""Python source: read by its ``ast``, followed by an abstract evaluator."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+
+from tools.approval.languages._python_expr import HOLE_NAME
+from tools.approval.languages._python_run import Machine
+from tools.approval.languages._tell import Tell, TooMuch
+from tools.approval.meaning.act import Code, Sink
+from tools.approval.meaning.value import HOLE, Taint, Value
+
+_WARNS = re.compile(r"\\|\d(?:if|in|is|or|and|else|for|not)")
+_UNFINISHED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+_PRINT = re.compile(r"^([ \t]*(?:[^'\"\n#]*[:;][ \t]*)?)(print|exec)[ \t]+(?![(=.,\[])([^;\n]*)", re.MULTILINE)
+_EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.()]+)\s*,\s*(\w+)\s*:", re.MULTILINE)
+
+
+def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
+    tree = parse(code.text.text)
+    if tree is None:
+        return False
+    tell = Tell(sink)
+    machine = Machine(tell, parse, args, code.text.taint & (Taint.DECODED | Taint.REMOTE), code.path, len(code.text.text))
+    try:
+        machine.run(tree)
+        machine.finish()
+    except (TooMuch, RecursionError, MemoryError):
+        tell.flush()
+        return False
+    return True
+
+
+def parse(source: str) -> ast.Module | None:
+    """None where Python, 3 or 2, would not take it. HOLEs outside of strings are names of something unknown."""
+    for attempt in _attempts(source):
+        if _WARNS.search(attempt) is None:
+            try:
+                return ast.parse(attempt)
+            except _UNFINISHED:
+                continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return ast.parse(attempt)
+            except _UNFINISHED:
+                continue
+    return None
+
+
+def _attempts(source: str) -> Iterator[str]:
+    yield source
+    if HOLE in source:
+        source = source.replace(HOLE, HOLE_NAME)
+        yield source
+    yield textwrap.dedent(source)
+    yield _older(source)
+
+
+def _older(source: str) -> str:
+    """Python 2's statements as calls."""
+    return _EXCEPT.sub(r"\1 as \2:", _PRINT.sub(r"\1\2(\3)", source))

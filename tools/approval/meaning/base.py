@@ -1,0 +1,250 @@
+"""What an interpreter keeps while it walks: its limits, the texts it reads, the acts it found."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from tools.approval.meaning import expand, printing, simple
+from tools.approval.meaning.act import Act, Code, Fault, Target
+from tools.approval.meaning.shellstate import State, merged
+from tools.approval.meaning.state import Budget, ShellNow, Snapshot
+from tools.approval.meaning.value import HOLE, Taint, Value
+from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
+from tools.approval.shell.tree import Script, Simple, Word
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+if TYPE_CHECKING:
+    pass
+
+_PROGRAM = re.compile(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
+_COMMANDS_IN = re.compile(r"\$\(|`|[<>]\(")
+_CALM_AFTER = 2_000
+"""Steps after which fewer different states are kept, so that a long script with many unknowns still ends."""
+_SPEND_FACTOR = 40
+
+
+class Stop(Exception):
+    """A limit is reached: nothing more is followed."""
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+
+
+class Context(NamedTuple):
+    """What all acts found from here on have in common."""
+
+    wrappers: tuple[str, ...] = ()
+    place: str = ""
+    fed: bool = False
+    taint: Taint = Taint.NONE
+    language: str = "shell"
+    background: bool = False
+    span: tuple[int, int] | None = None
+    """Where in the outermost text it stands; None while that text itself is walked."""
+    text: str = ""
+    epoch: int = 0
+    """Counts the texts that were parsed."""
+
+
+class Base:
+    """What a run over one command keeps count of, and what the other modules of this package lean on."""
+
+    def __init__(self, now: ShellNow, files: Snapshot, budget: Budget) -> None:
+        self.now = now
+        self.snapshot = files
+        self.budget = budget
+        self.acts: dict[Any, Act] = {}
+        self.faults: dict[Fault, None] = {}
+        self.read: dict[str, None] = {}
+        self.tainted: dict[str, Taint] = {}
+        self.steps = 0
+        self.left = _SPEND_FACTOR * budget.chars
+        self.depth = 0
+        self.context = Context()
+        self.epochs = 0
+        self.line = 0
+        self.span = (0, 0)
+        self.choice = -1
+        self.forked = False
+        self.mishap = False
+        self.calls: list[tuple[str, int, int]] = []
+        self.spawned = 0
+        self.conditional = 0
+        self.substituted: int | None = 0
+        self.parsed: dict[str, Script] = {}
+        self.sourced: list[str] = []
+        self.processes = 63
+
+    # limits
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > self.budget.steps:
+            raise Stop("steps", f"more than {self.budget.steps} steps")
+
+    def spend(self, chars: int) -> None:
+        self.left -= chars
+        if self.left < 0 or chars > 4 * self.budget.chars:
+            raise Stop("size", "its expansions grow too large")
+
+    def fault(self, kind: str, why: str) -> None:
+        self.faults[Fault(kind, why, self.span[0])] = None
+
+    def limit(self) -> int:
+        return self.budget.alternatives if self.steps < _CALM_AFTER else max(2, self.budget.alternatives // 4)
+
+    def merge(self, states: Sequence[State]) -> list[State]:
+        return merged(states, self.limit())
+
+    # texts
+
+    def source(self, word: Word) -> str:
+        return self.context.text[word.start : word.end][:200]
+
+    def parse(self, text: str) -> Script | None:
+        """The tree of a text found inside; a fault and None where it can't be read."""
+        known = self.parsed.get(text)
+        if known is not None:
+            return known
+        self.spend(len(text))
+        try:
+            script = parse(text, self.budget)
+        except ShellSyntaxError as error:
+            self.fault("syntax", str(error))
+            return None
+        except ShellTooComplex as error:
+            self.fault(getattr(error, "kind", "depth"), str(error))
+            return None
+        self.parsed[text] = script
+        return script
+
+    def text(self, text: str, state: State, **changes: Any) -> list[State]:
+        """Interprets a text in the shell that ``state`` is; ``changes`` are of the Context."""
+        if self.depth >= self.budget.depth:
+            self.fault("depth", "nested too deeply")
+            return [state]
+        script = self.parse(text)
+        if script is None:
+            state.status = None
+            return [state]
+        self.epochs += 1
+        saved, line = self.context, self.line
+        span = saved.span if saved.span is not None else self.span
+        self.context = saved._replace(text=text, span=span, epoch=self.epochs, **changes)
+        self.depth += 1
+        try:
+            return cast("Interpreter", self).script(script, state)
+        finally:
+            self.depth -= 1
+            self.context, self.line = saved, line
+
+    def within(self, run: Callable[[], list[State]], **changes: Any) -> list[State]:
+        """``run`` with another Context."""
+        saved = self.context
+        self.context = saved._replace(**changes)
+        try:
+            return run()
+        finally:
+            self.context = saved
+
+    def word(self, text: str) -> Word | None:
+        """A text as one word, as in double quotes."""
+        script = self.parse(': "' + text.replace('"', "") + '"')
+        if script is None or not script.items or not isinstance(script.items[0].command, Simple):
+            return None
+        word = script.items[0].command.words[1]
+        return word if isinstance(word, Word) else None
+
+    def embedded(self, state: State, value: Value) -> None:
+        """Commands in a text that bash expands late: an index ``a[$(x)]``, a prompt."""
+        if _COMMANDS_IN.search(value.text) and self.depth < self.budget.depth and (word := self.word(value.text)) is not None:
+            self.depth += 1
+            try:
+                expand.single(cast("Interpreter", self), state.copy(), word)
+            finally:
+                self.depth -= 1
+
+    def escapes(self, text: str) -> str:
+        return printing.unescaped(text)[0]
+
+    def home(self, state: State) -> str:
+        var = state.vars.get("HOME")
+        if var is not None and var.value is not None:
+            return var.value.text
+        return self.now.home or "~"
+
+    # what is found
+
+    def act(
+        self,
+        state: State,
+        argv: Sequence[Value],
+        redirects: Sequence[Target] = (),
+        *,
+        code: Sequence[Code] = (),
+        fed: bool = False,
+        environment: Mapping[str, Value] | None = None,
+        name: str | None = None,
+    ) -> None:
+        context = self.context
+        start, end = context.span if context.span is not None else self.span
+        act = Act(
+            self.bare(state, argv) if name is None else name,
+            tuple(argv),
+            tuple(redirects),
+            state.cwds,
+            state.env if environment is None else environment,
+            state.stdin,
+            fed or context.fed,
+            context.wrappers,
+            context.place,
+            tuple(code),
+            context.language,
+            context.background,
+            context.taint,
+            start,
+            end,
+        )
+        key: tuple[Any, ...] = (
+            act.name,
+            act.argv,
+            act.redirects,
+            act.cwds,
+            act.stdin,
+            act.fed,
+            act.wrappers,
+            act.place,
+            act.code,
+            act.taint,
+        )
+        if act.environment or act.background or act.language != "shell":
+            key += (tuple(act.environment.items()), act.background, act.language)
+        if key not in self.acts:
+            self.acts[key] = act
+
+    def bare(self, state: State, argv: Sequence[Value]) -> str:
+        """The program's name without its folder, where that is one of programs."""
+        if not argv:
+            return ""
+        first = argv[0]
+        text = first.text
+        if first.pattern:
+            return HOLE
+        if "/" not in text:
+            return text
+        if (found := _PROGRAM.search(text)) is not None:
+            return found[1]
+        if len(state.cwds) == 1 and not text.startswith(("/", "~")):
+            found = _PROGRAM.search(posixpath.normpath(posixpath.join(state.cwds[0], text)))
+        return found[1] if found is not None else text
+
+    # variables
+
+    def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
+        simple.store(cast("Interpreter", self), state, name, value, key)

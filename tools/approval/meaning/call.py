@@ -1,0 +1,29 @@
+"""One call of a builtin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.approval.meaning.act import Target
+from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.value import Value
+from tools.approval.shell.tree import Simple
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+
+class Call(NamedTuple):
+    it: Interpreter
+    state: State
+    argv: Sequence[Value]
+    redirects: Sequence[Target]
+    cmd: Simple | None
+
+    def note(self) -> None:
+        self.it.act(self.state, self.argv, self.redirects)
+
+    def end(self, status: int | None = 0) -> list[State]:
+        self.state.status = status
+        return [self.state]

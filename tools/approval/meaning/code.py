@@ -1,0 +1,261 @@
+"""Text that is executed: by the shell itself, by another shell, by an interpreter of another language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from tools.approval.meaning import effects, external, filestate, interpreters
+from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.state import Seen
+from tools.approval.meaning.value import HOLE, Taint, Value, settled, unknown
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+Values = Sequence[Value]
+Targets = Sequence[Target]
+Source = Literal["argument", "stdin", "file", "environment"]
+
+_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_SPREADS = Taint.REMOTE | Taint.DECODED
+"""Taints of a text that its commands carry on."""
+
+
+def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Code]:
+    if text.known and not text.taint:
+        return []
+    return [Code(language, text, source, path)]
+
+
+def here(
+    it: Interpreter, state: State, text: Value, source: Source, argv: Values, targets: Targets, path: str = ""
+) -> list[State]:
+    """Read by this very shell: ``eval``, ``source``."""
+    it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
+    if not text.text.replace(HOLE, "").strip():
+        if text.text:
+            state.wild |= text.taint | Taint.UNKNOWN
+            if state.capture:
+                state.emit(unknown(text.taint))
+        state.status = None if text.text else 0
+        return [state]
+    if not text.known:
+        state.wild |= Taint.UNKNOWN
+    return it.text(text.text, state, taint=it.context.taint | (text.taint & _SPREADS))
+
+
+def new_shell(it: Interpreter, state: State, zero_and_args: Values) -> State:
+    """The shell that a new process starts with: of the variables only the exported ones."""
+    child = state.copy()
+    child.vars = {name: var for name, var in state.vars.items() if "x" in var.flags and var.items is None}
+    child.positional = settled(zero_and_args[1:])
+    child.zero = zero_and_args[0] if zero_and_args else Value("bash")
+    child.frames, child.aliases, child.traps, child.hashed = (), {}, (), {}
+    child.options = state.options & {"export -f"}
+    if "export -f" not in state.options:
+        child.functions = {}
+    child.out, child.flow, child.levels = None, "", 0
+    return child
+
+
+def shell_text(
+    it: Interpreter,
+    state: State,
+    text: Value,
+    source: Source,
+    argv: Values,
+    targets: Targets = (),
+    zero_and_args: Values = (),
+    path: str = "",
+) -> list[State]:
+    """Read by a new shell."""
+    it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
+    if not text.text.replace(HOLE, "").strip():
+        if text.text and state.capture:
+            state.emit(unknown(text.taint))
+        state.status = None
+        return [state]
+    child = new_shell(it, state, zero_and_args)
+    if source == "stdin":
+        child.stdin = unknown(text.taint)
+    place = it.context.place
+    if place and not place.startswith("chroot"):
+        child.wild = Taint.UNKNOWN
+        child.vars, child.functions = {}, {}
+    sourced, it.sourced = it.sourced, []
+    try:
+        ends = it.text(text.text, child, taint=it.context.taint | (text.taint & _SPREADS), language="shell")
+        ends = it.traps(ends)
+    finally:
+        it.sourced = sourced
+    files = ends[0].files
+    for end in ends[1:]:
+        files = {**files, **end.files}
+    return it.returned(state, ends, files)
+
+
+def shell_program(it: Interpreter, state: State, name: str, argv: Values, targets: Targets) -> list[State]:
+    """``bash`` and its kin, with whatever they are given."""
+    at = 1
+    text_wanted = from_stdin = no_run = False
+    while at < len(argv):
+        word = argv[at].text
+        if word in ("--", "-"):
+            at += 1
+            break
+        if word[:1] not in ("-", "+") or len(word) < 2:
+            break
+        if not word.startswith("--") and word not in _VALUED:
+            text_wanted = text_wanted or ("c" in word and word[0] == "-")
+            from_stdin = from_stdin or "s" in word
+            no_run = no_run or ("n" in word and word[0] == "-")
+            at += 1 + (word[-1] == "o" and word[1:] != "o")
+        elif word in ("--rcfile", "--init-file") and at + 1 < len(argv):
+            external.script_file(it, state.copy(), argv[at + 1], [argv[0]], "shell", argv, targets)
+            at += 2
+        else:
+            no_run = no_run or word in ("--version", "--help")
+            at += 2 if word in _VALUED else 1
+    rest = list(argv[at:])
+    if no_run:
+        it.act(state, argv, targets)
+        return external.finished(it, state, name, argv)
+    if text_wanted and rest:
+        return shell_text(it, state, rest[0], "argument", argv, targets, rest[1:] or [Value(name)])
+    if rest and not from_stdin:
+        return external.script_file(it, state, rest[0], rest, "shell", argv, targets)
+    if state.stdin is not None:
+        return shell_text(it, state, state.stdin, "stdin", argv, targets, [Value(name), *rest])
+    it.act(state, argv, targets)
+    return external.finished(it, state, name, argv)
+
+
+def script(it: Interpreter, state: State, text: Value, head: str, argv: Values, targets: Targets, name: str) -> list[State]:
+    """A readable file that is started by its path; ``head``: what stands behind its ``#!``."""
+    words = head.split()
+    if words and words[0].endswith("/env"):
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    program = words[0].rpartition("/")[2] if words else "sh"
+    if program in external.SHELLS:
+        return shell_text(it, state, text, "file", argv, targets, list(argv), argv[0].text)
+    spec = interpreters.known(program)
+    if spec is None:
+        it.act(state, argv, targets)
+        return external.finished(it, state, name, argv)
+    piece = Code(spec.language, text, "file", argv[0].text)
+    return _read(it, state, name, argv, targets, [piece], list(argv[1:]))
+
+
+def interpreter(
+    it: Interpreter, state: State, name: str, spec: interpreters.Interpreter, argv: Values, targets: Targets
+) -> list[State]:
+    """The act of an interpreter, and what its code does."""
+    found = interpreters.code_of(spec, argv)
+    pieces = [Code(spec.language, text, "argument") for text in found.pieces]
+    for path in found.files:
+        text = filestate.content(it, state, path)
+        if text is not None:
+            pieces.append(Code(spec.language, text, "file", path.text))
+    if found.reads and state.stdin is not None:
+        pieces.append(Code(spec.language, state.stdin, "stdin"))
+    return _read(it, state, name, argv, targets, pieces, found.args)
+
+
+def _read(
+    it: Interpreter, state: State, name: str, argv: Values, targets: Targets, pieces: list[Code], args: Values
+) -> list[State]:
+    codes: list[Code] = []
+    sink = CodeSink(it, state, name)
+    for piece in pieces:
+        if _understood(it, piece, args, sink):
+            codes.append(piece)
+        else:
+            codes.append(piece._replace(text=piece.text._replace(taint=piece.text.taint | Taint.UNKNOWN)))
+    it.act(state, argv, targets, code=codes)
+    effects.apply(it, state, name, argv)
+    return external.finished(it, state, name, argv)
+
+
+def _understood(it: Interpreter, piece: Code, args: Values, sink: CodeSink) -> bool:
+    if not piece.text.text.replace(HOLE, "").strip():
+        return not piece.text.text
+    try:
+        from tools.approval.languages import read
+    except ImportError:
+        return False
+    if it.depth >= it.budget.depth:
+        it.fault("depth", "code within code too deeply")
+        return False
+    saved = it.context
+    span = saved.span if saved.span is not None else it.span
+    taint = saved.taint | (piece.text.taint & _SPREADS)
+    it.context = saved._replace(language=piece.language, span=span, taint=taint)
+    it.depth += 1
+    try:
+        it.step()
+        it.spend(len(piece.text.text))
+        return read(piece, args, sink)
+    finally:
+        it.depth -= 1
+        it.context = saved
+
+
+class CodeSink:
+    """What a reader of another language tells goes into the same list."""
+
+    def __init__(self, it: Interpreter, state: State, name: str) -> None:
+        self.it = it
+        self.state = state
+        self.name = name
+
+    def _child(self, stdin: Value | None) -> State:
+        child = new_shell(self.it, self.state, [])
+        child.capture = False
+        child.stdin = stdin
+        return child
+
+    def _keep(self, ends: list[State]) -> None:
+        if ends:
+            self.state.files = ends[0].files
+
+    def run(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+        it = self.it
+        child = self._child(stdin)
+        for target in redirects:
+            if ">" in target.op:
+                filestate.write(it, child, target.path, stdin if stdin is not None else unknown(), append=target.op == ">>")
+        if not argv:
+            if redirects:
+                it.act(child, (), redirects)
+        else:
+            external.child(it, child, argv, redirects)
+        self._keep([child])
+
+    def shell(self, text: Value) -> None:
+        self._keep(shell_text(self.it, self._child(None), text, "argument", [Value("sh"), Value("-c"), text]))
+
+    def code(self, code: Code) -> None:
+        it = self.it
+        if code.language == "shell":
+            self.shell(code.text)
+            return
+        taken = _understood(it, code, (), self)
+        if not taken or code.text.taint:
+            kept = code if taken else code._replace(text=code.text._replace(taint=code.text.taint | Taint.UNKNOWN))
+            it.act(self.state, [Value(self.name)], code=[kept])
+
+    def look(self, path: str) -> Seen:
+        it = self.it
+        names = filestate.absolute(it, self.state, path)
+        for name in names:
+            known = self.state.files.get(name)
+            if known is not None:
+                return Seen("file", known.text, known.taint) if known.known else Seen("unreadable", None, known.taint)
+        if len(names) != 1 or not names[0].startswith("/"):
+            return Seen("unreadable")
+        if filestate.is_secret(names[0]):
+            return Seen("unreadable", None, Taint.SECRET)
+        it.read[names[0]] = None
+        return it.snapshot.look(names[0])

@@ -1,0 +1,182 @@
+"""What programs write into files, as far as later commands may run or send it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tools.approval.meaning import filestate
+from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.value import HOLE, Taint, Value, names, tainted, unknown
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+Values = Sequence[Value]
+
+_DOWNLOADERS = frozenset({"curl", "wget", "aria2c", "axel", "http", "fetch"})
+_REMOTE_NAME = re.compile(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(-all)?")
+_PROGRAM = re.compile(r"^(?:/usr(?:/local)?)?/s?bin/[^/]+$")
+_CURL_VALUED = names(
+    "-H -d -X -u -A -e -b -c -F -T -m -w -x -E -K -r -C -y -Y -z -D --header --data --request --user --output "
+    "--data-binary --user-agent --referer --cookie --form --max-time --write-out --proxy --cert --retry "
+    "--connect-timeout --data-raw --cacert -O- -t -P -i -Q --tries --timeout --directory-prefix --post-data"
+)
+
+
+def apply(it: Interpreter, state: State, name: str, argv: Values) -> None:
+    handler = _TABLE.get(name)
+    if handler is not None:
+        handler(it, state, argv)
+
+
+def _operands(argv: Values, valued: frozenset[str] = frozenset()) -> list[Value]:
+    found: list[Value] = []
+    skip = False
+    for value in argv[1:]:
+        if skip:
+            skip = False
+        elif value.text[:1] == "-" and len(value.text) > 1:
+            skip = value.text in valued
+        else:
+            found.append(value)
+    return found
+
+
+def _option(argv: Values, short: str, *longs: str) -> list[Value]:
+    """The values of an option, however it is written: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``."""
+    found: list[Value] = []
+    cluster = re.compile(rf"-[a-zA-Z#]*{short}(.*)", re.DOTALL) if short else None
+    for at, value in enumerate(argv[1:], start=1):
+        text = value.text
+        following = argv[at + 1] if at + 1 < len(argv) else None
+        for name in longs:
+            if text == name and following is not None:
+                found.append(following)
+            elif text.startswith(f"{name}="):
+                found.append(value._replace(text=text[len(name) + 1 :]))
+        if cluster is not None and not text.startswith("--") and (match := cluster.fullmatch(text)) is not None:
+            if match[1]:
+                found.append(value._replace(text=match[1].lstrip("=")))
+            elif following is not None:
+                found.append(following)
+    return found
+
+
+def _download(it: Interpreter, state: State, argv: Values) -> None:
+    name = argv[0].text.rpartition("/")[2]
+    urls = _operands(argv, _CURL_VALUED | {"-o", "-O"} if name == "wget" else _CURL_VALUED | {"-o"})
+    wget = name in ("wget", "aria2c")
+    outs = _option(argv, "O" if name == "wget" else "o", "--output", "--output-document", "--out")
+    named = wget and not outs
+    named = named or (
+        any(re.fullmatch(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(-all)?", value.text) for value in argv[1:]) and not wget
+    )
+    folder = _option(argv, "P", "--directory-prefix", "--output-dir")
+    for out in outs:
+        if out.text != "-":
+            filestate.write(it, state, out, unknown(Taint.REMOTE), append=False)
+    if named:
+        for url in urls or [unknown()]:
+            last = url.text.split("?")[0].rstrip("/").rpartition("/")[2] or HOLE
+            base = folder[-1].text + "/" if folder else ""
+            filestate.mark(it, state, base + last, Taint.REMOTE)
+
+
+def _tee(it: Interpreter, state: State, argv: Values) -> None:
+    append = any(value.text in ("-a", "--append") for value in argv[1:])
+    content = state.stdin if state.stdin is not None else unknown()
+    for path in _operands(argv):
+        filestate.write(it, state, path, content, append=append)
+
+
+def _copy(it: Interpreter, state: State, argv: Values) -> None:
+    given = _operands(argv, frozenset({"-t", "-m", "-o", "-g", "-S", "--mode", "--owner", "--group"}))
+    folder = _option(argv, "t", "--target-directory")
+    if folder:
+        given = [*given, folder[0]]
+    if len(given) < 2:
+        return
+    *sources, target = given
+    for source in sources:
+        content = filestate.content(it, state, source)
+        last = source.text.rstrip("/").rpartition("/")[2]
+        for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
+            if content is not None:
+                filestate.write(it, state, Value(path, target.taint), content, append=False)
+            if _PROGRAM.match(posixpath.normpath(source.text)):
+                for name in filestate.absolute(it, state, path):
+                    state.hashed = {**state.hashed, name: source}
+
+
+def _remote_copy(it: Interpreter, state: State, argv: Values) -> None:
+    given = _operands(argv, frozenset({"-P", "-i", "-o", "-e", "-F", "-l", "-c"}))
+    if len(given) < 2:
+        return
+    *sources, target = given
+    for source in sources:
+        if ":" in source.text.partition("/")[0]:
+            last = source.text.rpartition("/")[2].rpartition(":")[2]
+            for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
+                filestate.mark(it, state, path, Taint.REMOTE)
+
+
+def _dd(it: Interpreter, state: State, argv: Values) -> None:
+    source: Value | None = state.stdin
+    for value in argv[1:]:
+        if value.text.startswith("if="):
+            source = filestate.content(it, state, value._replace(text=value.text[3:]))
+    for value in argv[1:]:
+        if value.text.startswith("of="):
+            content = source if source is not None else unknown()
+            filestate.write(it, state, value._replace(text=value.text[3:]), content, append=False)
+
+
+def _decoded(it: Interpreter, state: State, argv: Values) -> None:
+    for path in _option(argv, "o", "--output", "-out"):
+        filestate.write(it, state, path, unknown(Taint.DECODED), append=False)
+
+
+def _unpacked(it: Interpreter, state: State, argv: Values) -> None:
+    """``gunzip x.gz`` leaves x."""
+    for path in _operands(argv):
+        name, dot, _ = path.text.rpartition(".")
+        if dot:
+            content = filestate.content(it, state, path)
+            if content is not None:
+                filestate.write(it, state, Value(name), tainted(unknown(content.taint), Taint.DECODED), append=False)
+
+
+def _edited(it: Interpreter, state: State, argv: Values) -> None:
+    """``sed -i``: what was known of the file is not any more."""
+    if not any(re.match(r"-[a-zA-Z]*i|--in-place", value.text) for value in argv[1:]):
+        return
+    for path in _operands(argv)[-1:]:
+        for name in filestate.absolute(it, state, path.text):
+            known = state.files.get(name)
+            if known is not None:
+                state.write(name, unknown(known.taint))
+
+
+_TABLE = {
+    **dict.fromkeys(_DOWNLOADERS, _download),
+    "tee": _tee,
+    "sponge": _tee,
+    "cp": _copy,
+    "mv": _copy,
+    "ln": _copy,
+    "install": _copy,
+    "scp": _remote_copy,
+    "rsync": _remote_copy,
+    "sftp": _remote_copy,
+    "dd": _dd,
+    "openssl": _decoded,
+    "gpg": _decoded,
+    "age": _decoded,
+    "gunzip": _unpacked,
+    "unxz": _unpacked,
+    "sed": _edited,
+    "perl": _edited,
+}

@@ -1,0 +1,223 @@
+"""Programs: wrappers are looked through, code and scripts are read, files they write are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tools.approval.meaning import code, effects, filestate, interpreters, output, simple
+from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.specials import SPECIALS
+from tools.approval.meaning.value import HOLE, Taint, Value, names, settled, unknown
+from tools.approval.meaning.wrappers import WRAPPERS, Inner, inner
+from tools.approval.shell.tree import Simple
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+Values = Sequence[Value]
+Targets = Sequence[Target]
+
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
+_CONSUMERS = names("cat head tail sed awk grep sort tr cut tee wc xargs ssh bash sh python python3 perl")
+_MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
+
+
+def unknown_command(it: Interpreter, state: State, argv: Values, targets: Targets, cmd: Simple | None) -> list[State]:
+    """A command whose name can't be told."""
+    first = argv[0]
+    it.act(state, argv, targets, name=HOLE if first.text == HOLE or first.pattern else None)
+    if state.capture:
+        state.emit(unknown((state.stdin.taint if state.stdin is not None else Taint.NONE) | first.taint))
+    state.status = None
+    if first.text == HOLE and not first.pattern and not first.taint & _MAYBE_NOTHING and len(argv) > 1:
+        other = state.copy()
+        other.out = state.out
+        return it.merge([state, *simple.dispatch(it, other, argv[1:], targets, cmd)])
+    return [state]
+
+
+def child(it: Interpreter, state: State, argv: Values, targets: Targets = ()) -> list[State]:
+    """A program that another one starts: no function, no builtin."""
+    if not argv:
+        state.status = None
+        return [state]
+    it.step()
+    first = argv[0]
+    if HOLE in first.text or first.pattern:
+        it.act(state, argv, targets, name=HOLE if first.text == HOLE or first.pattern else None)
+        if first.text == HOLE and len(argv) > 1 and not first.pattern and not first.taint & _MAYBE_NOTHING:
+            child(it, state.copy(), argv[1:], targets)
+        if state.capture:
+            state.emit(unknown(first.taint))
+        state.status = None
+        return [state]
+    return run(it, state, argv, targets)
+
+
+def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[State]:
+    name = it.bare(state, argv)
+    if name in WRAPPERS or name in SPECIALS:
+        found = inner(name, argv, state.stdin)
+        special = SPECIALS.get(name)
+        if special is not None:
+            found = (found or []) + special(argv, state.stdin)
+        if found:
+            return _wrapped(it, state, name, argv, targets, found)
+    if name in SHELLS:
+        return code.shell_program(it, state, name, argv, targets)
+    spec = interpreters.known(name)
+    if spec is not None:
+        return code.interpreter(it, state, name, spec, argv, targets)
+    first = argv[0].text
+    if "/" in first and (found_codes := _program_file(it, state, name, argv, targets)) is not None:
+        return found_codes
+    it.act(state, argv, targets)
+    return finished(it, state, name, argv)
+
+
+def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[State]:
+    """After a program: its files, its output."""
+    effects.apply(it, state, name, argv)
+    if state.capture:
+        state.emit(output.of_program(it, state, name, argv))
+    if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
+        state.stdin = unknown(state.stdin.taint)
+    state.status = None
+    return [state]
+
+
+def _wrapped(it: Interpreter, state: State, name: str, argv: Values, targets: Targets, found: list[Inner]) -> list[State]:
+    if it.depth >= it.budget.depth:
+        it.fault("depth", "wrapped too deeply")
+        return [state]
+    if targets or any(one.own for one in found) or (name in SPECIALS and name not in ("xargs", "env", "parallel", "gxargs")):
+        it.act(state, argv, targets)
+    effects.apply(it, state, name, argv)
+    it.depth += 1
+    states = [state]
+    try:
+        for one in found:
+            after: list[State] = []
+            for current in states:
+                after += _inner(it, current, name, one)
+            states = it.merge(after)
+    finally:
+        it.depth -= 1
+    for one_state in states:
+        if name in SPECIALS and name not in ("env", "xargs", "parallel") and one_state.capture:
+            one_state.emit(output.of_program(it, one_state, name, argv))
+        if name not in ("env", "sudo", "command"):
+            one_state.status = None
+    return states
+
+
+def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
+    context = it.context
+    changes = {
+        "wrappers": (*context.wrappers, name),
+        "place": one.place or context.place,
+        "fed": context.fed or one.fed,
+    }
+    env, cwds, stdin, wild, files = state.env, state.cwds, state.stdin, state.wild, state.files
+    if one.environment:
+        state.env = {**env, **one.environment}
+    if one.cwd is not None:
+        found = filestate.absolute(it, state, one.cwd.text) if one.cwd.known else []
+        state.cwds = tuple(path for path in found if path.startswith("/"))
+    if one.place and not one.place.startswith("chroot"):
+        state.cwds, state.files = (), {}
+    if one.stdin is not None:
+        state.stdin = one.stdin
+    elif name in ("find", "xargs", "fd", "parallel"):
+        state.stdin = None
+    if one.text is not None:
+        text = one.text
+        results = it.within(lambda: _text(it, state, text), **changes)
+    else:
+        results = it.within(lambda: child(it, state, one.argv), **changes)
+    for result in results:
+        result.env, result.cwds, result.stdin, result.wild = env, cwds, stdin, wild
+        if one.place:
+            result.files = files
+    return results
+
+
+def _text(it: Interpreter, state: State, text: Value) -> list[State]:
+    return code.shell_text(it, state, text, "argument", [Value("sh"), Value("-c"), text])
+
+
+# -- code ----------------------------------------------------------------------------------------------------------
+
+
+def evaluated(it: Interpreter, state: State, text: Value, argv: Values, targets: Targets) -> list[State]:
+    """``eval``"""
+    return code.here(it, state, text, "argument", argv, targets)
+
+
+def sourced(it: Interpreter, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
+    """``source`` and ``.``"""
+    text = filestate.content(it, state, path)
+    if text is None and "/" not in path.text and path.known:
+        text = None
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        return [state]
+    before = state.positional
+    if args:
+        state.positional = settled(args)
+    it.sourced.append(path.text)
+    try:
+        results = code.here(it, state, text, "file", argv, targets, path.text)
+    finally:
+        it.sourced.pop()
+    for one in results:
+        if args:
+            one.positional = before
+        if one.flow == "return":
+            one.flow = ""
+    return results
+
+
+def script_file(
+    it: Interpreter, state: State, path: Value, args: Values, language: str, argv: Values, targets: Targets
+) -> list[State]:
+    """A shell runs the file ``path``; ``args`` are $0 and the rest."""
+    text = filestate.content(it, state, path)
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        if state.capture:
+            state.emit(unknown())
+        return [state]
+    return code.shell_text(it, state, text, "file", argv, targets, list(args), path.text)
+
+
+def _program_file(it: Interpreter, state: State, name: str, argv: Values, targets: Targets) -> list[State] | None:
+    """``./x``, ``bin/x``: a script, a program of another name, or None where nothing is known of it."""
+    path = argv[0]
+    names = filestate.absolute(it, state, path.text)
+    for one in names:
+        if one in state.hashed:
+            return run(it, state, [state.hashed[one], *argv[1:]], targets)
+    written = any(one in state.files for one in names)
+    if not written and (
+        (len(names) == 1 and names[0].startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/"))) or not names[0].startswith("/")
+    ):
+        return None
+    text = filestate.content(it, state, path)
+    if text is None:
+        return None
+    if text.known:
+        head = text.text.partition("\n")[0]
+        language = head[2:].strip() if head.startswith("#!") else ""
+        return code.script(it, state, text, language, argv, targets, name)
+    if written or text.taint & (Taint.REMOTE | Taint.DECODED):
+        it.act(state, argv, targets, code=[Code("shell", text, "file", names[0])])
+        if state.capture:
+            state.emit(unknown(text.taint))
+        state.status = None
+        return [state]
+    return None

@@ -1,0 +1,152 @@
+"""Commands that get their arguments from a list: find -exec, xargs, parallel, fd -x."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tools.approval.meaning.value import HOLE, Taint, Value, joined, names, unknown
+from tools.approval.meaning.wrappers import Inner, fed_value, takes_next, words_of
+
+Values = Sequence[Value]
+
+_MAX_FED = 64
+_EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_XARGS = names("-I -n -P -L -d -a -E -s --max-args --max-procs --delimiter --arg-file --max-lines --max-chars")
+
+
+def find(argv: Values, stdin: Value | None) -> list[Inner]:
+    roots: list[Value] = []
+    for value in argv[1:]:
+        if value.text[:1] in ("-", "(", "!"):
+            break
+        roots.append(value)
+    if len(roots) == 1:
+        text = roots[0].text.rstrip("/") if roots[0].text.rstrip("/") else ""
+        name = Value(f"{text}/{HOLE}" if text != "." else f"./{HOLE}", roots[0].taint | Taint.UNKNOWN, shown="{}")
+    else:
+        name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+    found: list[Inner] = []
+    at = 1
+    while at < len(argv):
+        at += 1
+        if argv[at - 1].text in _EXEC:
+            start = at
+            while at < len(argv) and argv[at].text != ";" and not (argv[at].text == "+" and argv[at - 1].text == "{}"):
+                at += 1
+            inner = [filled(value, "{}", name) for value in argv[start:at]]
+            if inner:
+                found.append(Inner(argv=inner, fed=True, own=False))
+    return found
+
+
+def filled(value: Value, mark: str, by: Value) -> Value:
+    if mark not in value.text:
+        return value
+    return Value(value.text.replace(mark, by.text), value.taint | by.taint, shown=value.text)
+
+
+def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
+    at, asked = _asked(argv)
+    mark, delimiter, each = asked.mark, asked.delimiter, asked.each
+    source = unknown(Taint.LOCAL) if asked.file else stdin
+    base = list(argv[at:]) or [Value("echo")]
+    if source is None:
+        return [Inner(argv=_with(base, mark, unknown()), fed=True)]
+    if not source.known:
+        return [Inner(argv=_with(base, mark, one), fed=True) for one in _partly(source)]
+    text = source.text
+    words = text.split(delimiter) if delimiter else (text.split("\n") if mark else words_of(text))
+    words = [word for word in words if word] if delimiter or mark else words
+    if len(words) > _MAX_FED:
+        return [Inner(argv=_with(base, mark, fed_value(source)), fed=True)]
+    values = [Value(word.strip() if mark else word, source.taint) for word in words]
+    if mark:
+        return [Inner(argv=[filled(word, mark, value) for word in base]) for value in values]
+    if each:
+        return [Inner(argv=[*base, *values[start : start + each]]) for start in range(0, len(values), each)]
+    return [Inner(argv=[*base, *values])]
+
+
+class _Asked(NamedTuple):
+    """xargs' options: ``mark`` of -I, ``each`` of -n."""
+
+    mark: str = ""
+    delimiter: str = ""
+    each: int = 0
+    file: bool = False
+
+
+def _asked(argv: Values) -> tuple[int, _Asked]:
+    """Where the command begins, and the options before it."""
+    at, asked = 1, _Asked()
+    while at < len(argv) and argv[at].text[:1] == "-" and len(argv[at].text) > 1:
+        text = argv[at].text
+        following = argv[at + 1].text if at + 1 < len(argv) else ""
+        if text == "--":
+            return at + 1, asked
+        if text.startswith("-I") or text in ("-i", "--replace"):
+            asked = asked._replace(mark=text[2:] or following if text.startswith("-I") else "{}")
+        elif text.startswith("--replace="):
+            asked = asked._replace(mark=text[10:])
+        elif re.match(r"-[rtpxo]*0|--null", text):
+            asked = asked._replace(delimiter="\0")
+        elif text.startswith("-d"):
+            marks = (text[2:] or following).replace("\\n", "\n").replace("\\0", "\0").replace("\\t", "\t")
+            asked = asked._replace(delimiter=marks)
+        elif text.startswith(("-n", "-L")):
+            number = text[2:] or following
+            asked = asked._replace(each=int(number) if number.isdigit() else 1)
+        elif text.startswith(("-a", "--arg-file")):
+            asked = asked._replace(file=True)
+        at += 2 if takes_next(text, _XARGS) else 1
+    return at, asked
+
+
+def _partly(source: Value) -> list[Value]:
+    """The words of a text with unknown parts."""
+    words = source.text.split() or [HOLE]
+    return [Value(word, source.taint) for word in dict.fromkeys(words[:4])] if len(words) < 5 else [fed_value(source)]
+
+
+def _with(base: list[Value], mark: str, value: Value) -> list[Value]:
+    return [filled(word, mark, value) for word in base] if mark else [*base, value]
+
+
+def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
+    at = 1
+    valued = names("-j --jobs -a --arg-file --colsep -C -N -n -L -I --delay --timeout --retries --joblog -S --sshlogin")
+    while at < len(argv) and argv[at].text[:1] == "-" and len(argv[at].text) > 1:
+        at += 2 if takes_next(argv[at].text, valued) else 1
+    words = list(argv[at:])
+    marks = [index for index, value in enumerate(words) if value.text in (":::", "::::", ":::+")]
+    command = words[: marks[0]] if marks else words
+    given = words[marks[0] + 1 :] if marks else []
+    if marks and words[marks[0]].text == "::::":
+        given = [unknown(Taint.LOCAL)]
+    elif not marks:
+        source = stdin if stdin is not None else unknown()
+        given = [Value(line, source.taint) for line in source.text.split("\n") if line][:_MAX_FED]
+    text = joined(command, " ")
+    found: list[Inner] = []
+    for value in given[:_MAX_FED] or [unknown()]:
+        if not command:
+            found.append(Inner(text=value))
+            continue
+        filled = re.sub(r"\{[/.#%0-9+-]*\}", lambda _match, by=value: by.text, text.text)  # type: ignore[misc]  # a default binds
+        if filled == text.text:
+            filled = f"{text.text} {value.text}"
+        found.append(Inner(text=Value(filled, text.taint | value.taint), fed=True))
+    return found
+
+
+def fd(argv: Values, stdin: Value | None) -> list[Inner]:
+    for at, value in enumerate(argv):
+        if value.text in ("-x", "-X", "--exec", "--exec-batch"):
+            name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+            inner = [filled(word, "{}", name) for word in argv[at + 1 :] if word.text != ";"]
+            if inner and not any("{}" in word.text for word in argv[at + 1 :]):
+                inner.append(name)
+            return [Inner(argv=inner, fed=True)] if inner else []
+    return []

@@ -1,0 +1,333 @@
+"""if, case, loops and function calls: every way is followed, loops until nothing changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tools.approval.meaning import conditions, expand, patterns
+from tools.approval.meaning.shellstate import Body, State, Var
+from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, settled, unknown
+from tools.approval.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+_MAX_ROUNDS = 48
+"""Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
+_MAX_SAME_CALL = 6
+_WIDEN_CALL = 3
+
+
+def branches(it: Interpreter, command: If, state: State) -> list[State]:
+    done: list[State] = []
+    open_states = [state]
+    for condition, body in command.branches:
+        after: list[State] = []
+        for one in open_states:
+            for tested in it.script(condition, one):
+                yes, no = _parted(tested)
+                if no is not None and not no.flow:
+                    after.append(no)
+                elif no is not None:
+                    done.append(no)
+                if yes is not None:
+                    it.conditional += no is not None
+                    done += it.script(body, yes)
+                    it.conditional -= no is not None
+        open_states = it.merge(after)
+    for one in open_states:
+        if command.otherwise is not None:
+            it.conditional += 1
+            done += it.script(command.otherwise, one)
+            it.conditional -= 1
+        else:
+            one.status = 0
+            done.append(one)
+    return it.merge(done)
+
+
+def _parted(state: State) -> tuple[State | None, State | None]:
+    """The state where a condition holds, and the one where it does not."""
+    if state.flow:
+        return None, state
+    if state.status is not None:
+        return (state, None) if state.status == 0 else (None, state)
+    other = state.copy()
+    state.status, other.status = 0, -1
+    return state, other
+
+
+def case(it: Interpreter, command: Case, state: State) -> list[State]:
+    subject = expand.single(it, state, command.subject)
+    done: list[State] = []
+    open_states: list[State] = [state]
+    falling: list[State] = []
+    for item in command.items:
+        matches = _matches(it, open_states[0], subject, item.patterns) if open_states else False
+        inside, falling = falling, []
+        if matches is True:
+            inside, open_states = inside + open_states, []
+        elif matches is None:
+            inside, open_states = inside + [one.copy() for one in open_states], open_states
+        results: list[State] = []
+        for one in it.merge(inside):
+            one.status = one.status if item.body.items else 0
+            it.conditional += 1
+            results += it.script(item.body, one) if not one.flow else [one]
+            it.conditional -= 1
+        if item.ends == ";&":
+            falling = [one for one in results if not one.flow]
+            done += [one for one in results if one.flow]
+        elif item.ends == ";;&":
+            open_states = it.merge(open_states + [one for one in results if not one.flow])
+            done += [one for one in results if one.flow]
+        else:
+            done += results
+    for one in open_states:
+        one.status = 0
+    return it.merge(done + open_states + falling)
+
+
+def _matches(it: Interpreter, state: State, subject: Value, words: Sequence[Word]) -> bool | None:
+    sure: bool | None = False
+    for word in words:
+        pattern = expand.pattern(it, state, word)
+        if pattern.text == "*":
+            return True
+        if not subject.known or not pattern.known:
+            sure = None
+            continue
+        compiled = patterns.regex(pattern.text)
+        if compiled is None or len(subject.text) > 2_000:
+            sure = None
+        elif compiled.fullmatch(subject.text) is not None:
+            return True if sure is False else None
+    return sure
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------
+
+
+def each(it: Interpreter, command: For, state: State) -> list[State]:
+    words = list(state.positional) if command.words is None else expand.fields(it, state, command.words)
+    values = [_looped(value) for value in words]
+    states = [state]
+    done: list[State] = []
+    if command.select:
+        blurred = unknown(joined(values).taint)
+        values = [*values, blurred]
+    state.status = 0
+    extra = values[_MAX_ROUNDS:]
+    for value in values[:_MAX_ROUNDS]:
+        if not value.known:
+            done += [one.copy() for one in states]
+        for one in states:
+            it.assign_name(one, command.name, value)
+        states, ended = _round(it, command.body, states)
+        done += ended
+        if not states:
+            break
+    if extra and states:
+        blurred = extra[0]
+        for value in extra[1:]:
+            blurred = either(blurred, value)
+        states, ended = _widened(it, [command.name], blurred, command.body, states)
+        done += ended
+    return it.merge(done + states)
+
+
+def _looped(value: Value) -> Value:
+    if isinstance(value, Elastic):
+        return unknown(value.taint)
+    return _unglobbed(value) if value.pattern else value
+
+
+def _unglobbed(value: Value) -> Value:
+    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
+    text = value.text
+    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
+    end = max(text.rfind(char) for char in "*?]")
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN, shown=text)
+
+
+def _round(it: Interpreter, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
+    """One round: the states that go on, and those that left the loop."""
+    after: list[State] = []
+    for one in states:
+        after += it.script(body, one)
+    return _settled(it.merge(after))
+
+
+def _settled(states: list[State]) -> tuple[list[State], list[State]]:
+    going: list[State] = []
+    ended: list[State] = []
+    for one in states:
+        if one.flow in ("break", "continue"):
+            leaves = one.flow == "break" or one.levels > 1
+            one.levels -= 1
+            if one.levels < 1:
+                one.flow, one.levels, one.status = "", 0, 0
+            (ended if leaves else going).append(one)
+        else:
+            (ended if one.flow else going).append(one)
+    return going, ended
+
+
+def _widened(
+    it: Interpreter, names: list[str], value: Value, body: Script, states: list[State]
+) -> tuple[list[State], list[State]]:
+    """Any number of rounds more, with what changes in them unknown."""
+    done: list[State] = []
+    for _ in range(4):
+        before = [one.copy() for one in states]
+        for one in states:
+            for name in names:
+                it.assign_name(one, name, value)
+        states, ended = _round(it, body, states)
+        done += ended
+        if not states or all(any(one.same(old) for old in before) for one in states):
+            break
+        states = it.merge([blurred(old, one) for old, one in zip(_spread(before, len(states)), states, strict=False)])
+    return states, done
+
+
+def _spread(states: list[State], count: int) -> list[State]:
+    return [states[min(index, len(states) - 1)] for index in range(count)]
+
+
+def blurred(before: State, after: State) -> State:
+    """``after`` with everything unknown that a round changed."""
+    for name, var in list(after.vars.items()):
+        old = before.vars.get(name)
+        if old == var:
+            continue
+        if var.items is not None:
+            taint = joined(var.items.values()).taint
+            after.put(name, var._replace(items={key: unknown(one.taint) for key, one in var.items.items()}, open=True))
+        else:
+            taint = (var.value or EMPTY).taint | ((old.value or EMPTY).taint if old is not None else Taint.NONE)
+            after.put(name, Var(unknown(taint), None, var.flags))
+    if before.positional != after.positional:
+        after.positional = (unknown(joined(after.positional).taint),)
+    if before.stdin != after.stdin:
+        after.stdin = unknown((after.stdin or EMPTY).taint)
+    if before.cwds != after.cwds:
+        after.cwds = ()
+    if before.out is not after.out:
+        taint = after.printed().taint
+        after.out = (before.out, unknown(taint))
+    return after
+
+
+def loop(it: Interpreter, command: Loop, state: State) -> list[State]:
+    return _while(it, command.condition, command.body, None, state, until=command.until)
+
+
+def counted(it: Interpreter, command: ArithmeticFor, state: State) -> list[State]:
+    conditions.arithmetic_value(it, state, command.parts[0])
+    return _while(it, command.parts[1], command.body, command.parts[2], state, until=False)
+
+
+def _while(
+    it: Interpreter, condition: Script | Word, body: Script, step: Word | None, state: State, *, until: bool
+) -> list[State]:
+    states = [state]
+    done: list[State] = []
+    seen: list[State] = []
+    for count in range(_MAX_ROUNDS + 6):
+        going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
+        going = [one for one in going if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+        if not going:
+            break
+        if count >= _MAX_ROUNDS and seen:
+            old = _spread(seen[-len(going) :], len(going))
+            going = it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)])
+        seen += [one.copy() for one in going]
+        del seen[:-8]
+        states, ended = _round(it, body, going)
+        done += ended
+        if len(done) > it.limit():
+            done = it.merge(done)
+        if step is not None:
+            for one in states:
+                conditions.arithmetic_value(it, one, step)
+        if not states:
+            break
+    else:
+        done += states
+    return it.merge(done)
+
+
+def _going(
+    it: Interpreter, condition: Script | Word, states: list[State], done: list[State], *, until: bool, first: bool
+) -> list[State]:
+    """The states that go into another round; the others are put into ``done``, with the status of the round before."""
+    going: list[State] = []
+    for one in states:
+        last = 0 if first else one.status
+        for tested in _tested(it, condition, one):
+            yes, no = _parted(tested)
+            if until and not (no is not None and no.flow):
+                yes, no = no, yes
+            if no is not None:
+                no.status = last if not no.flow else no.status
+                done.append(no)
+            if yes is not None:
+                going.append(yes)
+    return going
+
+
+def _tested(it: Interpreter, condition: Script | Word, state: State) -> list[State]:
+    if isinstance(condition, Script):
+        return it.script(condition, state)
+    number = conditions.arithmetic_value(it, state, condition) if condition.parts else 1
+    state.status = None if number is None else int(number == 0)
+    return [state]
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+
+def call(it: Interpreter, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
+    """A function runs, in this shell."""
+    same = [entry for entry in it.calls if entry[0] == name]
+    if same and it.spawned > same[-1][1] and it.conditional == same[-1][2]:
+        it.act(state, [Value(name), *arguments], name="@forkbomb")
+        return [state]
+    if len(same) >= _MAX_SAME_CALL:
+        state.status = None
+        return [state]
+    if it.depth >= it.budget.depth:
+        it.fault("depth", "functions call each other too deeply")
+        return [state]
+    if len(same) >= _WIDEN_CALL:
+        arguments = [unknown(value.taint) if value.text else value for value in arguments]
+    states: list[State] = []
+    for index, body in enumerate(bodies):
+        one = state.copy() if index + 1 < len(bodies) else state
+        states += _called(it, one, name, body, arguments)
+    return it.merge(states)
+
+
+def _called(it: Interpreter, state: State, name: str, body: Body, arguments: Sequence[Value]) -> list[State]:
+    outer = state.positional
+    state.positional = settled(arguments)
+    state.frames = (*state.frames, {})
+    it.calls.append((name, it.spawned, it.conditional))
+    it.depth += 1
+    saved, span = it.context, it.span
+    inner_span = saved.span if body.text is saved.text or saved.span is not None else span
+    it.context = saved._replace(text=body.text, span=inner_span)
+    try:
+        states = it.command(body.command, state)
+    finally:
+        it.context = saved
+        it.depth -= 1
+        it.calls.pop()
+    for one in states:
+        one.leave()
+        one.positional = outer
+        if one.flow in ("return", "break", "continue"):
+            one.flow, one.levels = "", 0
+    return states

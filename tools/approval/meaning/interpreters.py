@@ -1,0 +1,200 @@
+"""Interpreters of other languages: which of their arguments is code, and which a file of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tools.approval.meaning.value import Value
+
+
+class Interpreter(NamedTuple):
+    """``code``: options whose value is code; ``file``: whose value is a file of it. ``valued``: others with a value.
+
+    ``attached``: letters after which the rest of a cluster is a value (``perl -i.bak``). ``first``: the operand at that
+    place is code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there, where it
+    is given none. ``sub``: first words after which code follows (``deno eval``).
+    """
+
+    language: str
+    code: frozenset[str]
+    file: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+    attached: str = ""
+    first: int = -1
+    script: bool = True
+    stdin: bool = True
+    sub: str = ""
+
+
+class Found(NamedTuple):
+    """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin."""
+
+    pieces: list[Value]
+    files: list[Value]
+    args: list[Value]
+    reads: bool
+
+
+def _one(
+    language: str,
+    code: str,
+    file: str = "",
+    valued: str = "",
+    attached: str = "",
+    *,
+    first: int = -1,
+    script: bool = True,
+    stdin: bool = True,
+    sub: str = "",
+) -> Interpreter:
+    return Interpreter(
+        language, frozenset(code.split()), frozenset(file.split()), frozenset(valued.split()), attached, first, script, stdin, sub
+    )
+
+
+_SQL = "--host --port --user --username --dbname --database -h -p -U -d -P -D -v --set --variable"
+
+TABLE: dict[str, Interpreter] = {
+    "python": _one("python", "-c", "", "-W -X -m --check-hash-based-pycs", "mWX"),
+    "pypy": _one("python", "-c", "", "-W -X -m", "mWX"),
+    "ipython": _one("python", "-c", "", "-m --profile", "m"),
+    "perl": _one("perl", "-e -E", "", "-I", "iMmIFxCDV0l"),
+    "ruby": _one("ruby", "-e", "", "-I -r -C -E", "iIrFKETWxC0l"),
+    "node": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import --loader -C --conditions"),
+    "nodejs": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import"),
+    "bun": _one("javascript", "-e --eval -p --print"),
+    "deno": _one("javascript", "", "", "", first=0, script=False, stdin=False, sub="eval"),
+    "tsx": _one("javascript", "-e --eval -p --print"),
+    "php": _one("php", "-r -B -R -E", "-f", "-d -c -z -S -t", "dcz"),
+    "lua": _one("lua", "-e", "", "-l"),
+    "luajit": _one("lua", "-e", "", "-l"),
+    "Rscript": _one("r", "-e"),
+    "julia": _one("julia", "-e -E --eval"),
+    "elixir": _one("elixir", "-e --eval"),
+    "osascript": _one("applescript", "-e"),
+    "groovy": _one("groovy", "-e"),
+    "tclsh": _one("tcl", ""),
+    "expect": _one("tcl", "-c", "-f"),
+    "guile": _one("scheme", "-c -e"),
+    "emacs": _one("elisp", "--eval --execute -eval", "-l --load --script", "-Q", script=False, stdin=False),
+    "pwsh": _one("powershell", "-c -Command -command -C -EncodedCommand -enc -e", "-File -f", "", script=True),
+    "powershell": _one("powershell", "-c -Command -command -C -EncodedCommand -enc -e", "-File -f", "", first=0, script=False),
+    "awk": _one("awk", "-e --source", "-f --file", "-v -F --assign --field-separator", "vF", first=0, script=False, stdin=False),
+    "sed": _one("sed", "-e --expression", "-f --file", "-l --line-length", "il", first=0, script=False, stdin=False),
+    "vim": _one("vim", "-c --cmd", "-S -s", "-u -i -T -W -w", script=False, stdin=False),
+    "ex": _one("vim", "-c --cmd", "-S -s", "", script=False),
+    "ed": _one("ed", "", "", "-p", script=False),
+    "sqlite3": _one("sql", "-cmd", "-init", "-separator -nullvalue -newline -bail", first=1, script=False),
+    "psql": _one("sql", "-c --command", "-f --file", _SQL, script=False),
+    "mysql": _one("sql", "-e --execute", "", "-h -u -P -D --host --user --port --database", "pu", script=False),
+    "duckdb": _one("sql", "-c -s", "-f", "", first=1, script=False),
+    "clickhouse-client": _one(
+        "sql", "-q --query", "--queries-file", "-h -u -d --host --user --password --database", script=False
+    ),
+    "cockroach": _one("sql", "-e --execute", "-f", "--host --url", script=False),
+    "sqlcmd": _one("sql", "-Q -q", "-i", "-S -U -P -d", script=False),
+    "mongosh": _one("mongo", "--eval", "-f --file", "--host --port -u -p", script=False),
+    "redis-cli": _one("redis", "", "", "-h -p -a -n -u", script=False),
+}
+_SAME = {
+    "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim", "view": "vim", "vimdiff": "vim",
+    "mariadb": "mysql", "mongo": "mongosh", "sqlite": "sqlite3", "jruby": "ruby", "pypy3": "pypy", "gvim": "vim", "rvim": "vim",
+    "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh", "redis": "redis-cli", "valkey-cli": "redis-cli",
+}  # fmt: skip
+
+
+def known(name: str) -> Interpreter | None:
+    found = TABLE.get(name)
+    if found is not None:
+        return found
+    if name in _SAME:
+        return TABLE[_SAME[name]]
+    base = name.rstrip("0123456789.").rstrip("-")
+    if base != name and base:
+        return TABLE.get(_SAME.get(base, base))
+    return None
+
+
+def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
+    """What of ``argv`` is code."""
+    found = Found([], [], [], True)
+    operands: list[Value] = []
+    at = 1
+    if spec.sub:
+        if len(argv) < 2 or argv[1].text != spec.sub:
+            return Found([], [], [], False)
+        at = 2
+    while at < len(argv):
+        text = argv[at].text
+        if text == "--":
+            operands += argv[at + 1 :]
+            break
+        if spec.language == "vim" and text.startswith("+") and len(text) > 1:
+            found.pieces.append(Value(text[1:], argv[at].taint))
+            at += 1
+        elif len(text) > 1 and text[0] == "-" and not (operands and spec.script):
+            at = _option(spec, argv, at, found)
+        elif spec.script and not found.pieces:
+            operands += argv[at:]
+            break
+        else:
+            operands.append(argv[at])
+            at += 1
+    return _operands(spec, found, operands)
+
+
+def _option(spec: Interpreter, argv: Sequence[Value], at: int, found: Found) -> int:
+    value = argv[at]
+    text = value.text
+    following = argv[at + 1] if at + 1 < len(argv) else None
+    name, equals, given = text.partition("=")
+    for names, into in ((spec.code, found.pieces), (spec.file, found.files)):
+        if text in names:
+            if following is not None:
+                into.append(following)
+            return at + 2
+        if equals and name in names and text.startswith("--"):
+            into.append(value._replace(text=given))
+            return at + 1
+    if text in spec.valued:
+        if text == "-m" and spec.language == "python":
+            found.args.extend(argv[at + 1 :])
+            return len(argv) + 1
+        return at + 2
+    return at + 1 if text.startswith("--") else _cluster(spec, value, following, at, found)
+
+
+def _cluster(spec: Interpreter, value: Value, following: Value | None, at: int, found: Found) -> int:
+    """Short options in one word: ``perl -lane CODE``, ``python3 -Ic CODE``, ``psql -cCODE``."""
+    text = value.text
+    for index, letter in enumerate(text[1:], start=1):
+        for names, into in ((spec.code, found.pieces), (spec.file, found.files)):
+            if f"-{letter}" in names:
+                rest = text[index + 1 :]
+                if rest and spec.language not in ("javascript",):
+                    into.append(value._replace(text=rest, shown=""))
+                    return at + 1
+                if not rest and following is not None:
+                    into.append(following)
+                    return at + 2
+        if letter in spec.attached:
+            return at + 1
+        if f"-{letter}" in spec.valued:
+            return at + 1 if text[index + 1 :] else at + 2
+    return at + 1
+
+
+def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
+    pieces, files, args, _ = found
+    if spec.first >= 0 and not pieces and not files:
+        if len(operands) > spec.first:
+            pieces.append(operands[spec.first])
+            return Found(pieces, files, operands[spec.first + 1 :], False)
+        return Found(pieces, files, operands, spec.stdin)
+    if spec.script and not pieces and not files and operands:
+        if operands[0].text == "-":
+            return Found(pieces, files, operands[1:], True)
+        return Found(pieces, [operands[0]], operands[1:], False)
+    module = bool(args)
+    return Found(pieces, files, operands or args, spec.stdin and not pieces and not files and not module)

@@ -1,0 +1,388 @@
+"""What ``$name`` and ``${...}`` give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from tools.approval.meaning import arithmetic, expand, transforms
+from tools.approval.meaning.shellstate import State, Var
+from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
+from tools.approval.shell.tree import Parameter, Word
+
+if TYPE_CHECKING:
+    from tools.approval.meaning.run import Interpreter
+
+
+class Many(NamedTuple):
+    """``$@`` (star False) and ``$*``, and the like of arrays."""
+
+    values: tuple[Value, ...]
+    star: bool
+
+
+MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
+"""A variable that the script did not set: it may hold anything, or nothing."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_GUESSED = {
+    "HOME": None,
+    "IFS": " \t\n",
+    "SHELL": "/bin/bash",
+    "BASH": "/bin/bash",
+    "PATH": f"/{HOLE}",
+    "OPTIND": "1",
+    "OSTYPE": "linux-gnu",
+}
+"""What nearly every shell starts with."""
+
+
+def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | Many | Word:
+    name = part.name
+    op = part.op
+    if not op and part.index is None and not name.isdigit() and name not in "@*":
+        return scalar(it, state, name)
+    if op == "names" and part.index is not None:
+        return _indirect(it, state, part, quoted=quoted)
+    if op == "names":
+        return _names(it, state, name)
+    if op == "indirect":
+        return _indirect(it, state, part, quoted=quoted)
+    value = subject(it, state, part)
+    if op == "":
+        return value if value is not None else _missing(it, state, name)
+    if op == "length":
+        return _length(value, _missing(it, state, name), counted=part.name in "@*" or _all_of(part) is not None)
+    if op in _DEFAULTS:
+        return _default(it, state, part, value)
+    if value is None:
+        value = _missing(it, state, name)
+    return _transformed(it, state, part, value)
+
+
+def _all_of(part: Parameter) -> bool | None:
+    """For ``[@]`` False, for ``[*]`` True (it is joined), else None."""
+    if part.index is None or len(part.index.parts) != 1:
+        return None
+    text = getattr(part.index.parts[0], "text", "")
+    return {"@": False, "*": True}.get(text) if isinstance(text, str) else None
+
+
+def subject(it: Interpreter, state: State, part: Parameter) -> Value | Many | None:
+    """The parameter's plain value, None where it is certainly not set."""
+    name = part.name
+    if part.index is not None:
+        return _element(it, state, part)
+    if name in ("@", "*"):
+        return Many(state.positional, name == "*")
+    if name.isdigit():
+        return positional(state, int(name))
+    var = find(state, name)
+    if var is not None:
+        return var.scalar()
+    return scalar(it, state, name)
+
+
+def positional(state: State, number: int) -> Value | None:
+    if number == 0:
+        return state.zero
+    for index, value in enumerate(state.positional):
+        if not value.known and value.text == HOLE:
+            return unknown(value.taint)
+        if index == number - 1:
+            return value
+    return None
+
+
+def find(state: State, name: str) -> Var | None:
+    """The variable, through name references."""
+    for _ in range(8):
+        var = state.vars.get(name)
+        if var is None or "n" not in var.flags or var.value is None:
+            return var
+        name = var.value.text
+    return None
+
+
+def scalar(it: Interpreter, state: State, name: str) -> Value:
+    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that can't be told."""
+    var = find(state, name)
+    if var is not None:
+        value = var.scalar()
+        return value if value is not None else EMPTY
+    if state.wild:
+        return unknown(state.wild)
+    if name in state.vars:
+        return unknown()
+    return _special(it, state, name)
+
+
+def _special(it: Interpreter, state: State, name: str) -> Value:
+    if name == "?":
+        return Value(str(state.status)) if state.status is not None and state.status >= 0 else unknown()
+    if name == "#":
+        many = [value for value in state.positional if value.text == HOLE]
+        return unknown() if many else Value(str(len(state.positional)))
+    if name == "PWD":
+        return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
+    if name == "OLDPWD":
+        return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
+    if name in it.now.variables:
+        return Value(it.now.variables[name])
+    if name == "HOME":
+        return Value(it.home(state))
+    if name in ("USER", "LOGNAME"):
+        return Value(it.now.user) if it.now.user else unknown()
+    guess = _GUESSED.get(name)
+    if guess is not None:
+        return Value(guess, Taint.UNKNOWN if HOLE in guess else Taint.NONE)
+    return MAYBE_UNSET
+
+
+def _missing(it: Interpreter, state: State, name: str) -> Value:
+    return EMPTY
+
+
+def _element(it: Interpreter, state: State, part: Parameter) -> Value | Many | None:
+    var = find(state, part.name)
+    star = _all_of(part)
+    if var is None and star is None and part.index is not None:
+        index_key(it, state, part.index, None)
+    if var is None:
+        if part.name in state.vars or not (state.wild or scalar(it, state, part.name) is MAYBE_UNSET):
+            got = scalar(it, state, part.name)
+            return Many((got,), star) if star is not None else got
+        return Many((unknown(state.wild),), star) if star is not None else unknown(state.wild)
+    listed: dict[str, Value] = dict(var.items) if var.items is not None else ({"0": var.value} if var.value is not None else {})
+    if star is not None:
+        return Many(ordered(var, listed), star)
+    assert part.index is not None  # noqa: S101  # the caller looked
+    key = index_key(it, state, part.index, var)
+    if key is None:
+        got = EMPTY
+        for value in listed.values():
+            got = either(got, value)
+        return got
+    found = listed.get(key)
+    return unknown() if found is None and var.open else found
+
+
+def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
+    keys = list(listed) if "A" in var.flags else sorted(listed, key=_as_number)
+    values = tuple(listed[key] for key in keys)
+    return (*values, unknown()) if var.open and not any(value.text == HOLE for value in values) else values
+
+
+def _as_number(key: str) -> int:
+    return int(key) if key.lstrip("-").isdigit() else 0
+
+
+def index_key(it: Interpreter, state: State, index: Word, var: Var | None) -> str | None:
+    """The key that an index names; None where it can't be told."""
+    text = expand.single(it, state, index)
+    if var is not None and "A" in var.flags:
+        return text.text if text.known else None
+    number = arithmetic.evaluate(it, state, text)
+    if number is None:
+        return None
+    if number < 0 and var is not None and var.items:
+        number += max(map(_as_number, var.items)) + 1
+    return str(number)
+
+
+def _names(it: Interpreter, state: State, name: str) -> Value | Many:
+    """``${!prefix*}``, or the keys of an array."""
+    prefix = name.rstrip("@*")
+    known = [key for key in state.vars if key.startswith(prefix)]
+    return Many((*map(Value, sorted(known)), unknown()), star=name.endswith("*"))
+
+
+def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | Many | Word:
+    if _all_of(part) is not None:
+        var = find(state, part.name)
+        if var is None or var.open:
+            return Many((unknown(),), star=bool(_all_of(part)))
+        keys = list(var.items) if var.items is not None else ["0"] if var.value is not None else []
+        if "A" not in var.flags:
+            keys.sort(key=_as_number)
+        return Many(tuple(map(Value, keys)), star=bool(_all_of(part)))
+    direct = state.vars.get(part.name)
+    if direct is not None and "n" in direct.flags and direct.value is not None:
+        return direct.value
+    value = subject(it, state, Parameter(part.name, index=part.index))
+    if not isinstance(value, Value):
+        return unknown()
+    name, bracket, index = value.text.partition("[")
+    if not value.known or not (_NAME.fullmatch(name) or name.isdigit() or name in ("@", "*")):
+        it.embedded(state, value)
+        it.mishap = True
+        return unknown(value.taint) if value.text else EMPTY
+    word = it.word(index.rstrip("]")) if bracket else None
+    return evaluate(it, state, Parameter(name, index=word), quoted=quoted)
+
+
+def _length(value: Value | Many | None, missing: Value, *, counted: bool) -> Value:
+    if isinstance(value, Many) and counted:
+        return unknown() if any(one.text == HOLE for one in value.values) else Value(str(len(value.values)))
+    if isinstance(value, Many):
+        return unknown()
+    got = value if value is not None else missing
+    return Value(str(len(got.text))) if got.known else unknown()
+
+
+_DEFAULTS = frozenset({":-", "-", ":=", "=", ":?", "?", ":+", "+"})
+
+
+def _default(it: Interpreter, state: State, part: Parameter, value: Value | Many | None) -> Value | Many | Word:
+    op = part.op
+    word = part.argument if part.argument is not None else Word([])
+    if isinstance(value, Many):
+        text = joined(value.values, " ")
+        is_set: bool | None = bool(value.values) if text.known else (None if len(value.values) < 2 else True)
+        if is_set and op[0] == ":" and text.known and not text.text:
+            is_set = False
+    elif value is None:
+        is_set = False
+    elif value is MAYBE_UNSET or value.text == HOLE:
+        is_set = None
+    else:
+        is_set = bool(value.text.replace(HOLE, "")) or op[0] != ":"
+        if HOLE in value.text and not is_set:
+            is_set = None
+    kind = op[-1]
+    if is_set is None:
+        return _unsure(it, state, part, value, word)
+    if kind == "+":
+        return word if is_set else EMPTY
+    if is_set:
+        return value if value is not None else EMPTY
+    if kind == "=":
+        got = expand.single(it, state, word)
+        it.assign_name(state, part.name, got)
+        return got
+    if kind == "?":
+        expand.single(it, state, word)
+        return EMPTY
+    return word
+
+
+def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many | None, word: Word) -> Value | Many | Word:
+    """It may be set or not: the command is followed once with each answer, where that can be done."""
+    kind = part.op[-1]
+    given = value if value is not None else EMPTY
+    if kind == "?":
+        expand.single(it, state, word)
+        return given
+    if kind != "=" and it.choice >= 0:
+        it.forked = True
+        if kind == "+":
+            return word if it.choice == 0 else EMPTY
+        return word if it.choice == 0 else given
+    default = expand.single(it, state, word)
+    taint = default.taint | (given.taint if isinstance(given, Value) else Taint.NONE)
+    got = unknown(taint)
+    if kind == "=":
+        it.assign_name(state, part.name, got)
+    return got
+
+
+def _transformed(it: Interpreter, state: State, part: Parameter, value: Value | Many) -> Value | Many:
+    if part.op == ":":
+        return _slice(it, state, part, value)
+    change = _change(it, state, part)
+    if isinstance(value, Many):
+        return Many(tuple(map(change, value.values)), value.star)
+    return change(_whole_home(it, part, value))
+
+
+def _whole_home(it: Interpreter, part: Parameter, value: Value) -> Value:
+    """An unknown home begins with a slash all the same."""
+    if part.name == "HOME" and value.text == "~":
+        return Value(f"/{HOLE}", Taint.UNKNOWN)
+    return value
+
+
+def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) -> Value | Many:
+    start, length = _bounds(it, state, part.argument)
+    if isinstance(value, Many):
+        return _slice_of_many(state, part, value, start, length)
+    value = _whole_home(it, part, value)
+    text = value.text
+    if start is None or length is False:
+        return unknown(value.taint)
+    if length is not None and length < 0 and (not value.known or len(text) + length < start):
+        it.mishap = True
+    if value.known:
+        return value._replace(text=text[_span(len(text), start, length)], shown="")
+    before = text.partition(HOLE)[0]
+    if start >= 0 and length is not None and 0 <= start + length <= len(before) and length >= 0:
+        return Value(text[start : start + length], value.taint & ~Taint.UNKNOWN)
+    return Value(before[start:] + HOLE if 0 <= start < len(before) else HOLE, value.taint | Taint.UNKNOWN)
+
+
+def _slice_of_many(state: State, part: Parameter, value: Many, start: int | None, length: int | bool | None) -> Many:
+    values = value.values
+    if start is None or length is False or any(one.text == HOLE for one in values):
+        return Many((unknown(joined(values).taint),), value.star) if values else value
+    if part.name in ("@", "*") and part.index is None:
+        values = (state.zero, *values) if start == 0 else values
+        start -= start > 0
+    elif start and (var := find(state, part.name)) is not None and var.items and "A" not in var.flags:
+        keys = sorted(map(_as_number, var.items))
+        first = start if start > 0 else keys[-1] + 1 + start
+        start = sum(1 for key in keys if key < first)
+    return Many(values[_span(len(values), start, length)], value.star)
+
+
+def _span(size: int, start: int, length: int | bool | None) -> slice:
+    """Offset and length as bash counts them, negative ones from the end."""
+    first = start if start >= 0 else size + start
+    if first < 0 or first > size:
+        return slice(0, 0)
+    last = size if length is None else (first + length if length >= 0 else size + length)
+    return slice(first, max(first, last))
+
+
+def _bounds(it: Interpreter, state: State, word: Word | None) -> tuple[int | None, int | bool | None]:
+    """Offset and length; None as the length: to the end; False: not known."""
+    text = expand.single(it, state, word) if word is not None else EMPTY
+    if not text.known:
+        return None, None
+    offset, colon, length = arithmetic.split_slice(text.text)
+    start = arithmetic.evaluate(it, state, Value(offset)) if offset.strip() else 0
+    if not colon:
+        return start, None
+    count = arithmetic.evaluate(it, state, Value(length)) if length.strip() else 0
+    return start, False if count is None else count
+
+
+def _change(it: Interpreter, state: State, part: Parameter) -> Callable[[Value], Value]:
+    op = part.op
+    argument = expand.pattern(it, state, part.argument) if part.argument is not None else EMPTY
+    if op[0] in "#%":
+        return lambda value: transforms.removed(value, op, argument)
+    if op[0] == "/":
+        by = expand.single(it, state, part.replacement) if part.replacement is not None else EMPTY
+        return lambda value: transforms.replaced(value, op, argument, by)
+    if op[0] in "^,":
+        return lambda value: transforms.cased(value, op, argument)
+    if op[0] == "@":
+        return lambda value: _operated(it, state, value, op[1:] or argument.text)
+    return lambda value: unknown(value.taint | argument.taint)
+
+
+def _operated(it: Interpreter, state: State, value: Value, letter: str) -> Value:
+    if not value.known:
+        return unknown(value.taint)
+    if letter == "Q":
+        return value._replace(text="'" + value.text.replace("'", "'\\''") + "'", shown="")
+    if letter in ("U", "L", "u"):
+        text = value.text
+        text = {"U": text.upper(), "L": text.lower(), "u": text[:1].upper() + text[1:]}[letter]
+        return value._replace(text=text, shown="")
+    if letter == "E":
+        return value._replace(text=it.escapes(value.text), shown="")
+    if letter == "P":
+        it.embedded(state, value)
+    return unknown(value.taint)

@@ -1,0 +1,116 @@
+"""Shell patterns (``* ? [...]`` and the extended ones) as regular expressions.
+
+A pattern comes as text in which a character that was quoted has a backslash before it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_SPECIAL = re.compile(r"([\\*?\[\]!@+()|])")
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+    "blank": r" \t",
+    "punct": r"!-/:-@\[-`{-~",
+    "xdigit": "0-9A-Fa-f",
+    "word": r"\w",
+}
+_MAX_STARS = 6
+_ENDS = {"?": ")?", "*": ")*", "+": ")+", "@": ")", "!": ")"}
+
+
+def escape(text: str) -> str:
+    """Quoted text, as it stands in a pattern."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def literal(pattern: str) -> str | None:
+    """The one text it matches; None where it is a real pattern."""
+    out: list[str] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "\\" and at + 1 < len(pattern):
+            at += 1
+            out.append(pattern[at])
+        elif char in "*?[" or (char in "@+!" and pattern[at + 1 : at + 2] == "("):
+            return None
+        else:
+            out.append(char)
+        at += 1
+    return "".join(out)
+
+
+@functools.lru_cache(maxsize=512)
+def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
+    """For ``match`` or ``fullmatch``; ``lazy``: the shortest. None where it would be too costly, or can't be told."""
+    if sum(pattern.count(char) for char in "*(") > _MAX_STARS:
+        return None
+    try:
+        return re.compile(_translated(pattern, lazy), re.DOTALL)
+    except re.error:
+        return None
+
+
+def _translated(pattern: str, lazy: bool) -> str:
+    out: list[str] = []
+    open_groups: list[str] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "\\" and at < len(pattern):
+            out.append(re.escape(pattern[at]))
+            at += 1
+        elif char in "?*+@!" and pattern[at : at + 1] == "(":
+            if char == "!":
+                raise re.error("a negated group has no equal")
+            open_groups.append(char)
+            out.append("(?:")
+            at += 1
+        elif char == "*":
+            out.append(".*?" if lazy else ".*")
+        elif char == "?":
+            out.append(".")
+        elif char == "[":
+            piece, at = _bracket(pattern, at)
+            out.append(piece)
+        elif char == "|" and open_groups:
+            out.append("|")
+        elif char == ")" and open_groups:
+            out.append(_ENDS[open_groups.pop()])
+        else:
+            out.append(re.escape(char))
+    return "".join(out)
+
+
+def _bracket(pattern: str, at: int) -> tuple[str, int]:
+    """What follows a ``[``: a set, or the bracket itself where it does not close."""
+    start = at
+    negated = pattern[at : at + 1] in ("!", "^") and at < len(pattern)
+    at += negated
+    out: list[str] = []
+    first = True
+    while at < len(pattern):
+        char = pattern[at]
+        if char == "]" and not first:
+            return f"[{'^' if negated else ''}{''.join(out)}]", at + 1
+        first = False
+        if char == "[" and pattern[at + 1 : at + 2] == ":" and (end := pattern.find(":]", at)) > 0:
+            out.append(_CLASSES.get(pattern[at + 2 : end], ""))
+            at = end + 2
+            continue
+        if char == "\\" and at + 1 < len(pattern):
+            at += 1
+            char = pattern[at]
+            out.append(re.escape(char))
+        else:
+            out.append(char if char == "-" else re.escape(char))
+        at += 1
+    return r"\[", start

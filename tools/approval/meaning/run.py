@@ -1,0 +1,308 @@
+"""The walk over a script's tree: every way it may go is followed, and what it would execute is noted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tools.approval.meaning import conditions, flow, simple
+from tools.approval.meaning.base import Base
+from tools.approval.meaning.shellstate import State, Var
+from tools.approval.meaning.value import EMPTY, HOLE, Value, either, unknown
+from tools.approval.shell.tree import (
+    AndOr,
+    ArithmeticCommand,
+    ArithmeticFor,
+    Case,
+    Command,
+    Conditional,
+    Coproc,
+    For,
+    Function,
+    Group,
+    If,
+    Item,
+    Loop,
+    Pipeline,
+    ProcessSub,
+    Redirected,
+    Script,
+    Simple,
+    Subshell,
+)
+
+_MAX_FEEDS = 4
+
+
+_LAST_LINES = re.compile(f"[\n{HOLE}]+$")
+
+
+def _only_hole(match: re.Match[str]) -> str:
+    """Last newlines go; an unknown before them may be empty, so that those before it go too."""
+    return HOLE if HOLE in match[0] else ""
+
+
+class Interpreter(Base):
+    """The walk itself."""
+
+    # the tree
+
+    def whole(self, script: Script, state: State) -> list[State]:
+        """The outermost script: where an expansion fails, it goes on with the next command."""
+        states = [state]
+        for index, item in enumerate(script.items):
+            self.line = script.lines[index] if index < len(script.lines) else self.line
+            after: list[State] = []
+            for one in states:
+                after += self.item(item, one) if not one.flow else [one]
+            for one in after:
+                one.flow = "" if one.flow == "abort" else one.flow
+            states = self.merge(after) if len(after) > 1 else after
+        return states
+
+    def script(self, script: Script, state: State) -> list[State]:
+        states = [state]
+        lines = script.lines
+        for index, item in enumerate(script.items):
+            if index < len(lines):
+                self.line = lines[index]
+            if len(states) == 1:
+                if states[0].flow:
+                    return states
+                states = self.item(item, states[0])
+                continue
+            after: list[State] = []
+            for one in states:
+                after += self.item(item, one) if not one.flow else [one]
+            states = self.merge(after)
+        return states
+
+    def item(self, item: Item, state: State) -> list[State]:
+        if not item.background:
+            return self.command(item.command, state)
+        child = state.copy()
+        child.out, child.capture = None, False
+        self.spawned += 1
+        try:
+            results = self.within(lambda: self.command(item.command, child), background=True)
+        finally:
+            self.spawned -= 1
+        state.files = results[0].files
+        state.status = 0
+        return [state]
+
+    def command(self, command: Command, state: State) -> list[State]:
+        return _RUN[type(command)](self, command, state)
+
+    def and_or(self, command: AndOr, state: State) -> list[State]:
+        chain: list[AndOr] = []
+        left: Command = command
+        while isinstance(left, AndOr):
+            chain.append(left)
+            left = left.left
+        states = self.command(left, state)
+        for link in reversed(chain):
+            after: list[State] = []
+            for one in states:
+                go, stay = _parted(one, link.op)
+                if stay is not None:
+                    after.append(stay)
+                if go is not None:
+                    self.conditional += stay is not None
+                    after += self.command(link.right, go)
+                    self.conditional -= stay is not None
+            states = self.merge(after)
+        return states
+
+    def pipeline(self, command: Pipeline, state: State) -> list[State]:
+        if len(command.commands) == 1:
+            states = self.command(command.commands[0], state)
+        else:
+            self.spawned += 1
+            try:
+                states = self.stages(command.commands, state)
+            finally:
+                self.spawned -= 1
+        if command.negated:
+            for one in states:
+                one.status = None if one.status is None else int(one.status == 0)
+        return states
+
+    def stages(self, commands: Sequence[Command], state: State) -> list[State]:
+        feeds: list[Value | None] = [state.stdin]
+        files = state.files
+        ends: list[State] = []
+        for index, command in enumerate(commands):
+            last = index == len(commands) - 1
+            ends = []
+            for feed in feeds:
+                child = state.copy()
+                child.files, child.stdin, child.out, child.capture = files, feed, None, not last or state.capture
+                ends += self.traps(self.command(command, child), state.traps)
+            files = merged_files(ends)
+            feeds = distinct([end.printed() for end in ends]) if not last else feeds
+        return self.returned(state, ends, files)
+
+    def returned(self, state: State, ends: Sequence[State], files: Mapping[str, Value]) -> list[State]:
+        """The shell after children: of them only files, output and status remain."""
+        statuses = {end.status for end in ends}
+        status = statuses.pop() if len(statuses) == 1 else None
+        outs = distinct([end.printed() for end in ends]) if state.capture else []
+        states = [state] if len(outs) < 2 else [state, *(state.copy() for _ in outs[1:])]
+        for index, one in enumerate(states):
+            one.files, one.status = files, status
+            if outs and outs[index] is not None:
+                one.emit(outs[index] or EMPTY)
+        return states
+
+    def subshell(self, command: Subshell, state: State) -> list[State]:
+        return self.child(command.body, state)
+
+    def child(self, body: Script, state: State) -> list[State]:
+        child = state.copy()
+        child.out = None
+        ends = self.nested(body, child)
+        if ends and ends[0].stdin is not state.stdin:
+            state.stdin = ends[0].stdin
+        return self.returned(state, ends, merged_files(ends))
+
+    def nested(self, body: Script, state: State) -> list[State]:
+        """A script in a shell of its own, with its traps at the end."""
+        if self.depth >= self.budget.depth:
+            self.fault("depth", "nested too deeply")
+            return [state]
+        self.depth += 1
+        try:
+            before = state.traps
+            ends = self.script(body, state)
+            return self.traps(ends, before)
+        finally:
+            self.depth -= 1
+
+    def traps(self, ends: list[State], before: tuple[str, ...] = ()) -> list[State]:
+        for end in ends:
+            for text in end.traps:
+                if text not in before:
+                    last = end.copy()
+                    last.flow = ""
+                    self.text(text, last)
+        return ends
+
+    def group(self, command: Group, state: State) -> list[State]:
+        return self.script(command.body, state)
+
+    # substitutions
+
+    def substitute(self, body: Script, state: State) -> Value:
+        """What ``$(...)`` gives."""
+        child = state.copy()
+        child.out, child.capture = None, True
+        choice, forked, line, mishap = self.choice, self.forked, self.line, self.mishap
+        self.choice = -1
+        try:
+            ends = self.nested(body, child)
+        finally:
+            self.choice, self.forked, self.line, self.mishap = choice, forked, line, mishap
+        if not ends:
+            return unknown()
+        state.files = merged_files(ends)
+        statuses = {end.status for end in ends}
+        self.substituted = statuses.pop() if len(statuses) == 1 else None
+        value = ends[0].printed()
+        for end in ends[1:]:
+            value = either(value, end.printed())
+        return value._replace(text=_LAST_LINES.sub(_only_hole, value.text).replace("\0", ""), shown="")
+
+    def process(self, part: ProcessSub, state: State) -> Value:
+        """``<(...)``: a file that holds what the commands print; ``>(...)``: one that feeds them."""
+        child = state.copy()
+        child.out, child.capture = None, part.direction == "<"
+        if part.direction == ">":
+            child.stdin = state.stdin if state.stdin is not None else unknown()
+        saved = self.choice
+        self.choice = -1
+        ends = self.nested(part.body, child)
+        self.choice = saved
+        path = f"/dev/fd/{self.processes}"
+        self.processes -= 1
+        state.files = merged_files(ends)
+        if part.direction == "<":
+            value = ends[0].printed()
+            for end in ends[1:]:
+                value = either(value, end.printed())
+            state.write(path, value)
+        return Value(path, shown=f"{part.direction}(...)")
+
+    def arithmetic_command(self, command: ArithmeticCommand, state: State) -> list[State]:
+        number = conditions.arithmetic_value(self, state, command.text)
+        state.status = None if number is None else int(number == 0)
+        return [state]
+
+    def define(self, command: Function, state: State) -> list[State]:
+        simple.define(self, command, state)
+        state.status = 0
+        return [state]
+
+    def coproc(self, command: Coproc, state: State) -> list[State]:
+        child = state.copy()
+        child.stdin, child.out, child.capture = unknown(), None, False
+        self.within(lambda: self.command(command.body, child), background=True)
+        state.put(command.name or "COPROC", Var(None, {"0": unknown(), "1": unknown()}))
+        state.status = 0
+        return [state]
+
+    def redirected(self, command: Redirected, state: State) -> list[State]:
+        return simple.redirected(self, command, state)
+
+
+def _parted(state: State, op: str) -> tuple[State | None, State | None]:
+    """The state in which the right side runs, and the one in which it does not."""
+    if state.flow:
+        return None, state
+    if state.status is not None:
+        return (state, None) if (state.status == 0) == (op == "&&") else (None, state)
+    go, stay = state, state.copy()
+    go.status, stay.status = (0, -1) if op == "&&" else (-1, 0)
+    return go, stay
+
+
+def distinct(values: Sequence[Value]) -> list[Value | None]:
+    """The different ones; many are blurred into one."""
+    found = list(dict.fromkeys(values))
+    if len(found) <= _MAX_FEEDS:
+        return list(found)
+    value = found[0]
+    for other in found[1:]:
+        value = either(value, other)
+    return [value]
+
+
+def merged_files(ends: Sequence[State]) -> Mapping[str, Value]:
+    files = ends[0].files
+    for end in ends[1:]:
+        if end.files is not files and end.files != files:
+            both = dict(files)
+            for path, value in end.files.items():
+                both[path] = either(both[path], value) if path in both else value
+            files = both
+    return files
+
+
+_RUN: dict[type, Callable[[Interpreter, Any, State], list[State]]] = {
+    Simple: simple.run,
+    Pipeline: Interpreter.pipeline,
+    AndOr: Interpreter.and_or,
+    Group: Interpreter.group,
+    Subshell: Interpreter.subshell,
+    If: flow.branches,
+    Loop: flow.loop,
+    For: flow.each,
+    ArithmeticFor: flow.counted,
+    Case: flow.case,
+    Function: Interpreter.define,
+    ArithmeticCommand: Interpreter.arithmetic_command,
+    Conditional: conditions.conditional,
+    Coproc: Interpreter.coproc,
+    Redirected: Interpreter.redirected,
+}

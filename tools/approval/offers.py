@@ -1,0 +1,122 @@
+"""What an answer may cover: each offer with the grants that it stands for, and words that say so."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from toolcrib._store import Grant, GrantScope
+from toolcrib._types import Json
+from tools.approval.findings import UNKNOWN_PATH, Finding, visible
+from tools.approval.grants import covers, new_grant, simple_argv
+
+MAX_USES = 1_000
+MAX_MINUTES = 24 * 60
+DEFAULT_USES = 5
+DEFAULT_MINUTES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The call that an offer is about. ``root`` bounds session grants: the project's folder."""
+
+    session_id: str
+    task_id: str
+    cwd: str
+    root: str
+    command: str | None
+    findings: Sequence[Finding]
+
+
+def offers(asked: Asked) -> dict[str, str]:
+    """Scope -> what it would cover, in words. A scope that would not cover the same call again is not offered."""
+    found = {"once": "this call only, exactly as it is shown"}
+    if any(finding.level == "ask-once" for finding in asked.findings):
+        return found
+    if _holds(asked, "session", {}):
+        kinds = ", ".join(dict.fromkeys(visible(finding.key) for finding in asked.findings))
+        below = f"{kinds}, anywhere below {visible(asked.root)}"
+        found["session"] = f"{below}, until this session ends"
+        if any(_narrow(finding) for finding in asked.findings) and _holds(asked, "session", {"only": "path"}):
+            paths = ", ".join(dict.fromkeys(visible(root) for finding in asked.findings if (root := _narrow(finding))))
+            found["path"] = f"{kinds}, of {paths} only, until this session ends"
+        if asked.task_id:
+            found["task"] = f"{below}, until this task ends"
+        found["uses"] = f"{below}, for {DEFAULT_USES} calls (or as many as you say)"
+        found["until"] = f"{below}, for {DEFAULT_MINUTES} minutes (or as many as you say)"
+    if asked.command is not None and asked.cwd and (argv := simple_argv(asked.command)) is not None and _is(asked, argv):
+        found["always"] = f"`{visible(asked.command.strip())}` in {visible(asked.cwd)}, from now on, in every session"
+    return found
+
+
+def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str, at: float) -> list[Grant]:
+    """The standing grants that an answer with this scope gives; [] for ``once``. Raises ValueError for what it can't mean."""
+    if scope == "once":
+        return []
+    if scope == "always":
+        argv = simple_argv(asked.command or "")
+        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at)]
+    kept: dict[tuple[str, str], Grant] = {}
+    for finding in asked.findings:
+        for root in _roots(asked, finding, scope, payload):
+            kept.setdefault((finding.key, root), _standing(asked, finding.key, root, scope, payload, by=by, at=at))
+    return list(kept.values())
+
+
+def _standing(asked: Asked, key: str, root: str, scope: str, payload: Mapping[str, Json], *, by: str, at: float) -> Grant:
+    kind: GrantScope = "session"
+    uses: int | None = None
+    until: float | None = None
+    if scope == "uses":
+        kind, uses = "uses", _number(payload, "uses", DEFAULT_USES, MAX_USES)
+    elif scope == "until":
+        kind, until = "until", at + 60 * _number(payload, "minutes", DEFAULT_MINUTES, MAX_MINUTES)
+    elif scope == "task":
+        kind = "task"
+    elif scope not in ("session", "path"):
+        raise ValueError(f"unknown scope {scope!r}")
+    return new_grant(kind, key, root, session_id=asked.session_id, task_id=asked.task_id, uses=uses, until=until, by=by, at=at)
+
+
+def _number(payload: Mapping[str, Json], name: str, usual: int, most: int) -> int:
+    given = payload.get(name, usual)
+    if type(given) is not int or not 1 <= given <= most:
+        raise ValueError(f"{name} must be a whole number from 1 to {most}, not {given!r}")
+    return given
+
+
+def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Json]) -> list[str]:
+    """The folders that a grant for this finding is bound to: its own paths where the answer is narrow, else the project."""
+    if (scope == "path" or payload.get("only") == "path") and _narrow(finding):
+        return list(finding.paths)
+    return [f"{asked.root.rstrip('/')}/"]
+
+
+def _narrow(finding: Finding) -> str:
+    """Its paths in words, if all are known."""
+    known = [path for path in finding.paths if path != UNKNOWN_PATH and posixpath.isabs(path)]
+    return ", ".join(known) if known and len(known) == len(finding.paths) else ""
+
+
+def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
+    """Whether the grants would cover the same call again."""
+    if not asked.root or not asked.session_id:
+        return False
+    trial = grants_of(asked, scope, payload, by="", at=0.0)
+    return all(
+        any(covers(grant, part, session_id=asked.session_id, cwd=asked.cwd, task_id=asked.task_id) for grant in trial)
+        for finding in asked.findings
+        for part in split(finding)
+    )
+
+
+def _is(asked: Asked, argv: tuple[str, ...]) -> bool:
+    return all(one.plain and one.argv == argv and one.cwd == asked.cwd for one in asked.findings)
+
+
+def split(finding: Finding) -> list[Finding]:
+    """One finding for each of its paths: different grants may cover them."""
+    if len(finding.paths) < 2:
+        return [finding]
+    return [replace(finding, paths=(path,)) for path in finding.paths]

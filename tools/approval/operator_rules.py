@@ -1,0 +1,265 @@
+"""Rules that an operator adds in config.yaml: rows beside the table's, and decisions on tools by name and argument.
+
+A row of ``approval.rules`` of the level ask, ask-once or block matches where the command has its subcommand, any one of its
+options and any one operand like its own, as far as it names these. One of the level allow matches only a command that it covers
+wholly: nothing unknown in it, no redirect, wrapper or environment, no option but those listed, no operand but those that match.
+The ``ask`` findings of that very act then go away, never an ask-once or a block.
+
+Of the rules in ``approval.tools`` that match a call the strictest counts, wherever it stands: deny, then ask, then allow.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+from toolcrib import ConfigError
+from toolcrib._types import Json
+from tools.approval.findings import Finding, Level
+from tools.approval.meaning.act import Act
+from tools.approval.table import ANY, Rule, Test, View, opt, sub
+
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+
+MAX_ARG_CHARS = 100_000
+"""A longer argument is not looked at: a rule that denies or asks counts as matching it, one that allows as not."""
+
+_LEVELS = ("allow", "ask", "ask-once", "block")
+_DECISIONS = ("deny", "ask", "allow")
+_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_OPTION = re.compile(r"--?[^\s=]+")
+_MISSING = object()
+
+
+# rows beside the table's
+
+
+def operator_rules(entries: Sequence[Mapping[str, object]]) -> list[Rule]:
+    """The rows that the entries of ``approval.rules`` stand for, each tried on its own examples.
+
+    An entry has ``key``, ``level``, ``command`` (names separated by blanks), ``sub``, ``options``, ``operands`` (a regular
+    expression), ``why``, ``example`` and ``counter`` (commands). Raises ConfigError with the entry, the key in it and what was
+    expected; also where an example isn't matched, or a counter-example is.
+    """
+    return [_row(entry, f"approval.rules[{index}]") for index, entry in enumerate(entries)]
+
+
+def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one act, without those of the level allow, and then without those of the level ask."""
+    allowed = any(one.level == "allow" for one in findings)
+    return [one for one in findings if one.level not in ("allow", "ask")] if allowed else list(findings)
+
+
+def _row(entry: Mapping[str, object], where: str) -> Rule:
+    key = _text(entry, "key", where, "a name such as deploy.production (small letters, digits, . _ -)", _KEY.fullmatch)
+    where = f"{where} ({key})"
+    level = _text(entry, "level", where, f"one of {', '.join(_LEVELS)}", _LEVELS.__contains__)
+    names = _text(entry, "command", where, "one or more names of commands, without a path", _plain_names)
+    why = _text(entry, "why", where, "a few words for the person who is asked", bool)
+    options = _text(entry, "options", where, "options separated by blanks, such as '-f --force'", _are_options, default="")
+    pattern = _regex(_text(entry, "operands", where, "a regular expression", _always, default=""), f"{where}: operands")
+    words = _text(entry, "sub", where, "subcommands separated by blanks", _always, default="")
+    parts = _covers(words, options, pattern) if level == "allow" else _touches(words, options, pattern)
+    examples = _list(entry, "example", where, "one command at least that the rule is about", least=1)
+    counters = _list(entry, "counter", where, "a list of commands that the rule is not about")
+    row = Rule(key, cast(Level, level), tuple(names.split()), parts, why, examples, counters)
+    for text in examples:
+        if not _matches(row, text):
+            raise ConfigError(f"{where}: example: expected a command that the rule matches, and it does not match {text!r}")
+    for text in counters:
+        if _matches(row, text):
+            raise ConfigError(f"{where}: counter: expected a command that the rule does not match, and it matches {text!r}")
+    return row
+
+
+def _touches(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
+    test = sub(words) if words else ANY
+    if options:
+        test = test & _any_option(frozenset(options.split()))
+    if pattern is not None:
+        test = test & Test(lambda view: any(pattern.fullmatch(one.text) for one in view.operands()[len(words.split()) :]))
+    return test
+
+
+def _any_option(names: frozenset[str]) -> Test:
+    """``-f`` also in a cluster, ``--force`` also abbreviated; ``-force`` (one dash, several letters) only as it is."""
+    usual = " ".join(name for name in names if name.startswith("--") or len(name) == 2)
+    literal = Test(lambda view: any(text.partition("=")[0] in names for text in view.options()))
+    return literal | opt(usual) if usual else literal
+
+
+def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
+    """The whole command, and nothing beside it."""
+    listed, wanted = frozenset(options.split()), words.split()
+
+    def ask(view: View) -> bool:
+        act = view.act
+        aside = act.redirects or act.wrappers or act.environment or act.place or act.fed or act.taint or act.code
+        if aside or act.stdin is not None or not all(value.known and not value.pattern for value in act.argv):
+            return False
+        if "/" in act.argv[0].text or "--" in view.words or not all(text.partition("=")[0] in listed for text in view.options()):
+            return False
+        given = [value.text for value in view.operands()]
+        if len(given) < len(wanted) or not all(text in one.split("|") for text, one in zip(given, wanted, strict=False)):
+            return False
+        rest = given[len(wanted) :]
+        return not rest if pattern is None else all(pattern.fullmatch(text) for text in rest)
+
+    return Test(ask)
+
+
+def _matches(row: Rule, text: str) -> bool:
+    from tools.approval.assess import only_says
+    from tools.approval.meaning import interpret
+    from tools.approval.meaning.state import NoFiles, ShellNow
+    from tools.approval.rules import family
+
+    def applies(act: Act) -> bool:
+        names, view = family(act.name), View(act)
+        return not set(names).isdisjoint(row.names) and row.test(view) and not only_says(view, names)
+
+    return any(applies(act) for act in interpret(text, ShellNow(cwd="/srv", home="/home/dev", user="dev"), NoFiles()).acts)
+
+
+# tools by name and argument
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRule:
+    """``decision`` on every call of a tool whose name matches the glob ``tool`` and whose arguments match ``args``.
+
+    ``args``: dotted name of an argument -> what it must be, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
+    does), or ``re:`` and a regular expression for the whole. A text is also tried with its ``.`` and ``..`` worked out.
+    Of a list one element is enough to deny or ask, and every one is needed to allow.
+    """
+
+    tool: str
+    decision: Decision
+    why: str
+    args: Mapping[str, str]
+
+    def match(self, name: str, args: Mapping[str, Json]) -> bool:
+        """Whether the rule is about this call. Never raises."""
+        return _name_pattern(self.tool).fullmatch(name) is not None and all(
+            self._fits(_argument(args, key), _pattern(wanted)) for key, wanted in self.args.items()
+        )
+
+    def _fits(self, given: object, pattern: re.Pattern[str]) -> bool:
+        if given is _MISSING:
+            return False
+        every = all if self.decision == "allow" else any
+        values = given if isinstance(given, list) else [given]
+        return bool(values) and every(self._text_fits(_as_text(value), pattern, every) for value in values)
+
+    def _text_fits(self, text: str, pattern: re.Pattern[str], every: Callable[[list[bool]], bool]) -> bool:
+        if len(text) > MAX_ARG_CHARS:
+            return self.decision != "allow"
+        forms = {text, posixpath.normpath(text)} if "/" in text or text.startswith(".") else {text}
+        return every([pattern.fullmatch(form) is not None for form in forms])
+
+
+def tool_rules(entries: Sequence[Mapping[str, object]]) -> list[ToolRule]:
+    """The rules that the entries of ``approval.tools`` stand for: ``tool``, ``decision``, ``why``, and perhaps ``args``.
+
+    Raises ConfigError with the entry, the key in it and what was expected.
+    """
+    return [_tool_rule(entry, f"approval.tools[{index}]") for index, entry in enumerate(entries)]
+
+
+def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json]) -> ToolRule | None:
+    """The rule that counts for this call: of those that match the strictest, the first of these; None where none matches."""
+    matching = [rule for rule in rules if rule.match(name, args)]
+    return min(matching, key=lambda rule: _DECISIONS.index(rule.decision), default=None)
+
+
+def _tool_rule(entry: Mapping[str, object], where: str) -> ToolRule:
+    tool = _text(entry, "tool", where, "the name of a tool, or a glob such as mcp_*", bool)
+    where = f"{where} ({tool})"
+    decision = _text(entry, "decision", where, "one of allow, ask, deny", _DECISIONS.__contains__)
+    why = _text(entry, "why", where, "a few words for the person who is asked", bool)
+    args = entry.get("args") or {}
+    if not isinstance(args, Mapping) or not all(isinstance(part, str) and part for pair in args.items() for part in pair):
+        raise ConfigError(f"{where}: args: expected names of arguments, each with a glob, or with re: and a regular expression")
+    for name, wanted in args.items():
+        if wanted.startswith("re:"):
+            _regex(wanted[3:], f"{where}: args.{name}")
+    return ToolRule(tool, cast(Decision, decision), why, dict(args))
+
+
+def _argument(args: Mapping[str, Json], dotted: str) -> object:
+    if dotted in args:
+        return args[dotted]
+    found: object = args
+    for part in dotted.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return _MISSING
+        found = found[part]
+    return found
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _pattern(wanted: str) -> re.Pattern[str]:
+    """``re`` keeps what it has compiled."""
+    return re.compile(wanted[3:] if wanted.startswith("re:") else _from_glob(wanted, across="/"), re.DOTALL)
+
+
+def _name_pattern(tool: str) -> re.Pattern[str]:
+    return re.compile(_from_glob(tool, across=""), re.DOTALL)
+
+
+def _from_glob(glob: str, across: str) -> str:
+    """``across``: what only ``**`` goes beyond; empty where ``*`` means anything."""
+    one = f"[^{across}]" if across else "."
+    made = {"**/": "(?:.*/)?", "**": ".*", "*": f"{one}*", "?": one}
+    return "".join(made.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", glob))
+
+
+# what an entry gives
+
+
+def _text(
+    entry: Mapping[str, object], key: str, where: str, expected: str, good: Callable[[str], object], default: str | None = None
+) -> str:
+    given = entry.get(key)
+    if given is None:
+        given = default
+    if not isinstance(given, str) or (given != default and not good(given)):
+        raise ConfigError(f"{where}: {key}: expected {expected}" + ("" if given is None else f", got {given!r}"))
+    return given
+
+
+def _list(entry: Mapping[str, object], key: str, where: str, expected: str, least: int = 0) -> tuple[str, ...]:
+    given = entry.get(key) or ()
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) < least
+        or not all(isinstance(one, str) and one.strip() for one in given)
+    ):
+        raise ConfigError(f"{where}: {key}: expected {expected}")
+    return tuple(given)
+
+
+def _regex(text: str, where: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text else None
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ConfigError(f"{where}: expected a regular expression, got {text!r}: {error}") from None
+
+
+def _plain_names(names: str) -> bool:
+    return bool(names.split()) and all(re.fullmatch(r"[\w.+@-]+", name) for name in names.split())
+
+
+def _are_options(names: str) -> bool:
+    return all(_OPTION.fullmatch(name) for name in names.split())
+
+
+def _always(_text: str) -> bool:
+    return True

@@ -1,0 +1,117 @@
+"""What a container is given of the host: the options of ``docker run`` and its like, taken apart as docker does."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+from tools.approval.table import View
+
+_SWITCH_NAMES = (
+    "--detach --interactive --tty --rm --init --privileged --publish-all --read-only"
+    " --no-healthcheck --oom-kill-disable --sig-proxy --disable-content-trust --quiet --replace"
+    " --rmi --rootfs --no-hosts --no-hostname --systemd --http-proxy --env-host --tls-verify"
+    " --use-aliases --service-ports --no-deps --build --quiet-pull --remove-orphans --quiet-build --help"
+)
+_SWITCHES = frozenset(_SWITCH_NAMES.split())
+_SHORT_SWITCHES = "ditPqT"
+
+_SOCKET_NAME = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
+_HOST = re.compile(
+    r"/(?:(?:etc|root|boot|proc|sys|dev|run|var/run|usr|lib|lib64|bin|sbin|var/lib/(?:docker|kubelet"
+    r"|containerd|rancher)|var/spool/cron)(?:/.*)?"
+    r"|var|var/lib|var/log|home|Users|mnt|(?:home|Users)/[^/]+(?:/\.(?:ssh|gnupg)(?:/.*)?)?|opt|srv)?"
+)
+_HARMLESS = re.compile(
+    r"/(?:etc/(?:localtime|timezone|hosts|hostname|resolv\.conf|machine-id|os-release|nsswitch\.conf"
+    r"|ssl(?:/.*)?|ca-certificates(?:/.*)?|pki(?:/.*)?"
+    r"|letsencrypt(?:/.*)?|nginx(?:/.*)?|alternatives)|dev/(?:shm|null|zero|u?random|dri|kvm|snd|fuse"
+    r"|net/tun|tty\w*|video\d*|bus/usb|ttyUSB\d+|input)(?:/.*)?"
+    r"|run/user/.*|usr/(?:share|local/share)/.*|run/secrets/.*|lib/modules(?:/.*)?|run/dbus.*|mnt/.+|opt/.+|srv/.+)"
+)
+_READ_ONLY_HARMLESS = re.compile(r"/(?:etc/(?:passwd|group)|usr(?:/.*)?|opt|srv|mnt|lib|sys/class/.*|sys/fs/cgroup|var/log)")
+_DEVICES = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|mapper|dm-|md\d|mem|kmem|port|disk|loop|block|$)?(?:.*)?")
+_SAFE_DEVICES = re.compile(
+    r"/dev/(?:dri|kvm|snd|fuse|net/tun|tty\w*|video\d*|nvidia.*|bus/usb|input|i2c.*|gpio.*|kfd|shm"
+    r"|vfio.*|infiniband.*|ttyUSB.*|serial.*|rtc\d*|usb.*)"
+)
+
+_STRONG = frozenset(
+    ("all", "sys_admin", "sys_ptrace", "sys_module", "dac_read_search", "sys_rawio", "sys_boot", "bpf", "syslog", "mac_admin")
+)
+
+
+def options(words: Sequence[str]) -> list[tuple[str, str]]:
+    """(option, value) of ``words`` up to the image; what follows belongs to the command inside."""
+    found: list[tuple[str, str]] = []
+    place = 0
+    while place < len(words):
+        text = words[place]
+        if len(text) < 2 or text[0] != "-" or text == "--":
+            break
+        place += 1
+        if text.startswith("--"):
+            name, equals, value = text.partition("=")
+            if not equals and name not in _SWITCHES and place < len(words):
+                value = words[place]
+                place += 1
+            found.append((name, value))
+            continue
+        for index, letter in enumerate(text[1:], start=1):
+            if letter in _SHORT_SWITCHES:
+                continue
+            value = text[index + 1 :].removeprefix("=")
+            if not value and place < len(words):
+                value = words[place]
+                place += 1
+            found.append((f"-{letter}", value))
+            break
+    return found
+
+
+def host_given(view: View) -> str:
+    """What of the host ``docker run``'s options hand over (``--privileged``, ``/etc``), "" where nothing."""
+    for name, value in options(view.words):
+        if _gives(name, value, view.act.cwds):
+            return name if name == "--privileged" else value
+    return ""
+
+
+def _gives(name: str, value: str, cwds: Sequence[str]) -> bool:
+    lowered = value.lower()
+    if name == "--privileged":
+        return lowered not in ("false", "0")
+    if name in ("--pid", "--userns", "--uts", "--ipc", "--cgroupns"):
+        return lowered == "host" and name != "--cgroupns"
+    if name == "--cap-add":
+        return any(one.strip().removeprefix("cap_") in _STRONG for one in lowered.split(","))
+    if name == "--security-opt":
+        return re.search(r"(?:seccomp|apparmor|systempaths)[=:]unconfined|label[=:]disable", lowered) is not None
+    if name == "--device":
+        device = value.partition(":")[0]
+        return _DEVICES.fullmatch(device) is not None and not _SAFE_DEVICES.fullmatch(device)
+    if name in ("-v", "--volume", "--bind"):
+        source, _, rest = value.partition(":")
+        return is_host_path(source, cwds, read_only=rest.endswith((":ro", ",ro")) or ":ro," in rest)
+    if name == "--mount":
+        given = dict(part.partition("=")[::2] for part in value.split(","))
+        source = given.get("src") or given.get("source") or ""
+        return is_host_path(source, cwds, read_only="readonly" in given or "ro" in given)
+    return False
+
+
+def is_host_path(source: str, cwds: Sequence[str], *, read_only: bool = False) -> bool:
+    """Whether a mount's source is a part of the host that is worth a question: its root, its settings, its sockets, a home."""
+    if source.startswith("~"):
+        source = f"/home/~{source[1:]}"
+    places = [source] if source.startswith("/") else [posixpath.join(cwd, source) for cwd in cwds if source.startswith(".")]
+    for place in places:
+        path = "/" + posixpath.normpath(place).strip("/")
+        if _SOCKET_NAME.fullmatch(posixpath.basename(path)):
+            return True
+        if source.startswith(".") and path in cwds:
+            continue
+        if _HOST.fullmatch(path) and not _HARMLESS.fullmatch(path) and not (read_only and _READ_ONLY_HARMLESS.fullmatch(path)):
+            return True
+    return False

@@ -1,0 +1,105 @@
+"""Programs with subcommands: tests on what stands behind ``push`` in ``git -C x push -f``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from tools.approval.meaning.value import HOLE, Value
+from tools.approval.table import ANY, FED, Test, View
+
+
+class Program:
+    """``valued``: its options that take the next word, as far as they may stand before the last subcommand.
+
+    ``git = Program("-C -c")``; ``git("push", opt("-f"))`` is a Test that asks ``opt`` about the words behind ``push`` only.
+    Alternatives for one word are joined by ``|``: ``docker("container rm|remove")``.
+    """
+
+    __slots__ = ("_valued",)
+
+    def __init__(self, valued: str = "") -> None:
+        self._valued = frozenset(valued.split())
+
+    def __call__(self, path: str, test: Test = ANY) -> Test:
+        wanted = _split(path)
+
+        def ask(view: View) -> bool:
+            below = self._below(view, wanted)
+            return below is not None and test(below)
+
+        return Test(ask, wanted[-1])
+
+    def at(self, path: str, name: Callable[[View], str]) -> Callable[[View], str]:
+        """For ``at=``: what ``name`` says of the words behind the subcommand; "" where it isn't that one."""
+        wanted = _split(path)
+
+        def at(view: View) -> str:
+            below = self._below(view, wanted)
+            return "" if below is None else name(below)
+
+        return at
+
+    def _below(self, view: View, wanted: list[frozenset[str]]) -> View | None:
+        words = view.words
+        if wanted[-1].isdisjoint(words):
+            return None
+        place = 0
+        for allowed in wanted:
+            place = self._skip_options(words, place, allowed)
+            if place >= len(words) or words[place] not in allowed:
+                return None
+            place += 1
+        return View(dataclasses.replace(view.act, argv=view.act.argv[place:]))
+
+    def _skip_options(self, words: list[str], place: int, allowed: frozenset[str]) -> int:
+        while place < len(words) and words[place] not in allowed:
+            text = words[place]
+            if text in self._valued:
+                place += 2
+            elif text == HOLE or (len(text) > 1 and text[0] == "-"):
+                place += 1
+            else:
+                break
+        return place
+
+
+def anywhere(words: str, unless: str = "") -> Test:
+    """Some operand is one of ``words``, and none of ``unless`` stands before it.
+
+    For programs whose verb stands behind any number of nouns (``gcloud sql instances delete x``). Alternatives are blanks.
+    """
+    wanted, read = frozenset(words.split()), frozenset(unless.split())
+
+    def ask(view: View) -> bool:
+        for value in view.operands():
+            if value.text in wanted:
+                return True
+            if value.text in read:
+                return False
+        return False
+
+    return Test(ask, wanted)
+
+
+def computed(value: Value) -> bool:
+    """Whether it is the output of another command, or otherwise unknown; an unknown variable by itself is one thing."""
+    return value.text == HOLE and (not value.shown or "(" in value.shown or "`" in value.shown)
+
+
+MANY = Test(lambda view: view.act.fed or any(computed(value) or value.pattern for value in view.operands())) | FED
+"""It works on a list that another command makes, or on all that a pattern matches."""
+
+
+def several(least: int) -> Test:
+    """At least so many operands, or a list that is made while it runs."""
+    return Test(lambda view: len(view.operands()) >= least) | MANY
+
+
+def joined(view: View) -> str:
+    """For ``at=``: the operands with ``/`` between them."""
+    return "/".join(value.text for value in view.operands())
+
+
+def _split(path: str) -> list[frozenset[str]]:
+    return [frozenset(one.split("|")) for one in path.split()]

@@ -1,0 +1,144 @@
+"""Rules: what exhausts the machine."""
+
+from __future__ import annotations
+
+import re
+
+from tools.approval.table import Test, View, operand, opt, rule, text, word
+
+_ENDLESS = r"(?:/dev/(?:zero|u?random|full))"
+_HUGE = re.compile(r"(\d+)\s*([KMGTPE]?)i?B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50, "E": 1 << 60}
+_MANY_BYTES = 50 << 30
+
+
+def _bytes(size: str) -> int:
+    match = _HUGE.fullmatch(size.strip().lstrip("+"))
+    return int(match[1][:18]) * _UNITS[match[2].upper()] if match else 0
+
+
+def _fills(view: View) -> bool:
+    """Whether it writes to a file: a redirect that keeps what is written."""
+    return any(target.op.startswith((">", "&>")) and not _is_sink(target.path.text) for target in view.act.redirects)
+
+
+def _is_sink(path: str) -> bool:
+    return re.match(r"/dev/(?!shm\b)", path) is not None
+
+
+_WRITES = Test(_fills)
+
+
+def _dd_fills(view: View) -> bool:
+    given = dict(word.partition("=")[::2] for word in view.words)
+    source, target = given.get("if", ""), given.get("of", "")
+    if not re.fullmatch(_ENDLESS, source) or _is_sink(target) or (not target and not _fills(view)):
+        return False
+    if "count" not in given:
+        return True
+    size = _bytes(given.get("bs", "512")) or 512
+    return _bytes(given["count"]) * size >= _MANY_BYTES
+
+
+def _huge(names: str) -> Test:
+    wanted = frozenset(names.split())
+    return Test(lambda view: any(_bytes(one.text) >= _MANY_BYTES for one in view.values(wanted)))
+
+
+RULES = (
+    rule(
+        "process.fork-bomb",
+        "block",
+        "@forkbomb",
+        Test(lambda _view: True),
+        "starts processes without an end (a fork bomb)",
+        yes=(":(){ :|:& };:", "x(){ x|x& };x", "boom() { boom | boom & }; boom"),
+        no=("f(){ ls | sort; }; f", "echo ':(){ :|:& };:'"),
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "cat pv tac",
+        operand(_ENDLESS) & _WRITES,
+        "fills the disk",
+        yes=("cat /dev/urandom > /tmp/junk", "pv /dev/zero > big"),
+        no=("cat a > b", "cat /dev/zero > /dev/null", "head -c 16 /dev/urandom > key"),
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "yes",
+        _WRITES,
+        "fills the disk",
+        yes="yes > /tmp/x",
+        no=("yes | head -5 > a", "yes > /dev/null"),
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "dd",
+        Test(_dd_fills),
+        "fills the disk",
+        yes=("dd if=/dev/zero of=/tmp/fill", "dd if=/dev/urandom of=fill bs=1G count=500", "dd if=/dev/zero bs=1M > fill"),
+        no=("dd if=/dev/zero of=disk.img bs=1M count=4", "dd if=/dev/zero of=/dev/null", "dd if=a of=b"),
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "tee cp",
+        (Test(lambda view: view.name == "cp") & operand(_ENDLESS, at=0) & operand(r"(?!/dev/).*", at=-1)),
+        "fills the disk",
+        yes="cp /dev/zero big",
+        no="cp a b",
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "fallocate truncate mkfile xfs_mkfile head qemu-img",
+        _huge("-l --length -s --size -c --bytes")
+        & (
+            Test(lambda view: view.name not in ("head", "truncate", "qemu-img"))
+            | (Test(lambda view: view.name == "head") & _WRITES)
+        ),
+        "fills the disk",
+        yes=("fallocate -l 500G /tmp/x", "fallocate --length=2T big", "head -c 900G /dev/zero > big"),
+        no=("fallocate -l 1G swap.img", "truncate -s 10M sparse.bin", "head -c 100 /dev/urandom > x"),
+    ),
+    rule(
+        "resource.memory",
+        "ask",
+        "tail sort tac sponge",
+        operand(_ENDLESS),
+        "eats the memory",
+        yes=("tail /dev/zero", "sort /dev/urandom"),
+        no=("tail -5 a.log", "sort a.txt"),
+    ),
+    rule(
+        "resource.memory",
+        "ask",
+        "stress stress-ng memtester stressapptest",
+        ~opt("-n --dry-run --version --help") & (word(r"--?\w[\w-]*(?:=.*)?") | operand(r"\d+.*")),
+        "loads the machine as far as it goes",
+        yes=("stress --vm 8 --vm-bytes 4G", "stress-ng -c 0", "stress -c 64 -m 10", "memtester 60G"),
+        no=("stress --version", "stress -n -c 4"),
+    ),
+    rule(
+        "resource.limits",
+        "ask",
+        "swapoff",
+        opt("-a --all") | operand(".+"),
+        "takes swap away",
+        yes="swapoff -a",
+        no="swapon --show",
+    ),
+    rule(
+        "resource.flood",
+        "ask",
+        "hping3 hping ab siege wrk slowloris t50 hping2 nping mdk3 mdk4 aireplay-ng ettercap arpspoof macof",
+        text(r"--flood|--faster\b|--rand-source|--deauth|-0 \d")
+        | Test(lambda view: view.name in ("slowloris", "t50", "macof", "arpspoof", "mdk3", "mdk4")),
+        "floods a network or a host",
+        yes=("hping3 --flood -S -p 80 198.51.100.20", "arpspoof -i eth0 -t 10.0.0.2 10.0.0.1"),
+        no=("hping3 -c 1 -S x.test", "ab -n 10 http://localhost/", "wrk -d1s http://localhost:8080"),
+    ),
+)

@@ -1,0 +1,370 @@
+"""Rules: git. What loses work, rewrites what others share, or makes git run code."""
+
+from __future__ import annotations
+
+import re
+
+from tools.approval.rules._program import MANY, Program
+from tools.approval.table import Test, View, operand, opt, rule, text
+
+_GIT = "git hub yadm"
+"""hub hands on what it doesn't know to git; yadm is git over the home folder."""
+
+git = Program("-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source")
+
+_DRY = opt("-n --dry-run")
+_WIDE = operand(r"\.{1,2}/?|(\./|\.\./)+|:/?|:/\*?|\./\*|\*{1,2}|:\(top\).*")
+"""This folder, the top of the repository, everything: not one file."""
+
+_OTHER_COMMIT = Test(lambda view: any(value.text not in ("HEAD", "@", "") for value in view.operands()))
+
+_RUNS_CODE = (
+    r"core\.(?:hookspath|askpass|gitproxy|alternaterefscommand|attributesfile)|diff\.external"
+    r"|gpg\.(?:[\w-]+\.)?program"
+    r"|sequence\.editor|init\.templatedir|uploadpack\.packobjectshook|protocol\.ext\.allow|include\.path|includeif\..*\.path"
+    r"|(?:diff|merge|filter|difftool|mergetool|browser|man|trailer|tar|hook|guitool)\..*\.?(?:command|textconv"
+    r"|driver|clean|smudge|process|cmd)"
+    r"|remote\..*\.(?:uploadpack|receivepack|vcs)|imap\.tunnel|sendemail\.\w*(?:cmd|smtpserver)"
+)
+_MAY_RUN_CODE = (
+    r"core\.(?:pager|editor|fsmonitor|sshcommand)|interactive\.difffilter|pager\.\w+|credential\.(?:.*\.)?helper|alias\.[\w.-]+"
+)
+_HARMLESS = (
+    r"(?:cat|less(?: -\w+)*|more|delta|diff-so-fancy(?:.*less.*)?|bat|vi|vim|nvim|nano|emacs|code(?: --wait)?"
+    r"|subl.*|true|false|:|store(?: --file.*)?"
+    r"|cache(?: --timeout.*)?|osxkeychain|manager(?:-core)?|libsecret|wincred|[\w-]+|git-lfs .*"
+    r"|ssh(?: -(?:[ipFl] ?[\w./~:@-]+|[vqT46]+|o ?(?:IdentitiesOnly|IdentityFile|StrictHostKeyChecking|BatchMode)[= ][\w./~-]+))*"
+    r"|diff-so-fancy --patch|delta --color-only|)"
+)
+_CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixed-value --url"
+
+
+def _config_pairs(view: View) -> list[tuple[str, str]]:
+    """What ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value`` set."""
+    words = view.words
+    found = []
+    for place, word in enumerate(words):
+        given = words[place + 1] if word in ("-c", "--config") and place + 1 < len(words) else ""
+        if word.startswith("--config="):
+            given = word[9:]
+        if "=" in given:
+            key, _, value = given.partition("=")
+            found.append((key, value))
+    if git("config")(view):
+        operands = [value.text for value in view.operands(frozenset(("-C", "-c", "--git-dir", *_CONFIG_OPTIONS.split())))][1:]
+        if operands and operands[0] in ("set", "add"):
+            operands = operands[1:]
+        if len(operands) >= 2 and operands[0] not in (
+            "get",
+            "unset",
+            "list",
+            "get-all",
+            "rename-section",
+            "remove-section",
+            "edit",
+        ):
+            found.append((operands[0], operands[1]))
+    return found
+
+
+def _sets_code(view: View) -> str:
+    """The key of a setting that makes git run something, "" where there is none."""
+    for key, value in _config_pairs(view):
+        if re.fullmatch(_RUNS_CODE, key, re.IGNORECASE) and not re.fullmatch(r"(?:git-lfs .*|)", value):
+            return key
+        if re.fullmatch(_MAY_RUN_CODE, key, re.IGNORECASE):
+            alias = key.lower().startswith("alias.")
+            if value.startswith("!") if alias else not re.fullmatch(_HARMLESS, value):
+                return key
+    return ""
+
+
+def _trusts_anything(view: View) -> bool:
+    return any(
+        (re.fullmatch(r"http\.(?:.*\.)?sslverify", key, re.IGNORECASE) and value.lower() in ("false", "0", "no", "off"))
+        or (key.lower() == "safe.directory" and value == "*")
+        or (key.lower() in ("transfer.fsckobjects", "fetch.fsckobjects", "receive.fsckobjects") and value.lower() == "false")
+        for key, value in _config_pairs(view)
+    )
+
+
+_READS_CONFIG = git(
+    "config", opt("--get --get-all --get-regexp --get-urlmatch --unset --unset-all --list -l --edit -e --remove-section")
+)
+
+
+def _pushed(view: View) -> str:
+    """``origin/main`` of ``push -f origin HEAD:main``."""
+    words = [value.text for value in view.operands(frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec")))]
+    if not words:
+        return ""
+    names = [name.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/") for name in words[1:]]
+    return "/".join((words[0], *names))
+
+
+def _named(view: View) -> str:
+    return " ".join(value.text for value in view.operands())
+
+
+_PUSH_AT = git.at("push", _pushed)
+_LOSES = "throws uncommitted work away"
+
+RULES = (
+    rule(
+        "git.push-force",
+        "ask",
+        _GIT,
+        git("push", (opt("-f --force --mirror") | operand(r"\+.+")) & ~_DRY),
+        "rewrites history that others share",
+        at=_PUSH_AT,
+        yes=(
+            "git push --force origin dev",
+            "git -C sub push -fu origin dev",
+            "git push origin +HEAD:main",
+            "git push --mirror backup",
+        ),
+        no=(
+            "git push origin dev",
+            "git push --force-with-lease",
+            "git push --force --dry-run",
+            "git push -n -f",
+            "git push -u origin f",
+        ),
+    ),
+    rule(
+        "git.push-delete",
+        "ask",
+        _GIT,
+        git("push", (opt("-d --delete --prune") | operand(r":.+")) & ~_DRY),
+        "deletes branches or tags that others share",
+        at=_PUSH_AT,
+        yes=("git push origin :feature", "git push --delete origin topic", "git push origin -d v1", "git push --prune origin"),
+        no=("git push origin HEAD:refs/for/main", "git push --tags"),
+    ),
+    rule(
+        "git.reset-hard",
+        "ask",
+        _GIT,
+        git("reset", opt("--hard") & _OTHER_COMMIT),
+        "moves the branch and throws away commits and uncommitted work",
+        at=git.at("reset", _named),
+        yes=("git reset --hard origin/main", "git reset HEAD~3 --hard", "git -C x reset --hard @~"),
+        no=("git reset --soft HEAD~1", "git reset HEAD~1", "git reset -- a.py", "git reset --hard", "git reset --hard HEAD"),
+    ),
+    rule(
+        "git.clean",
+        "ask",
+        _GIT,
+        git("clean", opt("-f --force") & ~_DRY)
+        | (git("clean", ~_DRY & ~opt("-i --interactive")) & text(r"clean\.requireforce=(false|0|no)")),
+        "deletes untracked files",
+        yes=("git clean -fd", "git clean -xdf src", "git clean --force -d", "git -c clean.requireForce=false clean -d"),
+        no=("git clean -nd", "git clean -nxdf", "git clean -i", "git clean --dry-run -f"),
+    ),
+    rule(
+        "git.discard",
+        "ask",
+        _GIT,
+        git("checkout", (_WIDE | opt("-f --force")) & ~opt("-p --patch -b -B --orphan"))
+        | git("restore", _WIDE & ~opt("-p --patch") & (~opt("-S --staged") | opt("-W --worktree")))
+        | git("switch", opt("-f --force --discard-changes"))
+        | git("read-tree", opt("--reset") & opt("-u"))
+        | git("checkout-index", opt("-f --force") & opt("-a --all") & ~opt("-n --prefix"))
+        | git("submodule deinit", opt("-f --force"))
+        | git("submodule foreach", text(r"\bgit (?:reset --hard|clean -\w*f|checkout (?:-- )?\.|checkout -f)")),
+        _LOSES,
+        yes=(
+            "git checkout .",
+            "git checkout -- .",
+            "git checkout HEAD~1 -- :/",
+            "git checkout -f main",
+            "git restore .",
+            "git restore -SW ./",
+            "git restore --source=HEAD~2 --worktree --staged :/",
+            "git switch --discard-changes main",
+            "git read-tree -u --reset HEAD",
+        ),
+        no=(
+            "git restore --staged .",
+            "git checkout -b hotfix",
+            "git checkout main",
+            "git switch main",
+            "git checkout -p .",
+            "git add .",
+        ),
+    ),
+    rule(
+        "git.remove-files",
+        "ask",
+        _GIT,
+        git("rm", ((opt("-r") & (opt("-f --force") | _WIDE)) | operand(r"\*|\./\*")) & ~opt("--cached") & ~_DRY),
+        "deletes tracked files, also changed ones",
+        yes=("git rm -rf .", "git rm -r .", "git rm -r --force src"),
+        no=("git rm old.py", "git rm -r --cached .", "git rm -rn ."),
+    ),
+    rule(
+        "git.branch-delete",
+        "ask",
+        _GIT,
+        git(
+            "branch",
+            opt("-D") | (opt("-d --delete") & opt("-f --force")) | (opt("-f --force") & ~opt("-m -M --move -c -C --copy -u")),
+        ),
+        "deletes or moves a branch whose commits may be nowhere else",
+        at=git.at("branch", _named),
+        yes=("git branch -D topic", "git branch --delete --force topic", "git branch -df topic", "git branch -f main HEAD~4"),
+        no=("git branch -d topic", "git branch --list", "git branch -M main", "git branch -vv"),
+    ),
+    rule(
+        "git.stash-delete",
+        "ask",
+        _GIT,
+        git("stash drop|clear"),
+        "deletes stashed work",
+        yes=("git stash clear", "git stash drop stash@{1}"),
+        no=("git stash list", "git stash pop", "git stash push -m clear", "git stash"),
+    ),
+    rule(
+        "git.expire",
+        "ask",
+        _GIT,
+        (git("reflog expire|delete|drop") & ~git("reflog", _DRY))
+        | git("gc", text(r"--prune=(?!never)(?!\d+\.(?:week|month|year))"))
+        | git("prune", ~_DRY)
+        | git("update-ref", opt("-d"))
+        | git("symbolic-ref", opt("-d --delete"))
+        | git("tag", opt("-d --delete") & MANY)
+        | git("worktree remove", opt("-f --force"))
+        | git("notes prune|remove", operand(r"--all"))
+        | git("lfs prune", opt("-f --force"))
+        | git("maintenance run", text("--prune=now")),
+        "deletes what could bring lost work back",
+        yes=(
+            "git reflog expire --expire=now --all",
+            "git gc --prune=now --aggressive",
+            "git prune -v",
+            "git update-ref -d refs/heads/topic",
+            "git worktree remove --force ../wt",
+            "git tag -d $(git tag)",
+        ),
+        no=(
+            "git reflog show",
+            "git gc",
+            "git tag -d v1",
+            "git prune -n",
+            "git worktree remove ../wt",
+            "git worktree prune",
+            "git fetch --prune",
+        ),
+    ),
+    rule(
+        "git.rewrite",
+        "ask",
+        _GIT,
+        git("filter-branch")
+        | git("filter-repo", ~opt("--analyze"))
+        | git("lfs migrate import|export")
+        | git("fast-import", opt("--force")),
+        "rewrites history",
+        yes=("git filter-branch --all", "git filter-repo --path a --invert-paths", "git lfs migrate import --everything"),
+        no=("git log --all", "git filter-repo --analyze", "git lfs migrate info"),
+    ),
+    rule(
+        "git.rewrite",
+        "ask",
+        "git-filter-repo bfg",
+        ~opt("--analyze") & ~opt("--help -h"),
+        "rewrites history",
+        yes=("git-filter-repo --invert-paths --path a", "bfg --delete-files id_rsa"),
+        no="git-filter-repo --analyze",
+    ),
+    rule(
+        "git.rewrite",
+        "ask",
+        "java",
+        text(r"-jar [^ ]*bfg[\w.-]*\.jar .*--(?:delete|strip|replace|convert|protect)"),
+        "rewrites history",
+        yes="java -jar bfg.jar --strip-blobs-bigger-than 50M",
+        no="java -jar app.jar",
+    ),
+    rule(
+        "git.extras",
+        "ask",
+        "git",
+        git(
+            "obliterate|delete-branch|delete-tag|delete-merged-branches|delete-squashed-branches"
+            "|delete-submodule|force-clone|clear|nuke"
+        ),
+        "deletes branches, history or files",
+        yes=("git obliterate secrets.env", "git delete-branch topic", "git clear"),
+        no="git ignore clear",
+    ),
+    rule(
+        "git.runs-code",
+        "ask-once",
+        _GIT,
+        Test(lambda view: bool(_sets_code(view))) & ~_READS_CONFIG,
+        "makes git run a program later on",
+        at=_sets_code,
+        yes=(
+            "git config core.hooksPath /tmp/hooks",
+            "git config --global alias.up '!sh -c x'",
+            "git config set core.pager 'sh -c x'",
+            "git -c core.sshCommand='sh x' fetch",
+            "git config credential.helper '!f() { cat; }; f'",
+            "git config core.fsmonitor ./x.sh",
+        ),
+        no=(
+            "git config core.hooksPath",
+            "git config --get core.sshCommand",
+            "git config --unset core.hooksPath",
+            "git config alias.st status",
+            "git config core.editor vim",
+            "git config credential.helper store",
+            "git -c core.pager=cat log",
+            "git config core.fsmonitor true",
+            "git config user.email a@b.test",
+        ),
+    ),
+    rule(
+        "git.runs-code",
+        "ask-once",
+        _GIT,
+        git("clone|fetch|pull|ls-remote|push|remote|archive", operand(r"ext::.*"))
+        | git("clone|fetch|pull|ls-remote", text(r"(?:^| )--upload-pack[= ](?!(?:[\w/]*/)?git-upload-pack(?: |$))")),
+        "makes git run a program",
+        yes=("git clone 'ext::sh -c x'", "git ls-remote --upload-pack='sh x' ."),
+        no=("git clone https://x.test/a.git", "git ls-remote origin"),
+    ),
+    rule(
+        "security.tls-off",
+        "ask",
+        _GIT,
+        Test(_trusts_anything) & ~_READS_CONFIG,
+        "turns off a check that protects what git fetches",
+        yes=(
+            "git config --global http.sslVerify false",
+            "git -c http.sslVerify=false clone https://x.test/a",
+            "git config --global safe.directory '*'",
+        ),
+        no=("git config http.sslVerify true", "git config --global --add safe.directory /srv/app"),
+    ),
+    rule(
+        "security.tls-off",
+        "ask",
+        _GIT,
+        Test(lambda view: view.act.environment.get("GIT_SSL_NO_VERIFY", None) is not None),
+        "turns off TLS verification",
+        yes="GIT_SSL_NO_VERIFY=1 git fetch",
+        no="GIT_TERMINAL_PROMPT=0 git fetch",
+    ),
+    rule(
+        "git.serve",
+        "ask-once",
+        "git",
+        git("daemon", text("--enable=receive-pack") | (opt("--export-all") & text("--base-path=/( |$)"))),
+        "lets other hosts write or read repositories",
+        yes="git daemon --enable=receive-pack --base-path=.",
+        no="git daemon --base-path=. --export-all",
+    ),
+)

@@ -1,0 +1,159 @@
+"""What shows only across a line's commands: who was looked up is killed, what was packed is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tools.approval.findings import Level
+from tools.approval.meaning.act import Act
+from tools.approval.meaning.value import HOLE, Taint
+from tools.approval.rules.exfiltration import names_secret, to_others
+from tools.approval.table import View
+
+_FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
+_LOOKED_UP = re.compile(
+    r"\$\(.*\b(?:pgrep|pidof|ps|lsof|fuser|jps|ss|netstat|docker|systemctl|jobs)\b|`.*\b(?:pgrep|pidof|ps|lsof)\b", re.DOTALL
+)
+_NAME = re.compile(r"['\"]?\$\{?(\w+)\}?['\"]?")
+_PACKERS = frozenset(
+    [
+        "tar",
+        "gtar",
+        "bsdtar",
+        "zip",
+        "7z",
+        "7za",
+        "cpio",
+        "pax",
+        "gpg",
+        "gpg2",
+        "openssl",
+        "gzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "rar",
+        "ar",
+        "dump",
+        "rsync",
+        "age",
+        "find",
+        "ls",
+        "dd",
+        "secret-tool",
+        "pass",
+        "op",
+        "security",
+        "mysqldump",
+        "pg_dump",
+        "pg_dumpall",
+        "mongodump",
+        "sqlite3",
+        "redis-cli",
+        "kubectl",
+        "vault",
+        "bw",
+        "keepassxc-cli",
+        "aws",
+        "gcloud",
+        "az",
+        "gh",
+    ]
+)
+_GIVES_KEYS = re.compile(
+    r"--export-secret|export-secret|show-secret|dump-keychain|find-\w+-password|\bitem get\b|\bget secrets?\b"
+    r"|print-access-token|get-secret-value"
+    r"|kv get|auth token|get-access-token|secrets versions access"
+)
+_SENDERS = frozenset(
+    [
+        "nc",
+        "ncat",
+        "netcat",
+        "socat",
+        "ssh",
+        "curl",
+        "wget",
+        "telnet",
+        "openssl",
+        "mail",
+        "mailx",
+        "sendmail",
+        "mutt",
+        "ftp",
+        "sftp",
+        "http",
+        "https",
+        "xh",
+        "aws",
+        "gsutil",
+        "cryptcat",
+    ]
+)
+_READS_INPUT = frozenset({"-", "@-", "-T-", "/dev/stdin", "@/dev/stdin"})
+
+
+class Across(NamedTuple):
+    act: Act
+    key: str
+    level: Level
+    why: str
+
+
+def across(acts: Sequence[Act]) -> Iterator[Across]:
+    """What several of ``acts`` come to together."""
+    if len(acts) < 2:
+        return
+    names = {act.name for act in acts}
+    if "kill" in names:
+        yield from _killed(acts)
+    if not names.isdisjoint(_PACKERS) and not names.isdisjoint(_SENDERS):
+        yield from _sent(acts)
+
+
+def _killed(acts: Sequence[Act]) -> Iterator[Across]:
+    looked_up = False
+    from_lists: dict[str, bool] = {}
+    for act in acts:
+        if act.name in _FINDERS:
+            looked_up = True
+        for name, given in act.environment.items():
+            if not act.argv:
+                from_lists[name] = HOLE in given.text and _LOOKED_UP.search(given.shown) is not None
+        if act.name == "kill" and not any(word in ("-0", "-l", "-L") for word in act.words()):
+            for given in act.argv[1:]:
+                match = _NAME.fullmatch(given.shown) if HOLE in given.text else None
+                if match is not None and from_lists.get(match[1], looked_up):
+                    yield Across(act, "process.kill-list", "ask", "kills processes that were looked up by name")
+
+
+def _sent(acts: Sequence[Act]) -> Iterator[Across]:
+    packed = False
+    for act in acts:
+        if act.name in _PACKERS and not act.place:
+            packed = (
+                packed
+                or any(names_secret(given) for given in act.argv[1:])
+                or _GIVES_KEYS.search(" ".join(act.words())) is not None
+            )
+        if (
+            packed
+            and act.name in _SENDERS
+            and act.stdin is not None
+            and act.stdin.taint & Taint.UNKNOWN
+            and _reads(act)
+            and to_others(View(act))
+        ):
+            yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
+
+
+def _reads(act: Act) -> bool:
+    if act.name not in ("curl", "wget", "http", "https", "xh", "aws", "gsutil"):
+        return True
+    return any(word in _READS_INPUT or word.endswith(("@-", "=-", "<-", "@/dev/stdin")) for word in act.words()) or act.name in (
+        "http",
+        "https",
+        "xh",
+    )

@@ -1,0 +1,204 @@
+"""Rows: killing processes, and running the machine out of them."""
+
+from __future__ import annotations
+
+import re
+
+from tools.approval.meaning.value import HOLE
+from tools.approval.table import ANY, Test, View, count, first_operand, operand, opt, rule, sub, text, value, word
+
+_ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
+_SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9+]*|SIG\w+)$", re.IGNORECASE)
+
+
+def _pids(view: View) -> list[str]:
+    """What is killed: the operands without the signal."""
+    words = list(view.words)
+    found: list[str] = []
+    signalled = False
+    while words:
+        text = words.pop(0)
+        if text in ("-s", "-n", "--signal", "-q", "--queue", "--timeout"):
+            words[:1] = []
+            signalled = True
+        elif text == "--":
+            return found + words
+        elif text.startswith("--") or text in ("-l", "-L", "-v"):
+            signalled = signalled or text.startswith("--signal=")
+        elif not found and not signalled and _SIGNAL.match(text):
+            signalled = True
+        else:
+            found.append(text)
+    return found
+
+
+_LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
+
+
+def _everything(view: View) -> bool:
+    pids = _pids(view)
+    return any(pid in ("-1", "1", "01", "+1", "-0x1") for pid in pids) and not any(
+        word in ("-0", "-l", "-L") for word in view.words[:1]
+    )
+
+
+def _computed(view: View) -> bool:
+    """A list from another command; one unknown variable is one process."""
+    if view.act.fed:
+        return True
+    given = [value for value in view.operands(frozenset({"-s", "-n", "--signal"})) if HOLE in value.text]
+    return any(
+        ("(" in value.shown or "`" in value.shown or "PPID" in value.shown or "[@]" in value.shown or not value.shown)
+        and not _ONE_PID.fullmatch(value.shown.strip('"'))
+        for value in given
+    )
+
+
+_AGENT = r"(?:.*[/ ])?toolcrib(?:[ .-].*)?"
+
+RULES = (
+    rule(
+        "process.kill-all",
+        "block",
+        "kill",
+        Test(_everything),
+        "kills every process, or process 1",
+        yes=("kill -9 -1", "kill -s KILL -1", "kill -9 1", "kill 1", "kill -TERM -- -1", "kill -KILL 4242 1"),
+        no=("kill -1 4242", "kill -l 9", "kill -0 1", "kill 11", "kill %1", "kill -HUP 4242", "kill -l 1"),
+        dry=False,
+    ),
+    rule(
+        "process.kill-list",
+        "ask",
+        "kill gkill",
+        Test(_computed) & ~_LISTS,
+        "kills a list of processes that is only known when it runs",
+        yes=("kill -9 $(pidof sshd)", "pgrep node | xargs kill", "kill `pgrep -f x`"),
+        no=("kill 31337", "kill -0 999", "kill -9 12345"),
+        dry=False,
+    ),
+    rule(
+        "process.kill-group",
+        "ask",
+        "kill",
+        operand(r"0", -1) & ~_LISTS & ~value("-s -n --signal", "0"),
+        "kills its whole process group",
+        yes="kill -9 0",
+        no="kill -0 999",
+        dry=False,
+    ),
+    rule(
+        "process.kill-group",
+        "ask",
+        "kill",
+        word(r"-\ufffc") | word(r"-[2-9]\d{2,}|-1\d{2,}") & (opt("-s --signal") | word("--") | word("-9|-KILL|-TERM|-15")),
+        "kills a whole process group",
+        yes="kill -9 -- -4242",
+        no="kill -9 4242",
+        dry=False,
+    ),
+    rule(
+        "self.kill",
+        "ask-once",
+        "pkill killall kill",
+        word(_AGENT) | Test(lambda view: any("PPID" in value.shown for value in view.act.argv[1:])),
+        "ends toolcrib itself",
+        yes=("pkill toolcrib", "killall toolcrib"),
+        no="pgrep toolcrib",
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "pkill killall killall5 skill slay taskkill xkill pkill-all tskill fkill gkill zap snice killp fkill-cli killport"
+        " kill-port xprop-kill",
+        ~(word("-(?:SIG)?(?:0|CONT|WINCH)|-l|--list|-V|-L") | value("-s --signal", "(?:SIG)?(?:0|CONT|WINCH)"))
+        & (count(1) | opt("-u -U -t -g -f -G -P -s") | Test(lambda view: view.name in ("killall5", "xkill", "fkill"))),
+        "kills processes by name, by pattern or by user",
+        yes=("pkill -9 python", "killall firefox", "pkill -u bob", "killall5 -9", "taskkill /F /IM a.exe"),
+        no=("pgrep python", "pkill -0 nginx", "pkill -CONT bash", "killall -l", "pkill --help"),
+        at=first_operand,
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "pgrep",
+        word("--signal|-kill"),
+        "kills processes by name",
+        yes="pgrep --signal KILL x",
+        no="pgrep -f x",
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "fuser",
+        opt("-k --kill"),
+        "kills whatever uses a file or a port",
+        yes=("fuser -k 80/tcp", "fuser -vk /mnt"),
+        no="fuser 80/tcp",
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "npx bunx pnpx",
+        sub("kill-port|fkill|fkill-cli|kill-port-process"),
+        "kills whatever uses a port",
+        yes="npx kill-port 3000",
+        no="npx jest",
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "loginctl",
+        sub("kill-session|kill-user|terminate-session|terminate-user|terminate-seat"),
+        "ends somebody's session",
+        yes="loginctl terminate-user bob",
+        no="loginctl list-sessions",
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "tmux screen byobu zellij",
+        sub("kill-server|kill-all-sessions|delete-all-sessions") | (sub("kill-session") & opt("-a")) | text(r"-X quit"),
+        "ends all sessions of a terminal multiplexer",
+        yes=("tmux kill-server", "screen -S a -X quit"),
+        no=("tmux ls", "tmux new -d"),
+    ),
+    rule(
+        "process.kill-by-name",
+        "ask",
+        "wineserver gdb lldb",
+        (Test(lambda view: view.name == "wineserver") & opt("-k")) | text(r"call\s*\(?.*\)?\s*(?:exit|kill|abort|_exit)\("),
+        "kills processes",
+        yes="wineserver -k",
+        no="gdb -p 4",
+    ),
+    rule(
+        "process.fork-bomb",
+        "block",
+        "@forkbomb",
+        ANY,
+        "a fork bomb: starts processes until the machine stands still",
+        yes="@forkbomb",
+        no="ls",
+        dry=False,
+    ),
+    rule(
+        "process.limits",
+        "ask",
+        "prlimit ulimit",
+        text(r"(?:--\w+=|-\w )\s*(?:unlimited|-1)") & opt("-p --pid -u"),
+        "takes a process's limits away",
+        yes="prlimit --pid 1 --nofile=unlimited",
+        no="ulimit -n 4096",
+    ),
+    rule(
+        "process.inject",
+        "ask",
+        "gdb strace ltrace reptyr gcore dump pyrasite py-spy",
+        (Test(lambda view: view.name in ("gcore", "reptyr", "pyrasite")) & count(1))
+        | (Test(lambda view: view.name == "gdb") & text(r"(?:-p|--pid)[ =]\s*1(?: |$)")),
+        "takes a running process over or copies its memory",
+        yes=("gcore 4242", "reptyr 4242"),
+        no=("gdb ./a.out", "strace ls", "py-spy top"),
+    ),
+)

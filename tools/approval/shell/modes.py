@@ -1,0 +1,64 @@
+"""In which surroundings text is read: what ends it there, and what is special in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tools.approval.shell.tree import Plain, Quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """``run`` matches characters without a meaning; ``ends`` are those that end the text outside of ``opens`` ... ``closes``."""
+
+    name: str
+    run: Callable[[str, int], re.Match[str] | None]
+    ends: frozenset[str]
+    text: type[Plain] | type[Quoted] = Plain
+    opens: str = ""
+    closes: str = ""
+    quoted: bool = False
+    """As in double quotes: a backslash only escapes a few, single quotes are characters."""
+    escapes: str = ""
+    """Which ones, besides a newline."""
+    single: bool = True
+    """Whether ``'...'`` quotes here; where it does not, it is a character."""
+    processes: bool = True
+    """Whether ``<(...)`` runs commands; where that's unclear, it is refused."""
+    globs: bool = False
+    """Whether ``@(...)`` and its like are patterns here."""
+
+
+def _run(special: str) -> Callable[[str, int], re.Match[str] | None]:
+    return re.compile(f"[^{re.escape(special)}]++").match
+
+
+# In double quotes a backslash before most characters is a character itself.
+_IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[^"\\$`\n])++', re.DOTALL).match
+_IN_HEREDOC = re.compile(r"(?:[^\\$`]|\\[^\\$`\n])++", re.DOTALL).match
+_IN_DOUBLE_ARGUMENT = re.compile(r"(?:[^\"'\\$`}]|\\[^\"\\$`\n}])++", re.DOTALL).match
+
+META = " \t\n;&|()<>"
+WORD = Mode("word", _run(META + "\\'\"$`"), frozenset(META) | {""}, globs=True)
+REGEX = Mode("regular expression", _run(META + "\\'\"$`"), frozenset(" \t\n;&<>)") | {""}, opens="(", closes=")")
+DOUBLE = Mode("double quotes", _IN_DOUBLE, frozenset('"'), Quoted, quoted=True, escapes='$`"\\', single=False)
+HEREDOC = Mode("here-document", _IN_HEREDOC, frozenset([""]), Quoted, quoted=True, escapes="$`\\", single=False)
+ARGUMENT = Mode("${...}", _run("}\\'\"$`<>"), frozenset("}"))
+QUOTED_ARGUMENT = Mode("${...} in double quotes", _run("}\\'\"$`<>"), frozenset("}"), processes=False)
+QUOTED_PATTERN = Mode("${...} in double quotes", _run("/}\\'\"$`<>"), frozenset("/}"), processes=False)
+PATTERN = Mode("${...}", _run("/}\\'\"$`<>"), frozenset("/}"))
+DOUBLE_ARGUMENT = Mode(
+    "${...} in double quotes", _IN_DOUBLE_ARGUMENT, frozenset("}"), Quoted, quoted=True, escapes='$`"\\}', single=False
+)
+HEREDOC_ARGUMENT = Mode(
+    "${...} in a here-document", _IN_DOUBLE_ARGUMENT, frozenset("}"), Quoted, quoted=True, escapes="$`\\}", single=False
+)
+ARITHMETIC = Mode("arithmetic", _run("()\\'\"$`"), frozenset(")"), opens="(", closes=")")
+ARITHMETIC_PART = Mode("arithmetic", _run("();\\'\"$`"), frozenset(");"), opens="(", closes=")")
+BRACKET_ARITHMETIC = Mode("$[...]", _run("[]\\'\"$`"), frozenset("]"), opens="[", closes="]")
+SUBSCRIPT = Mode("[...]", _run("[]\\'\"$`"), frozenset("]"), opens="[", closes="]")
+BRACE_SUBSCRIPT = Mode("[...]", _run("[]}\\'\"$`<>"), frozenset("]}"), opens="[", closes="]", processes=False)
+ARGUMENT_SUBSCRIPT = Mode("[...]", _run(META + "[]\\'\"$`"), frozenset(META + "]") | {""}, opens="[", closes="]")
+ALTERNATIVE = Mode("pattern", _run("|()\\'\"$`<>"), frozenset("|)"), opens="(", closes=")", globs=True, processes=False)

@@ -1,0 +1,141 @@
+"""The files that a judgement looked at: read ahead through the environment, remembered, and bound to the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from toolcrib import Environment, EnvironmentFailed
+from tools.approval.meaning.state import Seen
+from tools.approval.meaning.value import Taint
+
+MAX_BYTES = 200_000
+"""A longer script is not looked into, and asked about."""
+
+ROUNDS = 4
+"""A script that runs a script that runs a script ..."""
+
+_UNREADABLE = Seen("unreadable")
+_UNKNOWN = Seen("missing")
+
+
+class GatheredFiles:
+    """A Snapshot for one judgement. What it was asked for and does not have is in ``wanted``; ``gather`` reads that.
+
+    The judgement is made anew after each ``gather``, until nothing is wanted. ``taints`` are what earlier commands of the session
+    left behind, by path.
+    """
+
+    def __init__(self, taints: Mapping[str, Taint]) -> None:
+        self._taints = taints
+        self._seen: dict[str, Seen] = {}
+        self._digests: dict[str, str] = {}
+        self.wanted: set[str] = set()
+
+    def look(self, path: str) -> Seen:
+        seen = self._seen.get(path)
+        if seen is None:
+            self.wanted.add(path)
+            return _UNKNOWN
+        return seen
+
+    def give_up(self) -> None:
+        """Nothing more can be read: what is wanted still counts as there, and unread."""
+        for path in self.wanted:
+            self._keep(path, _UNREADABLE, b"")
+        self.wanted = set()
+
+    async def gather(self, environment: Environment) -> None:
+        """Reads what is wanted. What can't be read counts as unreadable, never as absent."""
+        for path in sorted(self.wanted):
+            seen, data = await _read(environment, path)
+            self._keep(path, seen, data)
+        self.wanted = set()
+
+    def digests(self) -> dict[str, str]:
+        """By path: what was seen there, as kind and SHA-256."""
+        return dict(self._digests)
+
+    def _keep(self, path: str, seen: Seen, data: bytes) -> None:
+        taint = self._taints.get(path, Taint.NONE)
+        self._seen[path] = seen._replace(taint=taint) if taint and seen.kind != "missing" else seen
+        self._digests[path] = f"{seen.kind}:{hashlib.sha256(data).hexdigest()}"
+
+
+async def _read(environment: Environment, path: str) -> tuple[Seen, bytes]:
+    try:
+        resolved = await environment.resolve(path)
+        info = await environment.stat(resolved)
+        if info is None:
+            return _UNKNOWN, b""
+        if info.kind == "dir":
+            return Seen("dir"), b""
+        if info.kind != "file" or info.size > MAX_BYTES:
+            return _UNREADABLE, str((info.size, info.mtime)).encode()
+        data = await environment.read_file(resolved, limit=MAX_BYTES + 1)
+    except (OSError, EnvironmentFailed, ValueError):
+        return _UNREADABLE, b""
+    return (_UNREADABLE if len(data) > MAX_BYTES else _as_text(data)), data
+
+
+def _as_text(data: bytes) -> Seen:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return Seen("binary")
+    return Seen("binary") if "\0" in text else Seen("file", text)
+
+
+class LocalFiles:
+    """A Snapshot that reads this machine's files at once: for a person who asks what a command would do here."""
+
+    def look(self, path: str) -> Seen:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)  # a pipe must not hold us up
+            try:
+                kind = os.fstat(handle).st_mode
+                if not stat.S_ISREG(kind):
+                    return Seen("dir") if stat.S_ISDIR(kind) else _UNREADABLE
+                with os.fdopen(handle, "rb", closefd=False) as file:
+                    data = file.read(MAX_BYTES + 1)
+            finally:
+                os.close(handle)
+        except FileNotFoundError:
+            return Seen("missing")
+        except (OSError, ValueError):
+            return _UNREADABLE
+        return _UNREADABLE if len(data) > MAX_BYTES else _as_text(data)
+
+
+class SessionFiles:
+    """Where files of a session came from, as its commands told: what was downloaded stays downloaded. Thread-safe.
+
+    The latest ``sessions`` sessions are remembered, with at most ``files`` files each.
+    """
+
+    def __init__(self, sessions: int = 256, files: int = 1_000) -> None:
+        self._lock = threading.Lock()
+        self._most = (sessions, files)
+        self._known: OrderedDict[str, OrderedDict[str, Taint]] = OrderedDict()
+
+    def of(self, session_id: str) -> Mapping[str, Taint]:
+        with self._lock:
+            return dict(self._known.get(session_id, {}))
+
+    def remember(self, session_id: str, taints: Mapping[str, Taint]) -> None:
+        if not taints:
+            return
+        with self._lock:
+            known = self._known.setdefault(session_id, OrderedDict())
+            self._known.move_to_end(session_id)
+            for path, taint in taints.items():
+                known[path] = known.get(path, Taint.NONE) | taint
+                known.move_to_end(path)
+            while len(known) > self._most[1]:
+                known.popitem(last=False)
+            while len(self._known) > self._most[0]:
+                self._known.popitem(last=False)
