@@ -29,7 +29,7 @@ LETTERS = [
 NAMES = ["x", "FOO", "_v1"]
 PARAMETERS = [*NAMES, "1", "@", "*", "#", "?", "-", "$", "!"]
 OPERATORS = [":-", "-", ":=", "=", ":?", "?", ":+", "+", "#", "##", "%", "%%", "^", "^^", ",", ",,"]
-COMMANDS = ["cmd", "foo", "bar.sh", "./run", "x1", "in", "if1", "done_"]
+COMMANDS = ["cmd", "foo", "bar.sh", "./run", "x1", "if1", "done_"]
 DAMAGE = [
     *"();&|<>{}[]!#$`'\"\\\n =", "((", "))", ";;", "&&", "||", "|&", "<<", "<<E", ">&", "$(", "${", "$((", "[[", "]]", " then ", " do ",
     " done ", " fi ", " esac ", " in ", " if ", " { ", " } ", " ! ", "time ", "x=(", "2>", " #", "\\\n", "f()", "case ", "function ", "coproc ",
@@ -43,6 +43,7 @@ class Maker:
     def __init__(self, seed: int, deep: int = 3) -> None:
         self.random = Random(seed)  # noqa: S311 -- tests want the same scripts again
         self.deep = deep
+        self.enclosing = 0
         self.bodies: list[str] = []
         """Here-documents that wait for the end of the line."""
 
@@ -149,7 +150,11 @@ class Maker:
     def enclosed(self) -> str:
         """A script that ends before a parenthesis."""
         outer, self.bodies = self.bodies, []
+        self.enclosing += 1
         text = self.script(1, 2)
+        self.enclosing -= 1
+        if text.startswith("time"):
+            text = "cmd; " + text
         text += self.flush("\n") if self.bodies else self.random.choice(["", "", "\n", " ", " # )\n"])
         self.bodies = outer
         return self.random.choice(["", " ", "\n"]) + (" " if text.startswith("(") else "") + text
@@ -200,7 +205,7 @@ class Maker:
     def assignment(self) -> str:
         name = self.random.choice(NAMES) + self.random.choice(["=", "=", "+="])
         if self.chance(25):
-            return name + "(" + self.some(self.element, 0, 3, self.random.choice([" ", "\n", " #c\n"])) + ")"
+            return name + "(" + self.some(self.element, 0, 3, self.line_end([" ", "\n", " #c\n"])) + ")"
         if self.chance(15):
             return (
                 self.random.choice(NAMES)
@@ -212,7 +217,8 @@ class Maker:
         return name + self.random.choice(["", self.word(), self.word()])
 
     def element(self) -> str:
-        return self.random.choice(["", "", "[1]=", "[$x]=", "[a b]="]) + self.word()
+        word = self.word()
+        return self.random.choice(["", "", "[1]=", "[$x]=", "[a b]="]) + ("e" if self.enclosing and "\\" in word else word)
 
     def redirect(self) -> str:
         fd = self.random.choice(["", "", "", "2", "0", "{fd}"])
@@ -277,6 +283,10 @@ class Maker:
             ]
         )
 
+    def line_end(self, options: Sequence[str]) -> str:
+        """A newline where one may stand, unless a here-document would begin with it."""
+        return " " if self.bodies else self.random.choice(options)
+
     def end(self) -> str:
         """A separator."""
         if self.bodies:
@@ -316,7 +326,7 @@ class Maker:
     def case(self) -> str:
         items = self.some(self.case_item, 0, 3, "")
         last = f"{self.random.choice(['', '('])}z) {self.simple()}{self.flush()}" if self.chance(20) else ""
-        return f"case {self.word()} in{self.random.choice([' ', chr(10)])}{items}{last}esac"
+        return f"case {self.word()} in{self.line_end([' ', chr(10)])}{items}{last}esac"
 
     def case_item(self) -> str:
         patterns = self.some(self.word, 1, 3, self.random.choice(["|", " | "]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible
+from tools.approval.folders import under
 from tools.approval.meaning.act import Act, Meaning
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.operator_rules import without_allowed
@@ -18,7 +19,6 @@ from tools.approval.paths import (
     resolve_value,
     root_of,
     spelled,
-    under,
 )
 from tools.approval.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.approval.rules.lines import across
@@ -37,50 +37,11 @@ _LOOKS = frozenset(
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 _TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "tar", "rsync", "cp", "zip", "chgrp"})
 _RUN_OTHERS = frozenset(
-    [
-        "docker",
-        "podman",
-        "nerdctl",
-        "ssh",
-        "kubectl",
-        "oc",
-        "nsenter",
-        "xargs",
-        "find",
-        "fd",
-        "sudo",
-        "doas",
-        "env",
-        "su",
-        "chroot",
-        "timeout",
-        "bash",
-        "sh",
-        "zsh",
-        "dash",
-        "ksh",
-        "fish",
-        "python",
-        "perl",
-        "ruby",
-        "node",
-        "php",
-        "awk",
-        "kill",
-        "parallel",
-        "watch",
-        "lxc",
-        "incus",
-        "systemd-run",
-        "machinectl",
-        "screen",
-        "tmux",
-        "script",
-        "flatpak",
-        "docker-compose",
-        "export",
-        "toolcrib",
-    ]
+    (
+        "docker podman nerdctl ssh kubectl oc nsenter xargs find fd sudo doas env su chroot timeout bash sh zsh dash "
+        "ksh fish python perl ruby node php awk kill parallel watch lxc incus systemd-run machinectl screen tmux script "
+        "flatpak docker-compose export toolcrib"
+    ).split()
 )
 """A ``--help`` among their words may be another program's."""
 

@@ -15,8 +15,7 @@ from toolcrib import ConfigError
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.findings import UNKNOWN_PATH, Finding
-from tools.approval.paths import under
-from tools.approval.wrappers import SHELLS, WRAPPERS, bare_name, family
+from tools.approval.folders import under
 
 ALLOWLIST_VERSION = 1
 ALWAYS_KEY = "command"
@@ -26,29 +25,16 @@ STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
-_NEVER_FIRST = (
-    SHELLS
-    | (frozenset(WRAPPERS) - {"docker", "podman"})
-    | frozenset(
-        {
-            ".",
-            "source",
-            "su",
-            "runuser",
-            "trap",
-            "alias",
-            "export",
-            "declare",
-            "typeset",
-            "function",
-            "coproc",
-            "find",
-            "awk",
-            "kubectl",
-        }
-    )
-    | frozenset({"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select"})
+_READS_MORE = frozenset(
+    ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
+    + "if then else elif fi for while until do done case esac select".split()
 )
+"""Names behind which another command may stand, beside shells and wrappers."""
+_OWN_WORK = frozenset(
+    "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
+    " gcloud".split()
+)
+"""They can run another command, and mostly don't; what they run is judged, and granted, apart."""
 
 
 class MemoryGrants:
@@ -91,10 +77,19 @@ def simple_argv(command: str) -> tuple[str, ...] | None:
     argv = tuple(command.split())
     if not argv or not all(_PLAIN_WORD.fullmatch(word) for word in argv):
         return None
-    name = bare_name(argv[0])
-    if "=" in name or name.startswith(("-", "%")) or family(name) in _NEVER_FIRST or name in _NEVER_FIRST:
+    name = argv[0].rpartition("/")[2] if argv[0].startswith("/") else argv[0]
+    if "=" in name or name.startswith(("-", "%")) or _stands_before_others(name):
         return None
     return argv if name not in ("docker", "podman") or "exec" not in argv else None
+
+
+def _stands_before_others(name: str) -> bool:
+    from tools.approval.meaning.external import SHELLS  # the judge loads where it is needed, not at the start
+    from tools.approval.meaning.specials import SPECIALS
+    from tools.approval.meaning.wrappers import WRAPPERS
+    from tools.approval.rules import family
+
+    return not set(family(name)).isdisjoint(SHELLS | _READS_MORE | ((WRAPPERS.keys() | SPECIALS.keys()) - _OWN_WORK))
 
 
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:

@@ -99,8 +99,8 @@ class Base:
     def limit(self) -> int:
         return self.budget.alternatives if self.steps < _CALM_AFTER else max(2, self.budget.alternatives // 4)
 
-    def merge(self, states: Sequence[State]) -> list[State]:
-        return merged(states, self.limit())
+    def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:
+        return merged(states, self.limit(), loose=loose)
 
     # texts
 

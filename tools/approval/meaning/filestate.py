@@ -26,7 +26,7 @@ def absolute(it: Interpreter, state: State, text: str) -> list[str]:
     """The absolute paths that it may be; it alone, as written, where the folder is not known."""
     if re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
-    if text.startswith(("/", "~")) or not state.cwds or text.startswith(HOLE):
+    if not state.cwds or text.startswith(("/", "~", HOLE)):
         return [posixpath.normpath(text) if text else ""]
     return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
 

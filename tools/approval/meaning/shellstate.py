@@ -174,14 +174,17 @@ class State:
         )
 
 
-def merged(states: Sequence[State], limit: int) -> list[State]:
-    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one."""
+def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
+    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one.
+
+    ``loose``: no ``&&`` or ``||`` follows, so that those in different folders with different status may be one, too.
+    """
     if len(states) < 2:
         return list(states)
     kept: list[State] = []
     for state in states:
         for other in kept:
-            if state.same(other):
+            if (loose or state.status == other.status or state.cwds == other.cwds) and state.same(other):
                 _unite(other, state)
                 break
         else:

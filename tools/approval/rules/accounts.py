@@ -97,10 +97,10 @@ RULES = (
         "account.sudo",
         "ask-once",
         "visudo",
-        ~opt("-c --check"),
+        ~opt("-c --check -V"),
         "changes who may act as root",
         yes=("visudo", "visudo -f /etc/sudoers.d/x"),
-        no=("visudo -c", "visudo -cf a"),
+        no=("visudo -c", "visudo -cf a", "visudo -V"),
     ),
     rule(
         "account.change",

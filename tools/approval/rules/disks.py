@@ -323,7 +323,7 @@ RULES = (
         "mount",
         (opt("-o --options --bind --rbind --move -B -R -M -t --types") | count(2))
         & ~opt("-l --show-labels -f --fake -h -V")
-        & ~(operand(r"/dev/(?:cdrom|dvd|sr\d).*", 0) & ~operand(r"/(?:etc|usr|bin|boot|lib|var|home)?(?:/.*)?", -1)),
+        & ~(operand(r"/dev/(?:cdrom|dvd|sr\d).*") & ~operand(r"/(?:etc|usr|bin|boot|lib|var|home)?(?:/.*)?", -1)),
         "mounts or remounts a file system",
         yes=("mount -o remount,rw /", "mount /dev/sdb1 /mnt", "mount --bind a /etc"),
         no=("mount", "mount -l", "mount /dev/cdrom /mnt"),

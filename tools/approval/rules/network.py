@@ -184,7 +184,7 @@ RULES = (
         "turns TLS or signature verification off",
         yes=(
             "npm config set strict-ssl false",
-            "pip install --trusted-host pypi.org x",
+            "pip install --trusted-host index.example x",
             "conda config --set ssl_verify false",
             "apt-get install --allow-unauthenticated x",
         ),
@@ -340,13 +340,18 @@ RULES = (
         " mitmf dsniff macof yersinia goldeneye patator dnsspoof evilginx crackmapexec nxc netexec wifite reaver",
         (count(1) | ANY)
         & ~(
-            word("-h|--help|--list-options|--list")
+            word("--help|--list-options|--list")
+            | (Test(lambda view: view.name != "medusa") & word("-h"))
             | (Test(lambda view: view.name == "medusa") & word("-d|-q"))
             | (Test(lambda view: view.name in ("nxc", "netexec", "crackmapexec")) & word("-L|--list-modules|--options"))
             | (Test(lambda view: view.name == "msfvenom") & opt("-l"))
         ),
         "attacks hosts or passwords",
-        yes=("hydra -l root -P p.txt ssh://10.0.0.1", "nxc smb 10.0.0.0/24 -d CORP -u a -p b"),
+        yes=(
+            "hydra -l root -P p.txt ssh://10.0.0.1",
+            "nxc smb 10.0.0.0/24 -d CORP -u a -p b",
+            "medusa -h x.test -u root -P p -M ssh",
+        ),
         no=("hydra -h", "nxc smb -L", "medusa -M ssh -q"),
     ),
 )

@@ -32,6 +32,8 @@ def _pids(view: View) -> list[str]:
     return found
 
 
+_EXPLICIT = re.compile(r"[2-9]|\d{2,}|-f|--force|-v|--verbose").fullmatch
+"""One process by its number, as with kill."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
@@ -112,10 +114,11 @@ RULES = (
         "pkill killall killall5 skill slay taskkill xkill pkill-all tskill fkill gkill zap snice killp fkill-cli killport"
         " kill-port xprop-kill",
         ~(word("-(?:SIG)?(?:0|CONT|WINCH)|-l|--list|-V|-L") | value("-s --signal", "(?:SIG)?(?:0|CONT|WINCH)"))
+        & ~Test(lambda view: view.name == "fkill" and bool(view.words) and all(map(_EXPLICIT, view.words)))
         & (count(1) | opt("-u -U -t -g -f -G -P -s") | Test(lambda view: view.name in ("killall5", "xkill", "fkill"))),
         "kills processes by name, by pattern or by user",
         yes=("pkill -9 python", "killall firefox", "pkill -u bob", "killall5 -9", "taskkill /F /IM a.exe"),
-        no=("pgrep python", "pkill -0 nginx", "pkill -CONT bash", "killall -l", "pkill --help"),
+        no=("pgrep python", "pkill -0 nginx", "pkill -CONT bash", "fkill 4242", "killall -l", "pkill --help"),
         at=first_operand,
     ),
     rule(

@@ -55,9 +55,7 @@ RULES = (
         " installkernel mkinitramfs refind-install bless nvram raspi-config rpi-update bcdedit sicherboot",
         ~(
             word("list|status|show|print|kernels|is-installed|is-signed|verify|list-enrolled|list-files|inspect")
-            | opt(
-                "--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index"
-            )
+            | opt("--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index")
             | word(r"-\?")
             | (Test(lambda view: view.name != "kernelstub") & opt("-l"))
             | (Test(lambda view: view.name == "kernelstub") & opt("-c --dry-run"))
@@ -72,6 +70,7 @@ RULES = (
                 )
             )
             | (Test(lambda view: view.name == "efibootmgr") & word("-[BbcoNOnDd]+"))
+            | (Test(lambda view: view.name in ("grub-mkconfig", "grub2-mkconfig")) & opt("-o --output"))
             | (Test(lambda view: view.name == "mokutil") & word("-[dirRcP]"))
             | word(
                 r"--delete.*|--create|--bootorder|--disable.*|--import|--reset|--remove.*|--args.*"
@@ -86,9 +85,20 @@ RULES = (
             "efibootmgr -b 0001 -B",
             "update-initramfs -u",
             "mokutil --disable-validation",
+            "grub-mkconfig -o /boot/grub/grub.cfg",
             "bootctl install",
         ),
-        no=("efibootmgr", "efibootmgr -v", "bootctl status", "mokutil --sb-state", "grubby --info=ALL", "grub-mkconfig", "mokutil -N", "mkinitcpio", "kernelstub -c"),
+        no=(
+            "efibootmgr",
+            "efibootmgr -v",
+            "bootctl status",
+            "mokutil --sb-state",
+            "grubby --info=ALL",
+            "grub-mkconfig",
+            "mokutil -N",
+            "mkinitcpio",
+            "kernelstub -c",
+        ),
     ),
     rule(
         "kernel.boot",
@@ -155,10 +165,10 @@ RULES = (
         "security.weaken",
         "ask",
         "auditctl augenrules",
-        word(r"-D|-d.*|-e.*|-W|--reset-\w+") & ~word("-e1"),
+        word(r"-D|-d.*|-e.*|-W|--reset-\w+") & ~word("-e1") & ~value("-e", "[12]"),
         "turns auditing off",
         yes=("auditctl -D", "auditctl -e 0"),
-        no=("auditctl -l", "auditctl -s"),
+        no=("auditctl -l", "auditctl -s", "auditctl -e 1"),
     ),
     rule(
         "security.weaken",
@@ -186,6 +196,8 @@ RULES = (
             "|delete-identity|trust-settings-import"
         )
         | word(r"--set|--disable|--remove|--force|--fresh|-A|-D|--disable\w*|--delete")
+        # a database of this folder, and a certificate that it doesn't trust for anything
+        & ~(Test(lambda view: view.name == "certutil") & value("-t", ",*") & value("-d", r"(?:sql:)?\.(?:/.*)?"))
         | Test(lambda view: view.name in ("update-ca-certificates", "update-ca-trust") and "check" not in view.words),
         "changes whom the system trusts",
         yes=(
