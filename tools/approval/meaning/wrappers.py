@@ -38,7 +38,8 @@ class Wrapper:
 
     ``text``: the rest is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it.
     ``own``: it does something besides. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes
-    ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only. ``single``: it is one word, whatever that begins with.
+    ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only. ``single``: it is one word, however that
+    begins.
     """
 
     valued: frozenset[str]
