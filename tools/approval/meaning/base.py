@@ -76,6 +76,8 @@ class Base:
         self.calls: list[tuple[str, int, int]] = []
         self.spawned = 0
         self.conditional = 0
+        self.rounds = 0
+        """Loops whose condition is being walked: what ``read`` gets there is one line of many."""
         self.substituted: int | None = 0
         self.parsed: dict[str, Script] = {}
         self.sourced: list[str] = []

@@ -69,12 +69,24 @@ def _one(it: Interpreter, state: State, name: str) -> Value | None:
         return unknown(Taint.LOCAL)
     seen = it.snapshot.look(name)
     if seen.kind == "missing":
-        return None
+        return _unpacked(state, name)
     it.read[name] = None
     if seen.text is not None:
         it.spend(len(seen.text))
         return Value(seen.text, seen.taint)
     return unknown(Taint.LOCAL | seen.taint)
+
+
+def inside(folder: str) -> str:
+    """Under what ``state.files`` keeps what stands for all that was unpacked into ``folder``."""
+    return f"{folder.rstrip('/')}/**"
+
+
+def _unpacked(state: State, name: str) -> Value | None:
+    for folder, known in state.files.items():
+        if folder.endswith("/**") and name.startswith(folder[:-2]):
+            return known
+    return None
 
 
 def write(it: Interpreter, state: State, path: Value, value: Value, *, append: bool) -> None:

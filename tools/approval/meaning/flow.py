@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning import conditions, expand, patterns
+from tools.approval.meaning.act import Act
 from tools.approval.meaning.shellstate import Body, State, Var
-from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, settled, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, names, settled, unknown
 from tools.approval.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _matches(it: Interpreter, state: State, subject: Value, words: Sequence[Word
         pattern = expand.pattern(it, state, word)
         if pattern.text == "*":
             return True
-        if not subject.known or not pattern.known:
+        if not subject.known or not pattern.known or subject.taint & Taint.MAYBE:
             sure = None
             continue
         compiled = patterns.regex(pattern.text)
@@ -139,7 +140,7 @@ def each(it: Interpreter, command: For, state: State) -> list[State]:
 
 def _looped(value: Value) -> Value:
     if isinstance(value, Elastic):
-        return unknown(value.taint)
+        return unknown(value.taint | Taint.MANY)
     return _unglobbed(value) if value.pattern else value
 
 
@@ -148,7 +149,7 @@ def _unglobbed(value: Value) -> Value:
     text = value.text
     starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
     end = max(text.rfind(char) for char in "*?]")
-    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN, shown=text)
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN | Taint.MANY, shown=text)
 
 
 def _round(it: Interpreter, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
@@ -235,6 +236,7 @@ def _while(
     states = [state]
     done: list[State] = []
     seen: list[State] = []
+    acts = len(it.acts)
     for count in range(_MAX_ROUNDS + 6):
         going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
         going = [one for one in going if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
@@ -256,7 +258,22 @@ def _while(
             break
     else:
         done += states
+    if not done and seen and _piles_up(list(it.acts.values())[acts:]):
+        it.act(seen[-1], [Value("@endless")], name="@endless")
     return it.merge(done)
+
+
+_AT_ONCE = names(": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local")
+"""They return at once: a loop of nothing else never waits."""
+
+
+def _piles_up(acts: list[Act]) -> bool:
+    """Whether rounds without end each leave something behind - a process, a folder, more in a file - and never wait."""
+    here = {act.name for act in acts if not act.background and act.name}
+    if not here <= _AT_ONCE:
+        return False
+    grows = any(target.op == ">>" and not target.path.text.startswith("/dev/") for act in acts for target in act.redirects)
+    return grows or {"mkdir", "cd"} <= here or any(act.background and act.argv for act in acts)
 
 
 def _going(
@@ -280,8 +297,12 @@ def _going(
 
 def _tested(it: Interpreter, condition: Script | Word, state: State) -> list[State]:
     if isinstance(condition, Script):
-        return it.script(condition, state)
-    number = conditions.arithmetic_value(it, state, condition) if condition.parts else 1
+        it.rounds += 1
+        try:
+            return it.script(condition, state)
+        finally:
+            it.rounds -= 1
+    number = conditions.arithmetic_value(it, state, condition) if it.source(condition).strip() else 1
     state.status = None if number is None else int(number == 0)
     return [state]
 

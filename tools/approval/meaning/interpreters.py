@@ -189,6 +189,8 @@ def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
     pieces, files, args, _ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:
+            if spec.language == "sql":  # sqlite3 DATABASE SQL SQL
+                return Found(operands[spec.first :], files, [], False)
             pieces.append(operands[spec.first])
             return Found(pieces, files, operands[spec.first + 1 :], False)
         return Found(pieces, files, operands, spec.stdin)

@@ -241,6 +241,8 @@ class Interpreter(Base):
 
     def define(self, command: Function, state: State) -> list[State]:
         simple.define(self, command, state)
+        if command.name == "command_not_found_handle":  # bash calls it by itself, for any name that it does not find
+            flow.call(self, state.copy(), command.name, state.functions[command.name], [unknown()])
         state.status = 0
         return [state]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tools.approval.meaning import feeding
+from tools.approval.meaning import containers, feeding
 from tools.approval.meaning.value import Taint, Value, joined, names, unknown
 from tools.approval.meaning.wrappers import ASSIGNMENT, Inner, takes_next, words_of
 
@@ -107,6 +107,10 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
         given = given[1:] if given and given[0].text in ("set", "--add") else given
         if len(given) > 1:
             found += _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint))
+    elif words[:1] == ["grep"]:
+        for value in rest[1:]:
+            if match := re.match(r"-O(?=.)|--open-files-in-pager=", value.text):
+                found.append(Inner(text=value._replace(text=value.text[match.end() :], shown="")))
     for one in found:
         one.own = True
     return found
@@ -240,6 +244,8 @@ def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
+    **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    "split": _options(r"--filter=", following="--filter"),
     "find": feeding.find,
     "gfind": feeding.find,
     "xargs": feeding.xargs,

@@ -25,6 +25,12 @@ class Taint(IntFlag):
     """Holds a key, a password, a token."""
     LOCAL = 16
     """The content of a file of this machine that was not read."""
+    MANY = 32
+    """Stands for one after another of a list that is only known when it runs (``for f in *``, ``while read f``)."""
+    MAYBE = 64
+    """Known, unless there is nothing: what ``command -v`` finds may be missing."""
+    ENDLESS = 128
+    """Never ends by itself: what ``yes`` prints."""
 
 
 class Value(NamedTuple):

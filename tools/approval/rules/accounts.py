@@ -87,11 +87,20 @@ RULES = (
     rule(
         "account.change",
         "ask",
-        "chsh chfn vipw vigr",
+        "chsh vipw vigr",
         count(1) | opt("-s --shell") | (Test(lambda view: view.name in ("vipw", "vigr")) & ~opt("-V -h")),
         "changes an account",
         yes=("chsh -s /bin/zsh", "vipw"),
         no=("chsh -l", "chsh --list-shells"),
+    ),
+    rule(
+        "account.password",
+        "ask",
+        "systemd-firstboot",
+        word(r"--(?:delete-root-password|root-password.*|force|reset|prompt-root-password|setup-machine-id)"),
+        "changes root's password or the system's first settings",
+        yes="systemd-firstboot --delete-root-password",
+        no="systemd-firstboot --help",
     ),
     rule(
         "account.sudo",

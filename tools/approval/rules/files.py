@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tools.approval.meaning.value import HOLE, Value
+from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.table import ANY, FED, Test, View, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.approval.writes import EXTRACTS
 
@@ -34,7 +34,9 @@ def _many(view: View) -> bool:
 def _is_many(given: Value) -> bool:
     """``*``, ``dir/*``, ``{*,.*}``: a pattern that holds no letter of a name; a substitution."""
     tail = given.text.rstrip("/").rpartition("/")[2]
-    if given.pattern and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
+    if (given.pattern or given.taint & Taint.MANY) and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
+        return True
+    if given.pattern and "**" in given.text:
         return True
     return HOLE in given.text and ("$(" in given.shown or "`" in given.shown) and not _ONE.search(given.shown)
 
@@ -54,9 +56,18 @@ _DATA_FILE = re.compile(
 def _emptied(view: View) -> bool:
     """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
     act = view.act
-    return view.name in ("", ":", "true") and any(
-        target.op in (">", ">|") and _DATA_FILE.fullmatch(target.path.text) is not None for target in act.redirects
+    return (view.name in ("", ":", "true") or (view.name == "cat" and view.words == ["/dev/null"])) and any(
+        target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or target.path.taint & Taint.MANY)
+        for target in act.redirects
     )
+
+
+_ALL_LINES = re.compile(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
+"""The script of sed that leaves no line."""
+
+
+def _drops_all(view: View) -> bool:
+    return any(code.language == "sed" and _ALL_LINES.fullmatch(code.text.text.strip()) for code in view.act.code)
 
 
 RULES = (
@@ -66,8 +77,26 @@ RULES = (
         "*",
         Test(_emptied),
         "empties a file",
-        yes=("> production.db", ": > data.csv"),
-        no=("> out.log", ": > a.txt", "echo a > b.csv"),
+        yes=("> production.db", ": > data.csv", "cat /dev/null > app.db", 'for f in *.py; do : > "$f"; done'),
+        no=("> out.log", ": > a.txt", "echo a > b.csv", "cat /dev/null > a.log", 'for f in a b; do : > "$f.log"; done'),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "dd gdd",
+        word("if=/dev/null") & Test(lambda view: any(_DATA_FILE.fullmatch(word) for word in view.words)) & ~word("conv=.*notrunc.*"),
+        "empties a file",
+        yes="dd if=/dev/null of=app.db",
+        no=("dd if=/dev/null of=out.log", "dd if=/dev/null of=app.db bs=1 seek=4096 conv=notrunc"),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "sed gsed",
+        Test(_drops_all) & (opt("--in-place") | word(r"-[nEerszul]*i.*")),
+        "empties files",
+        yes=("sed -i '1,$d' data/a.csv", "sed -i d src/a.py"),
+        no=("sed -i 3d notes.md", "sed -i '/x/d' a", "sed 1,$d a", "sed -i '1,3d' a"),
     ),
     rule(
         "fs.recursive-delete",
@@ -97,8 +126,21 @@ RULES = (
         "rm unlink trash trash-put rip grm",
         _MANY & ~_RECURSIVE,
         "deletes all that a folder holds, or a list that is only known when it runs",
-        yes=("rm *", "rm -f logs/*", "rm ./.*"),
-        no=("rm *.pyc", "rm -f a b", "rm a[0-9].txt"),
+        yes=(
+            "rm *",
+            "rm -f logs/*",
+            "rm ./.*",
+            'for f in notes/*; do rm "$f"; done',
+            "find src -name '*.c' | while read -r f; do rm -f \"$f\"; done",
+        ),
+        no=(
+            "rm *.pyc",
+            "rm -f a b",
+            "rm a[0-9].txt",
+            'for f in a b; do rm -f "$f"; done',
+            'for f in *.orig; do rm "$f"; done',
+            'read -r f; rm "$f"',
+        ),
         paths=operands,
         roots=True,
     ),

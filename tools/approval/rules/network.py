@@ -122,7 +122,7 @@ RULES = (
         | (Test(lambda view: view.name == "route") & word("del|delete|flush|-f"))
         | (Test(lambda view: view.name == "arp") & opt("-d -s"))
         | (Test(lambda view: view.name in ("brctl", "ovs-vsctl")) & word(r"del\w*|del-\w+|emer-reset"))
-        | (Test(lambda view: view.name == "rfkill") & sub("block"))
+        | (Test(lambda view: view.name == "rfkill") & sub("block") & ~sub("block bluetooth|nfc|fm|gps"))
         | (Test(lambda view: view.name == "tc") & word("del|delete|replace|add"))
         | (Test(lambda view: view.name == "dhclient") & opt("-r -x"))
         | (Test(lambda view: view.name == "netplan") & sub("apply|set"))
@@ -284,7 +284,7 @@ RULES = (
             & sub("http|tcp|tls|start|tunnel|access")
             & ~sub("tunnel login|list|info|token|diag|help")
         )
-        | (Test(lambda view: view.name in ("tailscale",)) & (sub("funnel|up|serve") | opt("--ssh")))
+        | (Test(lambda view: view.name in ("tailscale",)) & ((sub("funnel|up|serve") & ~opt("--shields-up")) | opt("--ssh")))
         | (Test(lambda view: view.name == "zerotier-cli") & sub("join")),
         "opens this machine to others",
         yes=(
@@ -337,6 +337,7 @@ RULES = (
         "net.attack",
         "ask",
         "slowloris arpspoof ettercap bettercap aireplay-ng mdk4 hydra medusa ncrack responder sqlmap msfconsole msfvenom"
+        " psexec.py wmiexec.py smbexec.py atexec.py dcomexec.py secretsdump.py ntlmrelayx.py addcomputer.py reg.py"
         " mitmf dsniff macof yersinia goldeneye patator dnsspoof evilginx crackmapexec nxc netexec wifite reaver",
         (count(1) | ANY)
         & ~(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.meaning.value import HOLE
+from tools.approval.meaning.value import HOLE, Taint
 from tools.approval.table import ANY, Test, View, count, first_operand, operand, opt, rule, sub, text, value, word
 
 _ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
@@ -50,7 +50,14 @@ def _computed(view: View) -> bool:
         return True
     given = [value for value in view.operands(frozenset({"-s", "-n", "--signal"})) if HOLE in value.text]
     return any(
-        ("(" in value.shown or "`" in value.shown or "PPID" in value.shown or "[@]" in value.shown or not value.shown)
+        (
+            value.taint & Taint.MANY
+            or "(" in value.shown
+            or "`" in value.shown
+            or "PPID" in value.shown
+            or "[@]" in value.shown
+            or not value.shown
+        )
         and not _ONE_PID.fullmatch(value.shown.strip('"'))
         for value in given
     )
@@ -75,7 +82,12 @@ RULES = (
         "kill gkill",
         Test(_computed) & ~_LISTS,
         "kills a list of processes that is only known when it runs",
-        yes=("kill -9 $(pidof sshd)", "pgrep node | xargs kill", "kill `pgrep -f x`"),
+        yes=(
+            "kill -9 $(pidof sshd)",
+            "pgrep node | xargs kill",
+            "kill `pgrep -f x`",
+            "p=$(ps -eo pid,comm | awk '/java/{print $1}'); for i in $p; do kill \"$i\"; done",
+        ),
         no=("kill 31337", "kill -0 999", "kill -9 12345"),
         dry=False,
     ),

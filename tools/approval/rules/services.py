@@ -94,12 +94,8 @@ RULES = (
                 _verb(view)
                 in (
                     "set-property",
-                    "set-environment",
-                    "import-environment",
-                    "unset-environment",
                     "bind",
                     "mount-image",
-                    "daemon-reexec",
                     "set-default",
                     "preset-all",
                     "preset",
@@ -108,10 +104,16 @@ RULES = (
                 )
             )
         )
-        | (Test(lambda view: _verb(view) in ("log-level", "service-watchdogs")) & count(2)),
+        | (Test(lambda view: _verb(view) == "set-environment") & word(r"(?:LD_|PATH=|BASH_ENV|PYTHON|PERL|NODE_OPTIONS|GIT_).*"))
+        | (Test(lambda view: _verb(view) == "log-level") & operand("emerg|alert|crit|[0-2]", 1))
+        | (Test(lambda view: _verb(view) == "service-watchdogs") & operand("no|off|false|0", 1)),
         "changes how services run",
-        yes=("systemctl set-default rescue.target", "systemctl set-property nginx MemoryMax=1M"),
-        no=("systemctl get-default", "systemctl log-level", "systemctl service-watchdogs"),
+        yes=(
+            "systemctl set-environment LD_PRELOAD=/tmp/x.so",
+            "systemctl set-default rescue.target",
+            "systemctl set-property nginx MemoryMax=1M",
+        ),
+        no=("systemctl get-default", "systemctl log-level", "systemctl service-watchdogs", "systemctl daemon-reexec"),
         at=_unit,
     ),
     rule(
@@ -273,10 +275,10 @@ RULES = (
         "service.stop",
         "ask",
         "brew",
-        sub("services") & operand("stop|kill|cleanup", 1),
+        sub("services") & operand("stop|kill", 1),
         "stops a service",
         yes="brew services stop postgresql",
-        no=("brew services list", "brew services start x"),
+        no=("brew services list", "brew services cleanup", "brew services start x"),
         at=nth_operand(2),
     ),
     rule(
@@ -354,11 +356,11 @@ RULES = (
     rule(
         "service.stop",
         "ask",
-        "cupsreject cupsdisable cancel lprm purge-queue",
-        word("-a|-x|-"),
-        "stops printing or deletes all print jobs",
-        yes="cancel -a",
-        no="cancel 7",
+        "cupsreject cupsdisable purge-queue",
+        count(1),
+        "stops printing",
+        yes="cupsdisable office",
+        no="lpstat -p",
         at=lambda view: "",
     ),
 )

@@ -152,6 +152,8 @@ class Parser(Commands):
         else:
             self.newlines()
             if self.at_word("in"):
+                if char == "\n" and self.in_case:
+                    self.fail("a newline before in, in a loop within case")  # bash 5.2 loses its way there
                 self.pos += 2
                 words = self.for_list()
         return For(name, words, self.loop_body(), select)
@@ -203,7 +205,9 @@ class Parser(Commands):
         self.newlines()
         while not ESAC(self.text, self.pos):
             patterns = self.case_patterns()
+            self.in_case += 1
             body = self.script()
+            self.in_case -= 1
             end = CASE_END(self.text, self.pos)
             if end:
                 self.operator(len(end.group()))

@@ -24,7 +24,7 @@ AND_OR_LIMIT = 8
 
 class Cursor:
     __slots__ = (
-        "arithmetic_not", "depth", "doubles", "first", "heredocs", "in_substitution", "last", "late", "limit", "line",
+        "arithmetic_not", "depth", "doubles", "first", "heredocs", "in_case", "in_substitution", "last", "late", "limit", "line",
         "line_mark", "many_lines", "opened", "pos", "reserved_next", "scale", "spliced", "text",
     )  # fmt: skip
 
@@ -35,6 +35,7 @@ class Cursor:
         self.depth = depth
         self.heredocs: list[Heredoc] = []
         """Those whose body starts after the next newline."""
+        self.in_case = 0
         self.in_substitution = 0
         self.reserved_next = False
         """Whether a reserved word may follow what was just read without a separator, as in ``{ (a) }``."""
