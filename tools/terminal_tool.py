@@ -17,13 +17,16 @@ from toolcrib import (
     ExecutionFailed,
     InvalidArguments,
     RunsCommand,
+    ShellState,
     ToolCallContext,
     ToolResult,
     ToolStatus,
 )
+from tools.approval.folders import under
 from tools.availability import needs_binary
 from tools.registry import registry
 
+_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 DEFAULT_TIMEOUT = 120
 MAX_TIMEOUT = 600
 """Seconds."""
@@ -70,11 +73,21 @@ def validate(args: Mapping[str, Any]) -> None:
 def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect] | Awaitable[Sequence[Effect]]:
     if args.get("cwd"):
         return _effects_in(args["command"], args["cwd"], ctx)
-    return [RunsCommand(args["command"], ctx.environment.cwd)]
+    cwd = ctx.environment.cwd
+    return [RunsCommand(args["command"], cwd, _shell(ctx, cwd))]
 
 
 async def _effects_in(command: str, cwd: str, ctx: ToolCallContext) -> Sequence[Effect]:
-    return [RunsCommand(command, await ctx.environment.resolve(cwd))]
+    resolved = await ctx.environment.resolve(cwd)
+    return [RunsCommand(command, resolved, _shell(ctx, resolved))]
+
+
+def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
+    """Told where PATH leads into folders that the session may write to: ``git`` may be any file there."""
+    path = getattr(ctx.environment, "search_path", "")
+    if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):
+        return None
+    return ShellState(variables={"PATH": path}) if path else None
 
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:

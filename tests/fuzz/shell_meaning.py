@@ -29,6 +29,8 @@ ALIASES = ("aone", "atwo")
 _PIECES = ("a", "bb", "c.d", "e-f", "g:h", "1", "23", "i,j", "alpha", "beta x", "k  l", " m", "n ", "")
 _LISTS = {"name": NAMES, "var": VARIABLES, "arr": ARRAYS, "func": FUNCTIONS, "alias": ALIASES, "constant": _PIECES}
 _MAX_RECORDS = 2_000
+_ANY_WORDS = r"(?:.*\x00)?"
+_MAX_HOLES = 4
 
 # Some made-up commands succeed, some print: what they do must not be guessed.
 PRELUDE = """command_not_found_handle() {
@@ -253,9 +255,13 @@ def _shape(act: Act) -> str:
     out: list[str] = []
     for value in act.argv:
         if value.text == HOLE or (value.pattern and value.text == "*"):
-            out.append(r"(?:.*\x00)?")
+            if out[-1:] != [_ANY_WORDS]:
+                out.append(_ANY_WORDS)
         else:
             out.append(re.escape(value.text).replace(HOLE, ".*") + r"\x00")
+    holes = [index for index, piece in enumerate(out) if ".*" in piece]
+    if len(holes) > _MAX_HOLES:  # a regular expression would take too long: all between the first and the last may be anything
+        out[holes[0] : holes[-1] + 1] = [_ANY_WORDS]
     return "".join(out)
 
 

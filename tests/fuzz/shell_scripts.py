@@ -173,7 +173,22 @@ class Maker:
 
     def expression(self) -> str:
         return self.random.choice(
-            ["1 + 2", "x", "$x*(y+1)", "(1)", "x<<2", "a?b:c", "x[1]", '"1"', "1\n+2", "$(cmd)", "16#ff", "x=1,y", "", "${x:-1}"]
+            [
+                "1 + 2",
+                "x",
+                "$x*(y+1)",
+                "(1)",
+                "x<<2",
+                "a?b:c",
+                "x[1]",
+                '"1"',
+                "1\n+2",
+                "$(cmd)",
+                "16#ff",
+                "x=1,y",
+                "x++",
+                "${x:-1}",
+            ]
         )
 
     def process(self) -> str:
@@ -193,18 +208,21 @@ class Maker:
         head = self.some(self.assignment, 0, 2) if self.chance(30) else ""
         if self.chance(10) and head:
             return head
+        if self.chance(8):
+            return self.some(lambda: self.assignment(35), 1, 1)
         words = [head, self.random.choice(COMMANDS), *(self.word() for _ in range(self.random.choice([0, 1, 1, 2, 3])))]
         if self.chance(10):
-            words = [self.random.choice(["declare", "export", "local", "readonly"]), self.assignment(), self.word()]
+            words = [self.random.choice(["declare", "export", "local", "readonly"]), self.assignment(25), self.word()]
         for _ in range(self.random.choice([0, 0, 0, 1, 2])):
             words.append(self.redirect())
         if self.chance(8):
             words.insert(0, self.redirect())
         return self.random.choice([" ", " ", " ", "  ", "\t", " \\\n "]).join(word for word in words if word)
 
-    def assignment(self) -> str:
+    def assignment(self, arrays: int = 2) -> str:
+        """``arrays``: how often, of a hundred. Before a command shfmt refuses them, so they are rare there."""
         name = self.random.choice(NAMES) + self.random.choice(["=", "=", "+="])
-        if self.chance(25):
+        if self.chance(arrays):
             return name + "(" + self.some(self.element, 0, 3, self.line_end([" ", "\n", " #c\n"])) + ")"
         if self.chance(15):
             return (
@@ -218,7 +236,7 @@ class Maker:
 
     def element(self) -> str:
         word = self.word()
-        return self.random.choice(["", "", "[1]=", "[$x]=", "[a b]="]) + ("e" if self.enclosing and "\\" in word else word)
+        return self.random.choice(["", "", "[1]=", "[$x]=", "[x+1]="]) + ("e" if self.enclosing and "\\" in word else word)
 
     def redirect(self) -> str:
         fd = self.random.choice(["", "", "", "2", "0", "{fd}"])

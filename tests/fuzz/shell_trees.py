@@ -28,7 +28,12 @@ def shfmt_path() -> str | None:
     return str(beside) if beside.exists() else shutil.which("shfmt")
 
 
+LOSES_A_LINE = re.compile(r"<<.*\]\]").search
+
+
 def shfmt_form(program: str, text: str) -> Form:
+    if LOSES_A_LINE(text):
+        raise IncomparableError("shfmt loses the first line of a here-document that begins on the line of a ]]")
     done = subprocess.run(
         [program, "--to-json", "-ln", "bash"], input=text.encode("utf-8", "surrogateescape"), capture_output=True, timeout=60
     )
@@ -283,6 +288,8 @@ class Theirs:
 
     def _TimeClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         inner = self.statement(node["Stmt"]) if node.get("Stmt") else ("simple", (), ())
+        if inner[0] == "time":
+            return inner  # ours is a mark on the pipeline, not a count
         return ("!", ("time", inner[1])) if inner[0] == "!" else ("time", inner)
 
     def _CoprocClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds

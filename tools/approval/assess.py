@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,6 +45,9 @@ _RUN_OTHERS = frozenset(
     ).split()
 )
 """A ``--help`` among their words may be another program's."""
+
+_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
+"""Variables by which a program works in another folder than its own."""
 
 _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
 
@@ -183,6 +187,9 @@ def _of_rule(row: Rule, act: Act, view: View, setting: Setting) -> Finding:
 
 def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
     """With the place where it isn't here; no grant by path or key then covers it, since those are given for here."""
+    if not paths and key.startswith("fs."):
+        written = [target.path for target in act.redirects if ">" in target.op]
+        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
     scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
     if act.place:
         paths = (UNKNOWN_PATH,)
@@ -190,7 +197,8 @@ def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths:
     argv = tuple(one.text for one in act.argv)
     plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
     plain = plain and all(one.known and not one.pattern for one in act.argv)
-    cwd = act.cwds[0] if len(act.cwds) == 1 else ""
+    plain = plain and len(act.cwds) == 1
+    cwd = posixpath.commonpath(act.cwds) if act.cwds and _ELSEWHERE.isdisjoint(act.environment) else ""
     return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
 
 
@@ -245,6 +253,15 @@ def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
             why = "touches toolcrib's own settings, keys or state"
             yield _finding(act, "self.settings", "block", why, scope=one.for_people())
             return
+    if any(_names_own(code.text.text, setting) for code in act.code):
+        yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _names_own(text: str, setting: Setting) -> bool:
+    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
+    home = setting.home
+    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in setting.protected]
+    return any(name in text for name in names)
 
 
 def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:

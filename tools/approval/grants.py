@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from toolcrib import ConfigError
@@ -96,7 +97,8 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
     """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
     A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands. All others: the same
-    key in the same session (and task), every path at or below the grant's root. ``at`` is now, in Unix seconds. A counted
+    key in the same session (and task), every path at or below the grant's root; where a finding has none, the folder it would be
+    executed in, and every path among its words. ``at`` is now, in Unix seconds. A counted
     grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask":
@@ -107,7 +109,18 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
         return False
     if finding.paths:
         return all(path != UNKNOWN_PATH and _within(path, grant.root) for path in finding.paths)
-    return not cwd or under(cwd, grant.root)
+    if not finding.argv:
+        return not cwd or under(cwd, grant.root)
+    return bool(finding.cwd) and all(under(path, grant.root) for path in _places(finding))
+
+
+def _places(finding: Finding) -> Iterator[str]:
+    """The folder that a simple command is executed in, and what its words may name outside of it (``-C ../x``, ``--prefix=/x``)."""
+    yield finding.cwd
+    for word in finding.argv[1:]:
+        for text in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else ""):
+            if (text[:1] in ("/", "~") or ".." in text.split("/")) and text != "/dev/null":
+                yield posixpath.normpath(posixpath.join(finding.cwd, text if text[0] != "~" else "/"))
 
 
 def _within(path: str, root: str) -> bool:

@@ -59,6 +59,11 @@ class LocalEnvironment:
     def cwd(self) -> str:
         return self._cwd
 
+    @property
+    def search_path(self) -> str:
+        """PATH as commands get it."""
+        return child_environment(self._pass_env)["PATH"]
+
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:

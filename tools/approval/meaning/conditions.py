@@ -83,7 +83,7 @@ def _equal(left: Value, right: Value, *, matching: bool) -> bool | None:
         return left.text == right.text
     if right.text == "*":
         return True
-    compiled = patterns.regex(right.text)
+    compiled = patterns.for_text(right.text, left.text)
     return None if compiled is None or len(left.text) > 2_000 else compiled.fullmatch(left.text) is not None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.approval.meaning.value import Value
+from tools.approval.meaning.value import HOLE, Value
 from tools.approval.meaning.wrappers import Inner
 
 _SWITCH_NAMES = (
@@ -15,8 +15,9 @@ _SWITCH_NAMES = (
 )
 _SWITCHES = frozenset(_SWITCH_NAMES.split())
 _SHORT_SWITCHES = "ditPqT"
-_SHARES = frozenset({"-v", "--volume", "--mount", "--volumes-from"})
-_IMAGES_OWN = frozenset({"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"})
+_IMAGES_OWN = frozenset(
+    {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
+)
 
 
 def options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
@@ -48,16 +49,16 @@ def options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
 
 
 def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
-    """The command that a container is started with, where it shares a folder or a volume with others and may write to it.
+    """The command that a container is started with, where it is given a volume with data of others that it may write to.
 
-    Without one, what it does is gone with it.
+    Without one, what it does is gone with it; folders of the host are judged by the rules about mounts.
     """
     at = 2 if len(argv) > 1 and argv[1].text == "container" else 1
     if len(argv) <= at or argv[at].text != "run":
         return []
     words = [value.text for value in argv[at + 1 :]]
     given, place = options(words)
-    shared = any(name in _SHARES and not value.endswith((":ro", ",ro", ",readonly")) for name, value in given)
+    shared = any(_is_volume(name, value) for name, value in given)
     inside = list(argv[at + 2 + place :])
     entry = next((value for name, value in given if name == "--entrypoint"), "")
     if entry and inside:
@@ -65,3 +66,12 @@ def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
     if not shared or not inside or inside[0].text.rpartition("/")[2] not in _IMAGES_OWN:
         return []
     return [Inner(argv=inside, place=f"container:{words[place]}", own=True)]
+
+
+def _is_volume(name: str, value: str) -> bool:
+    if value.endswith((":ro", ",ro", ",readonly")):
+        return False
+    if name in ("-v", "--volume"):
+        source, colon, _ = value.partition(":")
+        return bool(colon) and source[:1] not in ("/", ".", "~", HOLE, "")
+    return name == "--volumes-from" or (name == "--mount" and "type=volume" in value)

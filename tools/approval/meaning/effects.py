@@ -166,6 +166,12 @@ def _extracted(it: Interpreter, state: State, argv: Values) -> None:
         state.write(filestate.inside(folder), unknown(Taint.REMOTE))
 
 
+def _pipe_made(it: Interpreter, state: State, argv: Values) -> None:
+    """What comes out of a FIFO is what others will have written into it."""
+    for path in _operands(argv, frozenset({"-m", "--mode"})):
+        filestate.mark(it, state, path.text, Taint.LOCAL)
+
+
 def _edited(it: Interpreter, state: State, argv: Values) -> None:
     """``sed -i``: what was known of the file is not any more."""
     if not any(re.match(r"-[a-zA-Z]*i|--in-place", value.text) for value in argv[1:]):
@@ -195,6 +201,8 @@ _TABLE = {
     "gunzip": _unpacked,
     "unxz": _unpacked,
     **dict.fromkeys(("tar", "gtar", "bsdtar", "unzip"), _extracted),
+    "mkfifo": _pipe_made,
+    "mknod": _pipe_made,
     "sed": _edited,
     "perl": _edited,
 }

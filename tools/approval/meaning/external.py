@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tools.approval.folders import under
 from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes, simple
 from tools.approval.meaning.act import Code, Target
 from tools.approval.meaning.shellstate import State
@@ -24,6 +25,8 @@ _CONSUMERS = names("cat head tail sed awk grep sort tr cut tee wc xargs ssh bash
 _PASS_ON = names("cat tee pv tr base64 base32 gzip pigz bzip2 xz zstd lz4 fold rev nl expand openssl stdbuf")
 """They print as long as they are given something."""
 _NO_END = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
+_OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
 
 
@@ -60,6 +63,8 @@ def child(it: Interpreter, state: State, argv: Values, targets: Targets = ()) ->
 
 
 def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[State]:
+    if "/" not in argv[0].text and (path := path_of(it, state)):
+        _shadowed(it, state, path, argv, targets)
     name = it.bare(state, argv)
     if name in WRAPPERS or name in SPECIALS:
         found = inner(name, argv, state.stdin)
@@ -80,6 +85,32 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
         return _wrapped(it, state, name, argv, targets, steps)
     it.act(state, argv, targets)
     return finished(it, state, name, argv)
+
+
+def path_of(it: Interpreter, state: State) -> str:
+    """PATH as far as it is known; "" where nothing set it."""
+    var = state.vars.get("PATH")
+    value = state.env.get("PATH") or (var.scalar() if var is not None else None)
+    return value.text if value is not None else it.now.variables.get("PATH", "")
+
+
+def _shadowed(it: Interpreter, state: State, path: str, argv: Values, targets: Targets) -> None:
+    """What ``git`` does where PATH leads to a file of that name which others could have put there; besides what git does."""
+    for entry in path.split(":"):
+        if HOLE in entry:
+            continue
+        for folder in filestate.absolute(it, state, entry or "."):
+            if not folder.startswith("/") or folder.startswith(_SYSTEM):
+                continue
+            file = f"{folder}/{argv[0].text}"
+            near = folder.startswith(_OPEN_TO_ALL) or any(under(folder, cwd) for cwd in state.cwds)
+            if file in it.shadowing or not (file in state.files or (near and it.snapshot.look(file).kind != "missing")):
+                continue
+            it.shadowing.add(file)
+            try:
+                run(it, state.copy(), [argv[0]._replace(text=file), *argv[1:]], targets)
+            finally:
+                it.shadowing.discard(file)
 
 
 def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[State]:
@@ -218,9 +249,7 @@ def _program_file(it: Interpreter, state: State, name: str, argv: Values, target
         if one in state.hashed:
             return run(it, state, [state.hashed[one], *argv[1:]], targets)
     written = any(one in state.files for one in names)
-    if not written and (
-        (len(names) == 1 and names[0].startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/"))) or not names[0].startswith("/")
-    ):
+    if not written and ((len(names) == 1 and names[0].startswith(_SYSTEM)) or not names[0].startswith("/")):
         return None
     text = filestate.content(it, state, path)
     if text is None:
@@ -229,7 +258,8 @@ def _program_file(it: Interpreter, state: State, name: str, argv: Values, target
         head = text.text.partition("\n")[0]
         language = head[2:].strip() if head.startswith("#!") else ""
         return code.script(it, state, text, language, argv, targets, name)
-    if written or text.taint & (Taint.REMOTE | Taint.DECODED):
+    unread = not written and any(it.snapshot.look(one).kind == "unreadable" for one in names)
+    if written or unread or text.taint & (Taint.REMOTE | Taint.DECODED):
         it.act(state, argv, targets, code=[Code("shell", text, "file", names[0])])
         if state.capture:
             state.emit(unknown(text.taint))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_ROUNDS = 48
 """Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
+_FEW_ROUNDS = 8
+"""The same, where nobody knows how many there are."""
 _MAX_SAME_CALL = 6
 _WIDEN_CALL = 3
 
@@ -99,7 +101,7 @@ def _matches(it: Interpreter, state: State, subject: Value, words: Sequence[Word
         if not subject.known or not pattern.known or subject.taint & Taint.MAYBE:
             sure = None
             continue
-        compiled = patterns.regex(pattern.text)
+        compiled = patterns.for_text(pattern.text, subject.text)
         if compiled is None or len(subject.text) > 2_000:
             sure = None
         elif compiled.fullmatch(subject.text) is not None:
@@ -236,15 +238,16 @@ def _while(
     states = [state]
     done: list[State] = []
     seen: list[State] = []
+    rest: list[State] = []
     acts = len(it.acts)
     for count in range(_MAX_ROUNDS + 6):
         going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
-        going = [one for one in going if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+        going = _fresh(going, seen)
+        if going and count >= (_FEW_ROUNDS if done else _MAX_ROUNDS) and seen:
+            old = _spread(seen[-len(going) :], len(going))
+            going = _fresh(it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)]), seen)
         if not going:
             break
-        if count >= _MAX_ROUNDS and seen:
-            old = _spread(seen[-len(going) :], len(going))
-            going = it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)])
         seen += [one.copy() for one in going]
         del seen[:-8]
         states, ended = _round(it, body, going)
@@ -257,13 +260,21 @@ def _while(
         if not states:
             break
     else:
-        done += states
+        rest = states
     if not done and seen and _piles_up(list(it.acts.values())[acts:]):
         it.act(seen[-1], [Value("@endless")], name="@endless")
-    return it.merge(done)
+    # One that never ends is interrupted, or ends with its pipe.
+    return it.merge(done + rest) or [one.copy() for one in seen[-1:]]
 
 
-_AT_ONCE = names(": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local")
+def _fresh(states: list[State], seen: list[State]) -> list[State]:
+    """Those in which a round would do what none did before."""
+    return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+
+
+_AT_ONCE = names(
+    ": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local"
+)
 """They return at once: a loop of nothing else never waits."""
 
 
@@ -282,7 +293,8 @@ def _going(
     """The states that go into another round; the others are put into ``done``, with the status of the round before."""
     going: list[State] = []
     for one in states:
-        last = 0 if first else one.status
+        one_before = one.status
+        last = 0 if first else one_before
         for tested in _tested(it, condition, one):
             yes, no = _parted(tested)
             if until and not (no is not None and no.flow):
@@ -291,6 +303,8 @@ def _going(
                 no.status = last if not no.flow else no.status
                 done.append(no)
             if yes is not None:
+                # A (( )) between two rounds is no command: $? stays what it was.
+                yes.status = one_before if isinstance(condition, Word) else yes.status
                 going.append(yes)
     return going
 

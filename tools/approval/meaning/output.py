@@ -256,7 +256,9 @@ def _which(it: Interpreter, state: State, argv: Values) -> Value:
     given = _operands(argv)
     if argv[0].text == "command" or argv[0].text == "type":
         return joined([tainted(value, Taint.NONE) for value in given[:1]] + [Value("\n")])
-    return Value("".join(f"/usr/bin/{value.text}\n" if "/" not in value.text else value.text + "\n" for value in given), Taint.MAYBE)
+    return Value(
+        "".join(f"/usr/bin/{value.text}\n" if "/" not in value.text else value.text + "\n" for value in given), Taint.MAYBE
+    )
 
 
 _OF_GIT = names("--git-dir --absolute-git-dir --git-common-dir")

@@ -59,9 +59,9 @@ def _make(it: Interpreter, state: State, argv: Values) -> list[str]:
         elif text[:1] != "-" and "=" not in text:
             targets.append(text)
     for file in files:
-        text = _written(it, state, folder + file)
-        if text is not None:
-            return _recipes(text, targets)
+        written = _written(it, state, folder + file)
+        if written is not None:
+            return _recipes(written, targets)
     return []
 
 
@@ -127,7 +127,7 @@ def _package(it: Interpreter, state: State, argv: Values) -> list[str]:
     return [one for one in found if isinstance(one, str)]
 
 
-_RUNNERS: dict[str, Callable[["Interpreter", State, Values], list[str]]] = {
+_RUNNERS: dict[str, Callable[[Interpreter, State, Values], list[str]]] = {
     **dict.fromkeys(["make", "gmake"], _make),
     **dict.fromkeys(["npm", "yarn", "pnpm", "bun"], _package),
 }

@@ -209,6 +209,7 @@ class Interpreter(Base):
         state.files = merged_files(ends)
         statuses = {end.status for end in ends}
         self.substituted = statuses.pop() if len(statuses) == 1 else None
+        state.status = self.substituted
         value = ends[0].printed()
         for end in ends[1:]:
             value = either(value, end.printed())

@@ -40,6 +40,7 @@ class Body(NamedTuple):
 Output = tuple[Any, Value]
 """What was printed so far: (Output before it or None, the last piece)."""
 
+_MAX_FOLDERS = 8
 _PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
 
 
@@ -201,11 +202,17 @@ def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[
 
 def _unite(state: State, other: State) -> None:
     if state.cwds != other.cwds:
-        state.cwds = tuple(dict.fromkeys(state.cwds + other.cwds)) if state.cwds and other.cwds else ()
+        state.cwds = _folders(state.cwds, other.cwds)
     if state.old_cwds != other.old_cwds:
-        state.old_cwds = tuple(dict.fromkeys(state.old_cwds + other.old_cwds)) if state.old_cwds and other.old_cwds else ()
+        state.old_cwds = _folders(state.old_cwds, other.old_cwds)
     if state.status != other.status:
         state.status = -1 if state.status and other.status else None
+
+
+def _folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
+    """Both; where they are too many or unknown, unknown."""
+    both = tuple(dict.fromkeys(one + two)) if one and two else ()
+    return both if len(both) <= _MAX_FOLDERS else ()
 
 
 def _blur(state: State, other: State) -> None:

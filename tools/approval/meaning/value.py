@@ -93,10 +93,12 @@ def tainted(value: Value, taint: Taint) -> Value:
 def joined(values: Iterable[Value], between: str = "") -> Value:
     """The values after one another."""
     texts: list[str] = []
-    taint = Taint.NONE
+    taint = last = Taint.NONE
     for value in values:
         texts.append(value.text)
-        taint |= value.taint
+        if value.taint is not last:  # joining flags is slow, and mostly they are the same
+            last = value.taint
+            taint |= last
     return Value(plain(between.join(texts)), taint)
 
 

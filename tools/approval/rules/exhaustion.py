@@ -86,7 +86,7 @@ RULES = (
             "while true; do date >> log; sleep 5; done",
             "while true; do curl -s localhost:8080 && break; done",
             "while true; do inotifywait -e modify src; make & done",
-            "while read -r line; do echo \"$line\" >> out; done < in",
+            'while read -r line; do echo "$line" >> out; done < in',
             "while true; do echo x >> log; [ -f stop ] && break; done",
             "for ((i=0; i<3; i++)); do echo $i >> out; done",
         ),

@@ -24,7 +24,37 @@ def _elsewhere(view: View) -> bool:
     return not urls or any(LOCAL_URL.fullmatch(url) is None for url in urls)
 
 
+_TLS_FILE = re.compile(r"(?:^|/)(?:\.npmrc|\.yarnrc(?:\.yml)?|\.condarc|pip\.(?:conf|ini)|\.gitconfig|\.wgetrc|\.curlrc)$")
+_TLS_OFF = re.compile(
+    r"(?:strict-?ssl|ssl_?verify|verify_ssl|check_certificate)\s*[:=]\s*[\"']?(?:false|0|no|off)\b|trusted-host\s*=|^\s*insecure\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _writes_tls_off(view: View) -> bool:
+    """What is written to a tool's settings tells it to trust any certificate."""
+    act = view.act
+    targets = [target.path.text for target in act.redirects if target.op.startswith(">")]
+    targets += view.words if view.name in ("tee", "sponge") else []
+    if not any(map(_TLS_FILE.search, targets)):
+        return False
+    return _TLS_OFF.search(view.joined) is not None or (act.stdin is not None and _TLS_OFF.search(act.stdin.text) is not None)
+
+
 RULES = (
+    rule(
+        "security.tls-off",
+        "ask",
+        "*",
+        Test(_writes_tls_off),
+        "tells a program to trust any certificate",
+        yes=(
+            "echo 'verify_ssl: false' >> ~/.condarc",
+            "echo strict-ssl=false | tee -a .npmrc",
+            "cat > .npmrc <<< 'strict-ssl=false'",
+        ),
+        no=("echo 'strict-ssl=true' >> .npmrc", "echo 'strict-ssl=false' >> notes.md", "grep strict-ssl=false .npmrc"),
+    ),
     rule(
         "net.firewall",
         "ask",

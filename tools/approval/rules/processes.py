@@ -56,7 +56,7 @@ def _computed(view: View) -> bool:
             or "`" in value.shown
             or "PPID" in value.shown
             or "[@]" in value.shown
-            or not value.shown
+            or not value.shown.replace(HOLE, "")
         )
         and not _ONE_PID.fullmatch(value.shown.strip('"'))
         for value in given
@@ -86,6 +86,7 @@ RULES = (
             "kill -9 $(pidof sshd)",
             "pgrep node | xargs kill",
             "kill `pgrep -f x`",
+            "top -b -n1 | awk '/node/{system(\"kill -9 \" $1)}'",
             "p=$(ps -eo pid,comm | awk '/java/{print $1}'); for i in $p; do kill \"$i\"; done",
         ),
         no=("kill 31337", "kill -0 999", "kill -9 12345"),

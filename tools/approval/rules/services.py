@@ -318,12 +318,22 @@ RULES = (
     rule(
         "service.stop",
         "ask",
-        "sc net wsl",
-        (Test(lambda view: view.name == "sc") & sub("stop|delete|config"))
-        | (Test(lambda view: view.name == "net") & sub("stop"))
-        | (Test(lambda view: view.name == "wsl") & opt("--shutdown --terminate --unregister")),
+        "snap",
+        sub("stop|disable"),
+        "stops services",
+        yes=("snap disable docker", "snap stop --disable nextcloud"),
+        no=("snap services", "snap list"),
+        at=nth_operand(1),
+    ),
+    rule(
+        "service.stop",
+        "ask",
+        "sc net wsl sc.exe net.exe wsl.exe",
+        (Test(lambda view: view.name in ("sc", "sc.exe")) & sub("stop|delete|config"))
+        | (Test(lambda view: view.name in ("net", "net.exe")) & sub("stop"))
+        | (Test(lambda view: view.name in ("wsl", "wsl.exe")) & opt("--shutdown --terminate --unregister")),
         "stops or deletes a service",
-        yes=("sc stop Spooler", "wsl --unregister Ubuntu"),
+        yes=("sc stop Spooler", "sc.exe stop W3SVC", "wsl --unregister Ubuntu"),
         no=("sc query", "wsl -l"),
     ),
     rule(

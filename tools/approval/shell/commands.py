@@ -294,7 +294,7 @@ class Commands(Conditionals):
         target = self.word()
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             text_of = static(target) or ""
-            if DESCRIPTOR(text_of) and (op not in ("<&", ">&") or self.spliced):
+            if DESCRIPTOR(text_of) and (op not in ("<&", ">&") or text_of[0] == "{" or self.spliced):
                 self.unexpected()
         redirect = Redirect(op, target, fd)
         if op == "<<" or op == "<<-":
