@@ -1,8 +1,8 @@
 """How reading a model's text grows with its length, for every text protocol.
 
 One long text takes turns with ten short ones, which is as much text and takes about as long, and the best of each counts: the
-work is always the same, so that what takes longer was disturbed. Processor time counts, not the clock on the wall. Of many figures the largest is likely to be one that was
-disturbed, so the largest is measured again, and then what is the largest now.
+work is always the same, so that what takes longer was disturbed. Processor time counts, not the clock on the wall. Of many
+figures the largest is likely to be one that was disturbed, so the largest is measured again, and then what is the largest now.
 """
 
 from __future__ import annotations
