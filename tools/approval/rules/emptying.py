@@ -13,7 +13,7 @@ _DATA_FILE = re.compile(
 )
 
 
-_SCRATCH = re.compile(r"/tmp/.*|.*\.(?:log|out|tmp|pid)")
+_SCRATCH = re.compile(r"/tmp/.*|.*\.(?:log|out|tmp|pid)")  # noqa: S108  # a pattern, no file is made
 
 
 def _is_one_of_many(path: Value) -> bool:

@@ -172,7 +172,7 @@ class Commands(Conditionals):
             if name in self.no_compound and not (piped and name == "time"):
                 return self.other_reserved(name)
             after = text[match.end() : match.end() + 1]
-            if after not in ("(", "<", ">") or (after == "(" and PARENTHESES(text, match.end())):
+            if after not in ("(", "<", ">", "\\") or (after == "(" and PARENTHESES(text, match.end())):
                 self.pos = match.end()
                 word = Word([Plain(name)], self.at(start), self.at(self.pos, True))
                 return self.simple([word], name, start)
