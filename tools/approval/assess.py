@@ -233,6 +233,21 @@ def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting:
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
             yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+        if touch.mode == "write" and _may_land_in_own(act, path, setting):
+            why = "may write into toolcrib's own settings or state"
+            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _may_land_in_own(act: Act, path: str, setting: Setting) -> bool:
+    """Whether what is unpacked or copied into ``path``, or to a list of files below it, could be ours: only running would tell.
+
+    A home as a whole does not count where its files are not gone through one by one.
+    """
+    above = path.partition(HOLE)[0].rstrip("/")
+    listed = act.fed and HOLE in path
+    if not above or (above == setting.home and not listed) or (HOLE in path and not listed):
+        return False
+    return any(under(folder, above) and folder != above for folder in setting.protected)
 
 
 def _process(act: Act, given: Value) -> Iterator[Finding]:
