@@ -8,7 +8,7 @@ import sys
 import toolcrib
 
 PUBLIC = {
-    "ActivityEvent", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
+    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError",
