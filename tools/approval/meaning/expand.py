@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tools.approval.meaning import arithmetic, braces, parameters, patterns
 from tools.approval.meaning.shellstate import State
-from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, listed, plain, unknown
+from tools.approval.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
+from tools.approval.meaning.variables import Many
 from tools.approval.shell.tree import (
     Arithmetic,
     Assignment,
@@ -85,8 +86,12 @@ def _assignments(it: Interpreter, state: State, item: Assignment) -> list[Value]
     except braces.TooMany:
         it.fault("size", "a brace expansion gives too many words")
         return [Value(f"{item.name}={HOLE}", Taint.UNKNOWN)]
-    values = [Word(parts, item.value.start, item.value.end) for parts in expanded]
-    return [assignment_text(it, state, Assignment(item.name, value, item.append, item.index)) for value in values]
+    if len(expanded) == 1:
+        return [assignment_text(it, state, item)]
+    out: list[Value] = []
+    for parts in expanded:  # what braces gave counts as an assignment no more: it is split
+        _field(it, state, [Plain(f"{item.name}{'+' if item.append else ''}="), *parts], item.value, out)
+    return out
 
 
 def assignment_text(it: Interpreter, state: State, item: Assignment) -> Value:
@@ -132,7 +137,7 @@ def _whole(it: Interpreter, state: State, part: Part) -> Value:
     got = expansion(it, state, part, quoted=True)
     if isinstance(got, Word):
         return joined([_whole(it, state, inner) for inner in got.parts])
-    if isinstance(got, parameters.Many):
+    if isinstance(got, Many):
         between = first_of_ifs(state) if got.star else " "
         return listed(got.values, between)
     return got
@@ -163,7 +168,7 @@ def _pattern_part(it: Interpreter, state: State, part: Part, *, quoted: bool) ->
     return got._replace(text=patterns.escape(got.text)) if quoted else got
 
 
-def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | parameters.Many | Word:
+def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | Many | Word:
     """What ``$...`` gives: one value, several, or a word that is to be expanded in its place."""
     if isinstance(part, Parameter):
         return parameters.evaluate(it, state, part, quoted=quoted)
@@ -280,10 +285,10 @@ class _Builder:
                 if isinstance(part, ExtGlob):
                     self.active = True
 
-    def expanded(self, got: Value | parameters.Many | Word) -> None:
+    def expanded(self, got: Value | Many | Word) -> None:
         if isinstance(got, Word):
             self.parts(got.parts, split=True)
-        elif isinstance(got, parameters.Many):
+        elif isinstance(got, Many):
             for index, value in enumerate(got.values):
                 if index:
                     self.end()
@@ -300,15 +305,15 @@ class _Builder:
             got = expansion(self.it, self.state, part, quoted=True)
             if isinstance(got, Word):
                 self.double(_flat(got.parts))
-            elif isinstance(got, parameters.Many) and not got.star:
+            elif isinstance(got, Many) and not got.star:
                 empty_list = empty_list or not got.values
                 for index, value in enumerate(got.values):
                     if index:
                         self.end(forced=True)
-                    self.elastic = self.elastic or value.text == HOLE
+                    self.elastic = self.elastic or value.text == HOLE or isinstance(value, Elastic)
                     self.add(value.text, value.taint, quoted=True)
                     self.exists = True
-            elif isinstance(got, parameters.Many):
+            elif isinstance(got, Many):
                 value = listed(got.values, first_of_ifs(self.state))
                 self.add(value.text, value.taint, quoted=True)
                 self.exists = True
@@ -349,31 +354,3 @@ def _flat(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         out += part.parts if isinstance(part, Double) else [part]
     return out
-
-
-def items(it: Interpreter, state: State, compound: Compound, *, keyed: bool) -> tuple[dict[str, Value], bool]:
-    """An array's elements, and whether there may be more than these."""
-    found: dict[str, Value] = {}
-    at = 0
-    more = False
-    for key, word in compound.items:
-        if key is not None:
-            name = single(it, state, key)
-            number = None if keyed else arithmetic.evaluate(it, state, name)
-            value = single(it, state, word)
-            if keyed and name.known:
-                found[name.text] = value
-            elif number is not None:
-                found[str(number)] = value
-                at = number + 1
-            else:
-                more = True
-                found[str(at)] = either(found.get(str(at), EMPTY), value)
-            continue
-        for value in fields(it, state, [word]):
-            if isinstance(value, Elastic):
-                more = True
-            found[str(at)] = value._replace(text=HOLE, taint=value.taint | Taint.UNKNOWN) if value.pattern else value
-            at += 1
-            more = more or not found[str(at - 1)].known
-    return found, more
