@@ -42,7 +42,10 @@ _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "tar", "rsync", "cp", "zip", "chgrp"})
+_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
+"""What they are given goes with all that is in it: at once, or where they are told to (``-r``)."""
+_TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
+"""Always."""
 _RUN_OTHERS = frozenset(
     (
         "docker podman nerdctl ssh kubectl oc nsenter xargs find fd sudo doas env su chroot timeout bash sh zsh dash "
@@ -296,7 +299,7 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    given = [one for one in act.argv[1:] if len(one.text) > 1]
+    given = [one for one in act.argv[1:] if len(one.text) > 1 or one.pattern]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
         if _reaches_own(act, one, setting):
@@ -334,7 +337,7 @@ def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
         return True
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
-        if plain and act.name not in _TAKES_AWAY and not any("toolcrib" in cwd for cwd in act.cwds):
+        if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
         for path in spelled(form, act.cwds, setting.home):
             if is_protected(path, setting.protected):
@@ -348,9 +351,9 @@ def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
 
 def _is_taken(act: Act, path: str, setting: Setting) -> bool:
     """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in _TAKES_AWAY or path == setting.home or path.count("/") < 3:
+    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == setting.home or path.count("/") < 3:
         return False
-    if act.name not in ("mv", "shred") and not any(
+    if act.name not in _TAKES_ALL and not any(
         text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())
     ):
         return False

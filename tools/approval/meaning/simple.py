@@ -49,8 +49,8 @@ def run(it: Interpreter, cmd: Simple, state: State) -> list[State]:
         before = state.copy()
         passes = [(state, _prepared(it, cmd, state))]
         failed = _failed(it, state) if it.mishap else []
-        for it.choice in _more_passes(it.doubts):
-            other = before.copy()
+        for number in _more_passes(it.doubts):
+            it.choice, other = number, before.copy()
             passes.append((other, _prepared(it, cmd, other)))
         it.choice, it.mishap = 0, False
         results: list[State] = []
@@ -71,7 +71,7 @@ def _more_passes(doubts: Collection[object]) -> Sequence[int]:
 
 
 def _failed(it: Interpreter, state: State) -> list[State]:
-    """Where an expansion goes wrong, the command is not executed, nor what it is a part of: a child may run its parent's traps."""
+    """Where an expansion goes wrong, neither the command is executed nor what it is a part of. A child may run its parent's traps."""
     kept = state.copy()
     kept.status = -1
     ended = state.copy()
@@ -110,8 +110,8 @@ def _assignments_only(it: Interpreter, cmd: Simple, state: State, prepared: Prep
             if it.mishap:
                 after += _failed(it, before)
                 it.mishap = False
-            for it.choice in _more_passes(it.doubts):
-                other = before.copy()
+            for number in _more_passes(it.doubts):
+                it.choice, other = number, before.copy()
                 assigning.assign(it, other, one)
                 after.append(other)
         it.choice, it.doubts = 0, set()
