@@ -299,7 +299,7 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    given = [one for one in act.argv[1:] if len(one.text) > 1 or one.pattern]
+    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern)]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
         if _reaches_own(act, one, setting):

@@ -49,6 +49,7 @@ class LocalEnvironment:
         self._lingering = Lingering()
         self._lock = threading.Lock()
         self._closed = False
+        self._interrupts = 0
 
     @property
     def identity(self) -> str:
@@ -69,7 +70,7 @@ class LocalEnvironment:
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        started = time.monotonic()
+        started, interrupts = time.monotonic(), self._interrupts
         cwd = self._cwd if request.cwd is None else _files.resolve(request.cwd, self._cwd)
         child = spawn(self._shell, request.command, self._standing(cwd), self._env(request), request.stdin)
         try:
@@ -77,6 +78,9 @@ class LocalEnvironment:
             running = Running(child.process, child.pipes, captures, request.on_output)
             with self._lock:
                 self._running.add(running)
+                missed = self._interrupts != interrupts  # it came while the process was started
+            if missed:
+                running.interrupt()
             try:
                 await running.finish(request.timeout)
             finally:
@@ -132,6 +136,7 @@ class LocalEnvironment:
 
     def interrupt(self) -> None:
         with self._lock:
+            self._interrupts += 1
             running = list(self._running)
         for each in running:
             each.interrupt()

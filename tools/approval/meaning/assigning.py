@@ -87,7 +87,7 @@ def _listed(it: Interpreter, state: State, compound: Compound, at: int) -> tuple
         for value in expand.fields(it, state, [plain or word]):
             if value.pattern:
                 value = Elastic(HOLE, value.taint | Taint.UNKNOWN)
-            more = more or not value.known
+            more = more or isinstance(value, Elastic)
             found[str(at)] = value
             at += 1
     return found, more

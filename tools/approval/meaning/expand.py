@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tools.approval.meaning import arithmetic, braces, parameters, patterns
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
-from tools.approval.meaning.variables import Many
+from tools.approval.meaning.variables import Many, any_number
 from tools.approval.shell.tree import (
     Arithmetic,
     Assignment,
@@ -227,7 +227,7 @@ def splitter(ifs: str) -> re.Pattern[str]:
 class _Builder:
     """Puts the arguments of one word together."""
 
-    __slots__ = ("active", "elastic", "exists", "it", "out", "shown", "state", "taint", "texts")
+    __slots__ = ("active", "elastic", "exists", "it", "loose", "out", "shown", "state", "taint", "texts")
 
     def __init__(self, it: Interpreter, state: State) -> None:
         self.it = it
@@ -238,9 +238,12 @@ class _Builder:
         self.active = False
         self.exists = False
         self.elastic = False
+        self.loose = 0
 
     def add(self, text: str, taint: Taint, *, quoted: bool) -> None:
         if text:
+            if self.loose:
+                self.rejoin()
             self.texts.append(text)
             self.exists = True
             if not quoted and not self.active and _ACTIVE.search(text):
@@ -250,6 +253,16 @@ class _Builder:
             if taint:
                 self.taint |= taint
 
+    def rejoin(self) -> None:
+        """A list's last words may be none: what follows them then belongs to the word before."""
+        joint = self.out[-self.loose :]
+        del self.out[-self.loose :]
+        self.loose = 0
+        self.texts[:0] = [value.text for value in joint]
+        for value in joint:
+            self.taint |= value.taint
+        self.elastic = True
+
     def end(self, *, forced: bool = False) -> None:
         if self.exists or forced:
             text = plain("".join(self.texts))
@@ -258,6 +271,24 @@ class _Builder:
         self.texts = []
         self.taint = Taint.NONE
         self.active = self.exists = self.elastic = False
+        self.loose = 0
+
+    def many(self, values: Sequence[Value], *, quoted: bool) -> None:
+        """The words of a list: the first goes on with what stands before it, the last with what follows."""
+        sure = not self.exists
+        trailing = 0
+        for index, value in enumerate(values):
+            if index and sure:
+                self.end(forced=quoted)
+            if quoted:
+                self.elastic = self.elastic or any_number(value)
+                self.add(value.text, value.taint, quoted=True)
+                self.exists = True
+            else:
+                self.split(value)
+            trailing = trailing + 1 if any_number(value) else 0
+            sure = sure or not trailing
+        self.loose = trailing if 0 < trailing < len(values) else 0
 
     def parts(self, parts: Sequence[Part], *, split: bool) -> None:
         """``split``: plain text is the outcome of an expansion (``${x:-a b}``)."""
@@ -289,10 +320,7 @@ class _Builder:
         if isinstance(got, Word):
             self.parts(got.parts, split=True)
         elif isinstance(got, Many):
-            for index, value in enumerate(got.values):
-                if index:
-                    self.end()
-                self.split(value)
+            self.many(got.values, quoted=False)
         else:
             self.split(got)
 
@@ -307,12 +335,7 @@ class _Builder:
                 self.double(_flat(got.parts))
             elif isinstance(got, Many) and not got.star:
                 empty_list = empty_list or not got.values
-                for index, value in enumerate(got.values):
-                    if index:
-                        self.end(forced=True)
-                    self.elastic = self.elastic or value.text == HOLE or isinstance(value, Elastic)
-                    self.add(value.text, value.taint, quoted=True)
-                    self.exists = True
+                self.many(got.values, quoted=True)
             elif isinstance(got, Many):
                 value = listed(got.values, first_of_ifs(self.state))
                 self.add(value.text, value.taint, quoted=True)

@@ -338,7 +338,7 @@ def call(it: Interpreter, state: State, name: str, bodies: Sequence[Body], argum
     if deep:
         arguments = [unknown(value.taint) if value.text else value for value in settled(arguments)]
         blurred(same[-1].state, state)
-    if deep and _again(same[-1].state, state, settled(arguments)):
+    if len(same) > _WIDEN_CALL and _again(same[-1].state, state, settled(arguments)):
         state.status = None
         return [state]
     if len(same) >= _MAX_SAME_CALL:

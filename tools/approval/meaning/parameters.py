@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning import arithmetic, transforms
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
-from tools.approval.meaning.variables import MAYBE_UNSET, Many, as_number, find, ordered, positional, scalar
+from tools.approval.meaning.variables import MAYBE_UNSET, Many, any_number, as_number, find, ordered, positional, scalar
 from tools.approval.shell.tree import Parameter, Word
 
 if TYPE_CHECKING:
@@ -152,16 +152,11 @@ def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -
 
 def _length(value: Value | Many | None, missing: Value, *, counted: bool) -> Value:
     if isinstance(value, Many) and counted:
-        return unknown() if _any_number(value.values) else Value(str(len(value.values)))
+        return unknown() if any(map(any_number, value.values)) else Value(str(len(value.values)))
     if isinstance(value, Many):
         return unknown()
     got = value if value is not None else missing
     return Value(str(len(got.text))) if got.known else unknown()
-
-
-def _any_number(values: Sequence[Value]) -> bool:
-    """Whether some of them may stand for several, or none."""
-    return any(one.text == HOLE or isinstance(one, Elastic) for one in values)
 
 
 _DEFAULTS = frozenset({":-", "-", ":=", "=", ":?", "?", ":+", "+"})
@@ -256,7 +251,7 @@ def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) 
 
 def _slice_of_many(state: State, part: Parameter, value: Many, start: int | None, length: int | bool | None) -> Many:
     values = value.values
-    if start is None or length is False or _any_number(values):
+    if start is None or length is False or any(map(any_number, values)):
         return Many((unknown(joined(values).taint),), value.star) if values else value
     if part.name in ("@", "*") and part.index is None:
         values = (state.zero, *values) if start == 0 else values

@@ -71,7 +71,7 @@ def _more_passes(doubts: Collection[object]) -> Sequence[int]:
 
 
 def _failed(it: Interpreter, state: State) -> list[State]:
-    """Where an expansion goes wrong, neither the command is executed nor what it is a part of. A child may run its parent's traps."""
+    """Where an expansion goes wrong, neither the command nor what it is part of runs; a child may run its parent's traps."""
     kept = state.copy()
     kept.status = -1
     ended = state.copy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.approval.meaning.shellstate import State, Var
-from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, unknown
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
@@ -92,7 +92,12 @@ def _special(it: Interpreter, state: State, name: str) -> Value:
 def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
     keys = list(listed) if "A" in var.flags else sorted(listed, key=as_number)
     values = tuple(listed[key] for key in keys)
-    return (*values, unknown()) if var.open and not any(value.text == HOLE for value in values) else values
+    return (*values, unknown()) if var.open and not any(map(any_number, values)) else values
+
+
+def any_number(value: Value) -> bool:
+    """Whether an element may stand for several, or none."""
+    return value.text == HOLE or isinstance(value, Elastic)
 
 
 def as_number(key: str) -> int:
