@@ -32,8 +32,10 @@ _MAX_RECORDS = 2_000
 _ANY_WORDS = r"(?:.*\x00)?"
 _MAX_HOLES = 4
 
-# Some made-up commands succeed, some print: what they do must not be guessed.
-PRELUDE = """command_not_found_handle() {
+# Some made-up commands succeed, some print: what they do must not be guessed. FUNCNEST ends functions that call themselves
+# in processes of their own.
+PRELUDE = """FUNCNEST=40
+command_not_found_handle() {
   builtin printf '%s\\0' "$#" "$@" >&9
   case $1 in
     alpha|gamma) return 0 ;;
@@ -45,7 +47,8 @@ PRELUDE = """command_not_found_handle() {
 _DRIVER = """cd /empty
 ulimit -t 5 -f 2000
 for script in /scripts/*.sh; do
-  BASH_ENV=/scripts/prelude PATH=/nowhere /bin/bash --noprofile "$script" 9>"/out/${script##*/}" >/dev/null 2>&1 </dev/null
+  out=/out/${script##*/}
+  BASH_ENV=/scripts/prelude PATH=/nowhere /bin/bash --noprofile "$script" 9>"$out" >/dev/null 2>"$out.err" </dev/null
   :
 done
 """
@@ -243,6 +246,9 @@ def recorded(scripts: Sequence[str]) -> list[list[tuple[str, ...]]]:
 
 
 def _records(path: Path) -> list[tuple[str, ...]]:
+    errors = Path(f"{path}.err")
+    if errors.exists() and b"maximum function nesting level exceeded" in errors.read_bytes():
+        return []  # bash leaves it at once, and puts nothing back
     fields = path.read_bytes().decode(errors="replace").split("\0") if path.exists() else []
     found: list[tuple[str, ...]] = []
     at = 0

@@ -319,7 +319,7 @@ def test_a_character_in_two_deltas() -> None:
     assert turn.tool_calls[0].args == {"x": "\U0001f600"}
 
 
-KEYS = "type index delta content_block message content usage error text thinking partial_json input id name stop_reason".split()  # noqa: SIM905 - a list of words reads worse
+KEYS = "type index delta content_block message content usage error text thinking partial_json input id name stop_reason".split()
 KINDS = (
     "message_start content_block_start content_block_delta message_delta message_stop ping text tool_use text_delta thinking "
     "input_json_delta citations_delta signature_delta server_tool_use"

@@ -331,7 +331,7 @@ def test_a_stream_that_ends_early_is_broken() -> None:
     assert caught.value.text == "half"
 
 
-KEYS = "type output_index item_id delta item response output error id call_id name arguments content summary text status".split()  # noqa: SIM905 - a list of words reads worse
+KEYS = "type output_index item_id delta item response output error id call_id name arguments content summary text status".split()
 KINDS = (
     "response.created response.output_item.added response.output_item.done response.output_text.delta response.completed "
     "response.function_call_arguments.delta response.function_call_arguments.done function_call message reasoning"

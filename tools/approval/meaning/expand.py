@@ -286,7 +286,7 @@ class _Builder:
                 self.exists = True
             else:
                 self.split(value)
-            trailing = trailing + 1 if any_number(value) else 0
+            trailing = trailing + 1 if value.text == HOLE else 0
             sure = sure or not trailing
         self.loose = trailing if 0 < trailing < len(values) else 0
 

@@ -78,7 +78,8 @@ def _read_into(call: Call, names: list[str], array: str, value: Value, status: i
         part = parts[at] if at < len(parts) else (HOLE if HOLE in value.text else "")
         if HOLE in value.text and HOLE not in part:
             part = part if HOLE not in "".join(parts[: at + 1]) else HOLE
-        it.assign_name(state, name, Value(part, value.taint))
+        # After one that is no number, for an integer variable, the rest is not set.
+        it.assign_name(state, name, unknown(value.taint) if it.mishap else Value(part, value.taint))
     return call.end(status)
 
 
