@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tools.approval.meaning import HOLE, Budget, Meaning, NoFiles, ShellNow, interpret
 
 _NOW = ShellNow(cwd="/home/dev/p", home="/home/dev")
-_BUDGET = Budget(steps=2_000)
+_BUDGET = Budget(steps=2_000, cpu_seconds=3600)
 _SEEN = 64
 """Acts of one name that a cut script may still list, each told apart by what its words came to."""
 

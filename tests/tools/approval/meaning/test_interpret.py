@@ -32,7 +32,7 @@ class Files:
 def meaning(
     text: str, files: Mapping[str, str | None] | None = None, now: ShellNow = NOW, budget: Budget | None = None
 ) -> Meaning:
-    return interpret(text, now, Files(files or {}), budget or Budget())
+    return interpret(text, now, Files(files or {}), budget or Budget(cpu_seconds=3600))
 
 
 def argvs(text: str, files: Mapping[str, str | None] | None = None, now: ShellNow = NOW) -> list[str]:
