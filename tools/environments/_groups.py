@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 
@@ -43,7 +45,7 @@ def left_behind(session: int) -> bool:
 
     A process that has the leader's number now is a stranger: the kernel does not give a number away while a group bears it.
     """
-    return _exists(session) and not _number_taken(session)
+    return _exists(session) and not number_taken(session)
 
 
 def _exists(group: int) -> bool:
@@ -56,7 +58,8 @@ def _exists(group: int) -> bool:
     return True
 
 
-def _number_taken(pid: int) -> bool:
+def number_taken(pid: int) -> bool:
+    """Whether a process has this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -64,3 +67,46 @@ def _number_taken(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+class Member(NamedTuple):
+    """``start`` in clock ticks since the machine was booted."""
+
+    pid: int
+    start: int
+
+
+class Moment(NamedTuple):
+    """When something began, told by the clock (ticks) and, within one tick, by the last process number that was given."""
+
+    tick: int
+    last_pid: int
+
+    @classmethod
+    def now(cls) -> Moment:
+        try:
+            last = int((_PROC / "loadavg").read_bytes().rpartition(b" ")[2])
+        except (OSError, ValueError):
+            last = 0
+        return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")), last)
+
+    def is_before(self, member: Member) -> bool:
+        """Numbers grow, and begin anew somewhere above 32,768 processes."""
+        if member.start != self.tick:
+            return member.start > self.tick
+        return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
+
+
+def members(session: int) -> list[Member]:
+    """The living processes of a session."""
+    found: list[Member] = []
+    with contextlib.suppress(OSError):  # no /proc
+        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
+            if not name.isdigit():
+                continue
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
+                    fields = file.read().rpartition(b")")[2].split()
+                if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+                    found.append(Member(int(name), int(fields[19])))
+    return found
