@@ -78,8 +78,8 @@ class BackgroundProcess(Protocol):
     @property
     def pid(self) -> int: ...
 
-    async def read(self, *, timeout: float | None = None) -> tuple[str, bytes] | None:
-        """The next chunk that it prints: (stream name, bytes). None at its end; b"" of stdout when ``timeout`` seconds passed."""
+    async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        """The next chunk that it prints: (stream name, bytes). None at its end; b"" of stdout when ``within`` seconds passed."""
         ...
 
     async def write(self, data: bytes) -> None:

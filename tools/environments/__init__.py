@@ -12,7 +12,7 @@ __all__ = ["Factory", "known_environments", "open_environment", "register_enviro
 
 Factory: TypeAlias = Callable[..., Environment]
 
-_BUILT_IN = {"local": ("tools.environments.local", "LocalEnvironment")}
+_BUILT_IN = {"local": ("tools.environments.local", "open_local")}
 _registered: dict[str, Factory] = {}
 
 

@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, ShellState
 from tools.environments import _files
@@ -17,6 +17,17 @@ from tools.environments.shell.folder import make_root
 from tools.environments.shell.place import LocalPlace, Place, is_supported
 from tools.environments.shell.pool import ShellPool
 from tools.environments.shell.watchdog import watchdog
+
+
+def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
+    """``sandbox`` is ``none`` or ``bubblewrap``, whose ``options`` are those of BubblewrapEnvironment. Raises EnvironmentFailed."""
+    if sandbox == "bubblewrap":
+        from tools.environments.bubblewrap import BubblewrapEnvironment
+
+        return BubblewrapEnvironment(cwd, pass_env=pass_env, **options)
+    if sandbox != "none":
+        raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none")
+    return LocalEnvironment(cwd, pass_env=pass_env, **options)
 
 
 class LocalEnvironment:
@@ -119,12 +130,18 @@ class LocalEnvironment:
 
     async def health(self) -> Health:
         if shutil.which("bash") is None:
-            return Health("bash is not found on PATH, so variables and functions do not carry over between commands: install bash")
+            return Health(
+                "bash is not found on PATH, so variables and functions do not carry over between commands: install bash"
+            )
         try:
             outcome = await self.execute(ExecRequest("\\builtin echo well", timeout=30))
         except EnvironmentFailed as error:
             return Health(str(error))
-        return Health() if outcome.stdout.head == b"well\n" else Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+        return (
+            Health()
+            if outcome.stdout.head == b"well\n"
+            else Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+        )
 
     async def close(self) -> None:
         with self._lock:

@@ -115,6 +115,7 @@ class Call:
         self._shell.collect()
         if not self.done:
             self.lost = True
+            self._shell.was_whole = self._shell.folder.is_whole()
             kill_session(self._shell.process)
             self._gone()
 
@@ -139,7 +140,9 @@ class Call:
         """``until``: only those who were born before that tick and have not been told."""
         now = _groups.Moment.now()
         shell = self._shell.process.pid
-        new = [one for one in self._born() if one not in told and (until is None or number == signal.SIGKILL or one.start <= until)]
+        new = [
+            one for one in self._born() if one not in told and (until is None or number == signal.SIGKILL or one.start <= until)
+        ]
         if not self.done and (until is None or new):
             _send(shell, number)
         for one in new:

@@ -62,6 +62,11 @@ def start(inner: str, cwd: str, mark: str) -> str:
     ) + arm(inner)
 
 
+def running(inner: str, mark: str) -> str:
+    """Says that its input is open."""
+    return f"\\builtin echo {mark} RUN >{inner}/s\n"
+
+
 def run(inner: str, stdin: str) -> str:
     return f'\\builtin eval "$(<{inner}/c)" <{stdin} >{inner}/o 2>{inner}/e'
 

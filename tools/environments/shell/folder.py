@@ -26,7 +26,9 @@ def make_root() -> str:
     try:
         return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
     except OSError as error:
-        raise EnvironmentFailed(f"no private folder can be made in {base}: {error.strerror}: set TMPDIR to one that is writable") from error
+        raise EnvironmentFailed(
+            f"no private folder can be made in {base}: {error.strerror}: set TMPDIR to one that is writable"
+        ) from error
 
 
 def _base() -> str:
@@ -49,43 +51,55 @@ def _sweep(base: str) -> None:
 
 
 class Folder:
-    """One shell's. ``inner`` is where the shell itself finds it. Raises EnvironmentFailed where it cannot be made."""
+    """One shell's. ``inner`` is where the shell itself finds it. Raises EnvironmentFailed where it cannot be made.
+
+    Commands in a sandbox can change what is in it: it is reached by descriptor, and links in it are not followed.
+    """
 
     def __init__(self, root: str, inner_root: str) -> None:
         name = secrets.token_hex(4)
         self.path = f"{root}/{name}"
         self.inner = f"{inner_root}/{name}"
-        self.input = self.reports = -1
+        self.input = self.reports = self._fd = -1
         self.streams: dict[str, int] = {}
         try:
             if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
                 os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command removed it, such as rm -rf of all that is temporary
             os.mkdir(self.path, 0o700)  # noqa: PTH102 - as above
-            for fifo in ("bash", "s"):
-                os.mkfifo(f"{self.path}/{fifo}", 0o600)
+            self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             # Read and write: it neither blocks for the other side nor ends when that goes away.
-            self.input = os.open(f"{self.path}/bash", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            self.reports = os.open(f"{self.path}/s", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            _widen(self.reports)
-            for stream in ("stdout", "stderr"):
+            self.input = self._fifo("bash", os.O_RDWR)
+            self.reports = self._fifo("s", os.O_RDWR)
+            for stream in _STREAMS:
                 self.renew(stream)
         except OSError as error:
             self.close()
             raise EnvironmentFailed(f"a shell's folder cannot be made in {root}: {error.strerror or error}") from error
 
+    def _fifo(self, name: str, mode: int) -> int:
+        os.mkfifo(name, 0o600, dir_fd=self._fd)
+        fd = self.open(name, mode)
+        _widen(fd)
+        return fd
+
     def renew(self, stream: str) -> int:
         """A new FIFO for a stream, whose old one something still holds. Answers with its read end."""
-        path = f"{self.path}/{'o' if stream == 'stdout' else 'e'}"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # noqa: PTH108 - as above
-        os.mkfifo(path, 0o600)
-        self.streams[stream] = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        _widen(self.streams[stream])
+        self.remove(_STREAMS[stream])
+        self.streams[stream] = self._fifo(_STREAMS[stream], os.O_RDONLY)
         return self.streams[stream]
+
+    def feed(self, name: str) -> int:
+        """A new FIFO for a command's input. Answers with a descriptor to write to."""
+        self.remove(name)
+        return self._fifo(name, os.O_RDWR)
+
+    def open(self, name: str, flags: int) -> int:
+        """Never waits. Raises OSError."""
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
 
     def write(self, name: str, data: bytes) -> None:
         """Raises OSError."""
-        fd = os.open(f"{self.path}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             view = memoryview(data)
             while view:
@@ -94,12 +108,17 @@ class Folder:
             os.close(fd)
 
     def remove(self, name: str) -> None:
-        with contextlib.suppress(OSError):  # gone with the folder
-            os.unlink(f"{self.path}/{name}")  # noqa: PTH108 - as above
+        with contextlib.suppress(OSError):  # it was not there
+            os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
         """Whether a command has not removed it, as ``rm -rf`` in a temporary folder may."""
-        return all(os.path.exists(f"{self.path}/{name}") for name in "ose")  # noqa: PTH110 - as above
+        try:
+            for name in ("s", *_STREAMS.values()):
+                os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     def unread(self) -> int:
         """Bytes of its input that the shell has not read."""
@@ -108,14 +127,15 @@ class Folder:
         return int.from_bytes(left, "little")
 
     def close(self) -> None:
-        for fd in (self.input, self.reports, *self.streams.values()):
+        for fd in (self.input, self.reports, self._fd, *self.streams.values()):
             if fd >= 0:
                 os.close(fd)
-        self.input = self.reports = -1
+        self.input = self.reports = self._fd = -1
         self.streams = {}
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+_STREAMS = {"stdout": "o", "stderr": "e"}
 _FIONREAD = 0x541B
 
 

@@ -20,6 +20,7 @@ from tools.environments.shell.call import Call
 from tools.environments.shell.place import Place
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.spawned import Spawned
 
 _CLOSE_GRACE = 0.5
 """Seconds that an ending shell has for its EXIT trap, and background processes between SIGTERM and SIGKILL."""
@@ -52,6 +53,7 @@ class ShellPool:
         self._calls: set[Call] = set()
         self._retired: list[tuple[Shell, float]] = []
         self._left: set[int] = set()
+        self._spawned: dict[Shell, Spawned] = {}
         self._lingering = Lingering()
         self._lock = threading.Lock()
         self._closed = False
@@ -70,7 +72,7 @@ class ShellPool:
             call = Call(shell, captures, request.on_output, _groups.Moment.now())
             with self._lock:
                 self._calls.add(call)
-            shell.begin(text, stdin=request.stdin or None, fifo=False, cwd=cwd if shell.cwd != cwd else None, env=request.env)
+            shell.begin(text, request.stdin, cwd if shell.cwd != cwd else None, request.env)
             await call.finish(request.timeout)
         finally:
             notice = self._settle(lease, call, request.cwd is None)
@@ -88,6 +90,30 @@ class ShellPool:
             ended=call.ended,
             notice=notice,
         )
+
+    async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
+        """``cwd`` is there. Raises EnvironmentFailed."""
+        text = _text(request)
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        shell = self.copy(cwd)
+        try:
+            spawned = Spawned(shell, shell.begin(text, None, None, request.env), self._forget)
+        except BaseException:
+            shell.kill()
+            raise
+        with self._lock:
+            self._spawned[shell] = spawned
+        if request.stdin:
+            await spawned.write(request.stdin)
+        return spawned
+
+    def _forget(self, shell: Shell) -> None:
+        with self._lock:
+            self._spawned.pop(shell, None)
+        if shell.leaves():
+            with self._lock:
+                self._left.add(shell.process.session)
 
     def _take(self, cwd: str) -> _Lease:
         self._reap()
@@ -130,7 +156,7 @@ class ShellPool:
         if call is not None:
             with self._lock:
                 self._calls.discard(call)
-            if call.ended == "exited" and not call.exited and not self._closed and call.held:
+            if call.ended == "exited" and not self._closed and call.held:
                 self._lingering.adopt(call.held)
             else:
                 for fd in call.held:
@@ -229,11 +255,14 @@ class ShellPool:
         give_up = time.monotonic() + _CLOSE_GRACE
         while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:
             await asyncio.sleep(0.005)
+        sessions |= {spawned.process.session for spawned in self._spawned}
         await _end_all(sessions | {left for left in self._left if not _groups.number_taken(left)}, alive)
         with self._lock:
             self._retired, self._left = [], set()
         for each in alive:
             each.kill()
+        for spawned in list(self._spawned.values()):
+            spawned.end()
         self._lingering.close()
 
 
@@ -274,13 +303,19 @@ def _text(request: ExecRequest) -> bytes:
         raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")
     for name, value in request.env.items():
         if not driver.is_name(name) or "\0" in value:
-            raise EnvironmentFailed(f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold")
+            raise EnvironmentFailed(
+                f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
+            )
     return text
 
 
 def _what_happened(call: Call | None, shell: Shell) -> str:
+    if call is not None and call.lost and not shell.was_whole:
+        return "This command removed the folder through which its shell is spoken to; its exit code is not known."
     if call is not None and call.lost:
-        return "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
     if call is not None and call.ended != "exited":
         return "The shell did not end this command when it was told to and was killed with it."
     code = shell.exit_code() or 0

@@ -41,6 +41,8 @@ class Shell:
         self._apart = False
         self._armed = True
         self.no_folder = False
+        self.was_whole = True
+        self.running = False
         self.status: int | None = None
         self.snapshot: Snapshot | None = None
         self.whole = False
@@ -72,15 +74,23 @@ class Shell:
 
     # -- a call --------------------------------------------------------------------------------------------------
 
-    def begin(self, command: bytes, *, stdin: bytes | None, fifo: bool, cwd: str | None, env: Mapping[str, str]) -> None:
-        """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over."""
+    def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str]) -> int:
+        """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
+
+        ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
+        """
         self.collect()
-        folder = self.folder
-        source = f"{folder.inner}/i" if fifo or stdin else "/dev/null"
+        folder, feed = self.folder, -1
+        source = f"{folder.inner}/i" if stdin != b"" else "/dev/null"
         try:
-            folder.write("c", driver.FIRST_LINE + command)
             if stdin:
                 folder.write("i", stdin)
+            elif stdin is None:
+                feed = folder.feed("i")
+                command = driver.FIRST_LINE + command
+                folder.write("c", driver.running(folder.inner, self._mark).encode() + command)
+            if stdin is not None:
+                folder.write("c", driver.FIRST_LINE + command)
             text = driver.run(folder.inner, source)
             if env or cwd is not None:
                 folder.write("v", driver.run_with(folder.inner, source, cwd, env).encode("utf-8", "surrogateescape"))
@@ -93,6 +103,7 @@ class Shell:
         self.status, self.whole, self._late = None, False, self._in_report
         end = driver.finish_apart(folder.inner, nonce) if self._apart else driver.finish(folder.inner, nonce)
         self._feed((("" if self._armed else driver.arm(folder.inner)) + f"{text}\n{end}\n").encode())
+        return feed
 
     def over(self) -> None:
         """The command is done: its files go."""
@@ -130,7 +141,7 @@ class Shell:
                 del self._buffer[: at + len(end)]
                 self._in_report, self._seen = False, 0
             else:
-                heading = rb"%s (\d+)\n|%s (EXIT|NOCD|PID \d+)\n" % (self._nonce or b"-", self._mark.encode())
+                heading = rb"%s (\d+)\n|%s (EXIT|NOCD|RUN|PID \d+)\n" % (self._nonce or b"-", self._mark.encode())
                 found = re.search(heading, self._buffer)
                 if found is None:
                     return
@@ -142,6 +153,8 @@ class Shell:
             self.status, self._nonce, self._in_report = int(status), b"", True
         elif said == b"EXIT":
             self._in_report = self._leaving = True
+        elif said == b"RUN":
+            self.running = True
         elif said == b"NOCD":
             self.no_folder = True
             self._said_pid = -1

@@ -16,9 +16,12 @@ _DECLARED = rf"^declare (-\S+) (\w+)(?:=({_QUOTED}|{_ANSI}|{_ARRAY}|[^\n]*))?$"
 _ALIAS = rf"^alias (?:-- )?([^=\n]+)=((?:{_PLAIN}|\\'|{_ANSI})+)$"
 _FUNCTION = r"^(\S+) \(\) ?\n(?=\{)"
 _OWN = frozenset(
-    "BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_EXECUTION_STRING "
-    "BASH_LINENO BASH_MONOSECONDS BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS DIRSTACK "
-    "EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS HISTCMD LINENO PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SRANDOM UID _".split()
+    {
+        *("BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"),
+        *("BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_TRAPSIG"),
+        *("BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME"),
+        *("GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHELLOPTS", "SRANDOM", "UID", "_"),
+    }
 )
 """Variables that every bash makes for itself."""
 _NEVER = frozenset({"errexit", "noexec", "onecmd", "interactive-comments", "privileged", "history", "histexpand"})
@@ -96,16 +99,18 @@ class Snapshot:
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [
-            'IFS=" "; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$\' \\t\\n\'',
+            "IFS=\" \"; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$' \\t\\n'",
             "\\builtin shopt -u expand_aliases",
             *([f"\\builtin shopt -s {' '.join(each for each in turned_on if each != 'expand_aliases')}"] if turned_on else []),
             self._functions,
             *(line for line in self._exported.splitlines() if not line.startswith("declare -f ")),
         ]
-        for match in _pattern(_DECLARED).finditer(self._variables):
-            if match[2] not in _OWN and not (match[2] == "OLDPWD" and not match[3]):
-                lines.append(f"\\builtin {match[0]}")
-        lines.append(self._aliases and "\n".join(f"\\builtin {line}" if line.startswith("alias ") else line for line in self._aliases.split("\n")))
+        lines += [
+            f"\\builtin {match[0]}"
+            for match in _pattern(_DECLARED).finditer(self._variables)
+            if match[2] not in _OWN and (match[2] != "OLDPWD" or match[3])
+        ]
+        lines += [f"\\builtin {line}" if line.startswith("alias ") else line for line in self._aliases.split("\n")]
         lines.append(f"\\builtin {self._umask.strip()}")
         count, _, words = self._positional.partition("\n")
         if count.strip() not in ("", "0"):
@@ -187,8 +192,13 @@ def _part(double: str | None, ansi: str | None, single: str | None, escaped: str
 def _unescaped(text: str) -> str:
     data = re.sub(
         r"\\([0-7]{1,3})|\\(.)",
-        lambda part: chr(int(part[1], 8)) if part[1] and int(part[1], 8) < 128
-        else _byte(int(part[1], 8)) if part[1] else _ESCAPED.get(part[2], part[2]),
+        lambda part: (
+            chr(int(part[1], 8))
+            if part[1] and int(part[1], 8) < 128
+            else _byte(int(part[1], 8))
+            if part[1]
+            else _ESCAPED.get(part[2], part[2])
+        ),
         text,
         flags=re.DOTALL,
     )
