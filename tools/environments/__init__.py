@@ -12,7 +12,10 @@ __all__ = ["Factory", "known_environments", "open_environment", "register_enviro
 
 Factory: TypeAlias = Callable[..., Environment]
 
-_BUILT_IN = {"local": ("tools.environments.local", "open_local")}
+_BUILT_IN = {
+    "docker": ("tools.environments.docker", "open_docker"),
+    "local": ("tools.environments.local", "open_local"),
+}
 _registered: dict[str, Factory] = {}
 
 

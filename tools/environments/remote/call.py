@@ -1,0 +1,141 @@
+"""One command in a shell over there: its output is read, and it ends by itself, by its time limit or by ours."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+from tools.environments._capture import Capture
+from tools.environments._groups import Member, Moment
+from tools.environments.remote import processes
+from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+
+_log = logging.getLogger(__name__)
+
+Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
+OnOutput: TypeAlias = Callable[[str, bytes], None]
+Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
+"""Runs a script over there in another channel. Raises Lost."""
+
+_STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
+"""How a command is ended: each signal, and the seconds until the next."""
+_AGAIN = 0.04
+_RACE = 3
+"""Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
+_BEGIN = 5.0
+"""Seconds in which a command that is to be ended must have begun."""
+
+
+class Call:
+    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads."""
+
+    def __init__(self, keeper: Keeper, captures: dict[str, Capture], on_output: OnOutput | None, beside: Beside) -> None:
+        self.ended: Ended = "exited"
+        self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
+        self._keeper = keeper
+        self._captures = captures
+        self._on_output = on_output
+        self._beside = beside
+        self._loop = asyncio.get_running_loop()
+        self._told: set[Member] = set()
+
+    @property
+    def shell_pid(self) -> int:
+        """0 before the command has begun."""
+        first = self.exchange.out.facts.split(b" ", 1)[0]
+        return int(first) if first.isdigit() else 0
+
+    @property
+    def _begun(self) -> Moment:
+        return processes.moment(self.exchange.out.facts.partition(b" ")[2].decode("ascii", "replace"))
+
+    def _take(self, name: str, data: bytes) -> None:
+        self._captures[name].add(data)
+        if self._on_output is not None:
+            try:
+                self._on_output(name, data)
+            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
+                _log.exception("on_output raised; this command's output is no longer shown while it runs")
+                self._on_output = None
+
+    # -- to the end ----------------------------------------------------------------------------------------------
+
+    async def finish(self, limit: float | None) -> None:
+        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends it. Raises Lost."""
+        with self._keeper.listening():
+            try:
+                await self._until(None if limit is None else self._loop.time() + limit)
+                if self.ended != "exited":
+                    await self._end()
+            except asyncio.CancelledError:
+                self.ended = "interrupted"
+                await self._end()
+                raise
+
+    async def _until(self, deadline: float | None) -> None:
+        while not self._keeper.pump(self.exchange) and self.ended == "exited":
+            if deadline is not None and self._loop.time() >= deadline:
+                self.ended = "timeout"
+                return
+            await self._keeper.next(deadline)
+
+    async def _end(self) -> None:
+        """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
+        give_up = self._loop.time() + _BEGIN
+        while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
+            await self._keeper.next(give_up)
+        for number, grace in _STEPS:
+            self._told = set()
+            give_up, last = self._loop.time() + grace, 0
+            while True:
+                last = await self._tell(number, last)
+                again = self._loop.time() + _AGAIN
+                while not self._keeper.pump(self.exchange) and self._loop.time() < again:
+                    await self._keeper.next(again)
+                if self.exchange.done and not await self._born():
+                    return
+                if self._loop.time() >= give_up:
+                    break
+        if not self.exchange.done:
+            raise Lost("the command could not be ended")
+
+    async def _tell(self, number: int, last: int) -> int:
+        """The tick of the first round. ``last`` is that, then: only those born before it, or little after, are told now."""
+        seen = await self._seen()
+        new = [one for one in self._ours(seen) if one not in self._told]
+        if last and number != signal.SIGKILL:
+            new = [one for one in new if one.start <= last + _RACE]
+        shell = [self.shell_pid] if self.shell_pid and not self.exchange.done and (not last or new) else []
+        if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
+            new = [one for one in seen.members if one.pid != self._keeper.pid]
+        self._told.update(new)
+        if shell or new:
+            await self._beside(processes.signal(number, [*shell, *(one.pid for one in new)]))
+        return last or seen.now.tick
+
+    async def _seen(self) -> processes.Seen:
+        return processes.read((await self._beside(processes.listing([self._keeper.session]))).out)
+
+    def _ours(self, seen: processes.Seen) -> list[Member]:
+        begun, own = self._begun, (self._keeper.pid, self.shell_pid)
+        return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
+
+    async def _born(self) -> list[Member]:
+        return self._ours(await self._seen())
+
+    # -- being told to stop --------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._interrupted)
+        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+            self._keeper.close()
+
+    def _interrupted(self) -> None:
+        if self.ended == "exited":
+            self.ended = "interrupted"
+            self._keeper.notify()
