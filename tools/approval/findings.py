@@ -62,13 +62,7 @@ def _escaped(char: str) -> str:
 
 def digestible(finding: Finding) -> dict[str, Json]:
     """All of a finding as JSON: what an answer binds, and what ``from_json`` reads."""
-    return {
-        **finding.to_json(),
-        "argv": list(finding.argv),
-        "paths": list(finding.paths),
-        "plain": finding.plain,
-        "cwd": finding.cwd,
-    }
+    return {**finding.to_json(), "argv": list(finding.argv), "paths": list(finding.paths), "plain": finding.plain, "cwd": finding.cwd}
 
 
 def from_json(data: Mapping[str, Json]) -> Finding:

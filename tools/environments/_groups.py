@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from pathlib import Path
@@ -69,6 +70,17 @@ def number_taken(pid: int) -> bool:
     return True
 
 
+@functools.cache
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
+@functools.cache
+def _loadavg() -> int:
+    """Kept open: it is read before each command."""
+    return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+
+
 class Member(NamedTuple):
     """``start`` in clock ticks since the machine was booted."""
 
@@ -85,10 +97,10 @@ class Moment(NamedTuple):
     @classmethod
     def now(cls) -> Moment:
         try:
-            last = int((_PROC / "loadavg").read_bytes().rpartition(b" ")[2])
+            last = int(os.pread(_loadavg(), 100, 0).rpartition(b" ")[2])
         except (OSError, ValueError):
             last = 0
-        return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")), last)
+        return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
 
     def is_before(self, member: Member) -> bool:
         """Numbers grow, and begin anew somewhere above 32,768 processes."""

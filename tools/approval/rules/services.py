@@ -296,8 +296,7 @@ RULES = (
         sub("stop|shutdown|remove|delete|kill|stopall|stop-all|unmonitor|rm|quit|clear|reset|clean|del")
         & ~(
             # done tasks, those that have not begun, and one task by its number, as with kill and a process
-            Test(lambda view: view.name == "pueue")
-            & (sub("clean|remove") | (sub("kill") & count(2) & ~opt("-g --group -a --all")))
+            Test(lambda view: view.name == "pueue") & (sub("clean|remove") | (sub("kill") & count(2) & ~opt("-g --group -a --all")))
         ),
         "stops services",
         yes=("supervisorctl stop all", "pm2 delete all", "pm2 kill"),

@@ -55,7 +55,9 @@ RULES = (
         " installkernel mkinitramfs refind-install bless nvram raspi-config rpi-update bcdedit sicherboot",
         ~(
             word("list|status|show|print|kernels|is-installed|is-signed|verify|list-enrolled|list-files|inspect")
-            | opt("--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index")
+            | opt(
+                "--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index"
+            )
             | word(r"-\?")
             | (Test(lambda view: view.name != "kernelstub") & opt("-l"))
             | (Test(lambda view: view.name == "kernelstub") & opt("-c --dry-run"))
@@ -86,17 +88,7 @@ RULES = (
             "mokutil --disable-validation",
             "bootctl install",
         ),
-        no=(
-            "efibootmgr",
-            "efibootmgr -v",
-            "bootctl status",
-            "mokutil --sb-state",
-            "grubby --info=ALL",
-            "grub-mkconfig",
-            "mokutil -N",
-            "mkinitcpio",
-            "kernelstub -c",
-        ),
+        no=("efibootmgr", "efibootmgr -v", "bootctl status", "mokutil --sb-state", "grubby --info=ALL", "grub-mkconfig", "mokutil -N", "mkinitcpio", "kernelstub -c"),
     ),
     rule(
         "kernel.boot",

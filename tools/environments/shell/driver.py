@@ -8,7 +8,10 @@ redefined are reached through ``\\builtin``; one who redefines that too has a sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Mapping
+
+_SHORT = 1000
 
 FIRST_LINE = b"[[ 1 ]] <&$((LINENO=0))\n"
 """Before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
@@ -62,6 +65,30 @@ def start(inner: str, cwd: str, mark: str) -> str:
     ) + arm(inner)
 
 
+_PLAIN = re.compile(r"[\w./+:,@%^-][\w./+:=,@%^ -]*")
+_BUILTINS = frozenset(
+    {
+        *(".", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt", "continue"),
+        *("coproc", "declare", "dirs", "disown", "enable", "eval", "exec", "exit", "export", "fc", "fg", "for", "function", "getopts"),
+        *("hash", "help", "history", "if", "in", "jobs", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "read"),
+        *("readarray", "readonly", "return", "select", "set", "shift", "shopt", "source", "suspend", "time", "times", "trap", "type"),
+        *("typeset", "ulimit", "umask", "unalias", "unset", "until", "wait", "while", "case", "do", "done", "then", "fi", "else", "elif", "esac"),
+    }
+)
+
+
+def changes_nothing(command: str, own: Collection[str]) -> bool:
+    """Whether this is one program, or a builtin that leaves the shell as it was: then it need not say its state again.
+
+    ``own`` are the names of its functions and aliases.
+    """
+    text = command.strip(" \n")
+    if len(text) > _SHORT or not _PLAIN.fullmatch(text):
+        return False
+    first = text.partition(" ")[0]
+    return "=" not in first and first not in _BUILTINS and first not in own
+
+
 def running(inner: str, mark: str) -> str:
     """Says that its input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
@@ -89,6 +116,11 @@ def finish(inner: str, nonce: str) -> str:
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $?;$(<{inner}/f)" >{inner}/s'
 
 
+def finish_only(inner: str, nonce: str) -> str:
+    """The same without the state."""
+    return f"\\builtin echo {nonce} $? >{inner}/s"
+
+
 def finish_apart(inner: str, nonce: str) -> str:
     """The same where a DEBUG trap is set."""
     return f'\\builtin echo {nonce} $? >{inner}/s;\\builtin eval "$(<{inner}/g)"'
@@ -100,7 +132,3 @@ def exports(env: Mapping[str, str]) -> str:
 
 def is_name(name: str) -> bool:
     return name.isascii() and name.isidentifier()
-
-
-def lines(parts: Iterable[str]) -> bytes:
-    return "".join(f"{part}\n" for part in parts).encode("utf-8", "surrogateescape")

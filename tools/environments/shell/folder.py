@@ -114,8 +114,7 @@ class Folder:
     def is_whole(self) -> bool:
         """Whether a command has not removed it, as ``rm -rf`` in a temporary folder may."""
         try:
-            for name in ("s", *_STREAMS.values()):
-                os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            os.stat("s", dir_fd=self._fd, follow_symlinks=False)
         except OSError:
             return False
         return True

@@ -48,6 +48,7 @@ class ShellPool:
         self._shell: Shell | None = None
         self._snapshot: Snapshot | None = None
         self._state: tuple[Snapshot, ShellState] | None = None
+        self._first: ShellState | None = None
         self._busy = False
         self._notice = ""
         self._calls: set[Call] = set()
@@ -72,7 +73,8 @@ class ShellPool:
             call = Call(shell, captures, request.on_output, _groups.Moment.now())
             with self._lock:
                 self._calls.add(call)
-            shell.begin(text, request.stdin, cwd if shell.cwd != cwd else None, request.env)
+            there = cwd if shell.cwd != cwd else None
+            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
             await call.finish(request.timeout)
         finally:
             notice = self._settle(lease, call, request.cwd is None)
@@ -90,6 +92,12 @@ class ShellPool:
             ended=call.ended,
             notice=notice,
         )
+
+    def _leaves_all(self, shell: Shell, command: str) -> bool:
+        said = shell.snapshot or self._snapshot
+        if said is None:
+            return driver.changes_nothing(command, ())
+        return not said.is_trapped and driver.changes_nothing(command, said.names)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
         """``cwd`` is there. Raises EnvironmentFailed."""
@@ -232,7 +240,8 @@ class ShellPool:
             await asyncio.sleep(0.001)
         snapshot = self._collect()
         if snapshot is None:
-            return ShellState(variables=dict(self._base()), aliases_on=True)
+            self._first = self._first or ShellState(variables=dict(self._base()), aliases_on=True)
+            return self._first
         if self._state is None or self._state[0] is not snapshot:
             self._state = snapshot, snapshot.state()
         return self._state[1]

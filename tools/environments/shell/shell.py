@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import secrets
 import select
 from collections.abc import Mapping
@@ -32,6 +31,8 @@ class Shell:
         self.place = place
         self.folder = Folder(place.root, place.inner)
         self._mark = secrets.token_hex(16)
+        self._end = f"{self._mark} END\n".encode()
+        self._brief = False
         self._buffer = bytearray()
         self._seen = 0
         self._nonce = b""
@@ -74,9 +75,12 @@ class Shell:
 
     # -- a call --------------------------------------------------------------------------------------------------
 
-    def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str]) -> int:
+    def begin(
+        self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False
+    ) -> int:
         """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
 
+        ``brief``: it changes nothing, so that its state need not be told.
         ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
         """
         self.collect()
@@ -101,7 +105,9 @@ class Shell:
         nonce = secrets.token_hex(16)
         self._nonce = nonce.encode()
         self.status, self.whole, self._late = None, False, self._in_report
-        end = driver.finish_apart(folder.inner, nonce) if self._apart else driver.finish(folder.inner, nonce)
+        self._brief = brief and not self._apart
+        finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
+        end = finish(folder.inner, nonce)
         self._feed((("" if self._armed else driver.arm(folder.inner)) + f"{text}\n{end}\n").encode())
         return feed
 
@@ -130,35 +136,38 @@ class Shell:
             self._read()
 
     def _read(self) -> None:
-        while self._in_report or self._nonce or not self._said_pid:
+        while self._buffer:
             if self._in_report:
-                end = f"{self._mark} END\n".encode()
-                at = self._buffer.find(end, max(0, self._seen - len(end)))
+                at = self._buffer.find(self._end, max(0, self._seen - len(self._end)))
                 if at < 0:
                     self._seen = len(self._buffer)
                     return
                 self._take(bytes(self._buffer[:at]))
-                del self._buffer[: at + len(end)]
+                del self._buffer[: at + len(self._end)]
                 self._in_report, self._seen = False, 0
-            else:
-                heading = rb"%s (\d+)\n|%s (EXIT|NOCD|RUN|PID \d+)\n" % (self._nonce or b"-", self._mark.encode())
-                found = re.search(heading, self._buffer)
-                if found is None:
-                    return
-                self._heading(found[1], found[2] or b"")
-                del self._buffer[: found.end()]
+                continue
+            at = self._buffer.find(b"\n")
+            if at < 0:
+                return
+            line = bytes(self._buffer[:at])
+            del self._buffer[: at + 1]
+            self._heading(line)
 
-    def _heading(self, status: bytes | None, said: bytes) -> None:
-        if status is not None:
-            self.status, self._nonce, self._in_report = int(status), b"", True
+    def _heading(self, line: bytes) -> None:
+        """What is no heading was written by something that has no business here."""
+        who, _, said = line.partition(b" ")
+        if self._nonce and who.endswith(self._nonce) and said.isdigit():
+            self.status, self._nonce = int(said), b""
+            self._in_report, self.whole = not self._brief, self._brief
+        elif who != self._mark.encode():
+            return
         elif said == b"EXIT":
             self._in_report = self._leaving = True
         elif said == b"RUN":
             self.running = True
         elif said == b"NOCD":
             self.no_folder = True
-            self._said_pid = -1
-        elif not self._said_pid:
+        elif said.startswith(b"PID ") and not self._said_pid:
             self._said_pid = int(said[4:])
             self.place.attach(self.process, self._said_pid)
 

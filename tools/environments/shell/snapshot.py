@@ -57,6 +57,17 @@ class Snapshot:
     def has_exit_trap(self) -> bool:
         return bool(re.search(r" EXIT$", self._traps, re.MULTILINE))
 
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Of its functions and aliases."""
+        functions = (line.rpartition(" ")[2] for line in self._exported.splitlines())
+        return frozenset({*functions, *(name for name, _ in _pattern(_ALIAS).findall(self._aliases))})
+
+    @functools.cached_property
+    def is_trapped(self) -> bool:
+        """Whether commands run others: a DEBUG, ERR or RETURN trap is set."""
+        return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
+
     # -- for gates -----------------------------------------------------------------------------------------------
 
     def state(self) -> ShellState:
@@ -102,13 +113,10 @@ class Snapshot:
             "IFS=\" \"; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$' \\t\\n'",
             "\\builtin shopt -u expand_aliases",
             *([f"\\builtin shopt -s {' '.join(each for each in turned_on if each != 'expand_aliases')}"] if turned_on else []),
+            # Arrays can only be given to a bare `declare`: it must come before functions that may have its name.
+            *(match[0] for match in _pattern(_DECLARED).finditer(self._variables) if _is_theirs(match[2], match[3])),
             self._functions,
-            *(line for line in self._exported.splitlines() if not line.startswith("declare -f ")),
-        ]
-        lines += [
-            f"\\builtin {match[0]}"
-            for match in _pattern(_DECLARED).finditer(self._variables)
-            if match[2] not in _OWN and (match[2] != "OLDPWD" or match[3])
+            *(f"\\builtin {line}" for line in self._exported.splitlines() if not line.startswith("declare -f ")),
         ]
         lines += [f"\\builtin {line}" if line.startswith("alias ") else line for line in self._aliases.split("\n")]
         lines.append(f"\\builtin {self._umask.strip()}")
@@ -158,6 +166,10 @@ class _Lazy(Mapping[str, str]):
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, str]]]:
         return dict, (self._all,)
+
+
+def _is_theirs(name: str, value: str | None) -> bool:
+    return name not in _OWN and (name != "OLDPWD" or value is not None)
 
 
 def _without_exit(traps: str) -> str:
