@@ -1,0 +1,136 @@
+"""One connection to the host, with the channels that its server allows."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+
+import paramiko
+
+from toolcrib import EnvironmentFailed
+from tools.environments.ssh import guard
+from tools.environments.ssh.channel import SshChannel
+from tools.environments.ssh.dial import limited
+from tools.environments.ssh.transport import End, Heard, Transport
+
+_OPEN_LIMIT = 20.0
+
+
+class Connection:
+    """``transports`` are one a hop, the host's own last. ``lost`` is called with why it broke, once."""
+
+    def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
+        self._transports = transports
+        self._transport = transports[-1]
+        self._where = where
+        self._lost = lost
+        self._told = False
+        self._full = False
+        self._guard: paramiko.Channel | None = None
+        self._poll = select.poll()
+        self._poll.register(transports[0].sock, select.POLLOUT)
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self) -> bool:
+        return self._transport.is_active()
+
+    def open(self, argv: Sequence[str]) -> SshChannel | None:
+        """None where the server allows no more channels on this connection. Raises EnvironmentFailed; ``alive`` says whether it
+        was the connection that broke.
+        """
+        if self._full:
+            return None
+        channel = self._session(f"exec {shlex.join(argv)}")
+        if channel is None:
+            self._full = True
+            return None
+        end = self._transport.ends[channel.get_id()]
+        made = SshChannel(channel, end, ready=self._ready, why=self._why, done=lambda: self._gone(channel.get_id()))
+        self._watch()
+        return made
+
+    def _session(self, command: str) -> paramiko.Channel | None:
+        try:
+            with limited(self._transport, _OPEN_LIMIT):
+                try:
+                    channel = self._transport.open_session(timeout=_OPEN_LIMIT)
+                except paramiko.ChannelException:
+                    return None
+                self._transport.ends[channel.get_id()] = End()
+                channel.exec_command(command)
+                return channel
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if not self.alive:
+                raise EnvironmentFailed(f"{self._where}: {self._why()}") from error
+            raise EnvironmentFailed(
+                f"{self._where} does not start programs ({error}): does its sshd_config forbid that (ForceCommand)?"
+            ) from error
+
+    def _gone(self, number: int) -> None:
+        self._transport.ends.pop(number, None)
+        self._full = False
+
+    # -- the guard -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """The guard starts, or has another look at what there is. Where no channel is left for it, there is none."""
+        if self._guard is None and not self._full:
+            with contextlib.suppress(EnvironmentFailed):  # the next call says so
+                self._guard = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} >/dev/null 2>&1")
+                self._full = self._guard is None
+        self.beat()
+
+    def beat(self) -> None:
+        """A sign of life to the guard."""
+        if self._guard is not None and self._ready():
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+                self._guard.settimeout(0.0)
+                self._guard.send(b"\n")
+
+    # -- its state -----------------------------------------------------------------------------------------------
+
+    def _ready(self) -> bool:
+        """Whether a small packet can be sent without waiting: not while keys are exchanged, nor into a full socket."""
+        if not self.alive:
+            return True  # it fails at once
+        through = [each.sock for each in self._transports[1:] if isinstance(each.sock, Heard)]
+        return (
+            self._transport.clear_to_send.is_set()
+            and all(each.send_ready() for each in through)
+            and any(event & select.POLLOUT for _, event in self._poll.poll(0))
+        )
+
+    def _why(self) -> str:
+        """What broke it, for people; tells the link."""
+        text = next((text for each in self._transports if (text := _reason(each))), "the connection was closed")
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            self._lost(text)
+        return text
+
+    def look(self) -> None:
+        """Tells the link where it has broken."""
+        if not self.alive:
+            self._why()
+
+    def close(self) -> None:
+        for transport in reversed(self._transports):
+            transport.close()
+
+
+def _reason(transport: Transport) -> str:
+    error = transport.saved_exception
+    if isinstance(error, EOFError):
+        return "the connection was closed by the other side (its sshd ended it, or was killed)"
+    if isinstance(error, TimeoutError):
+        return "the connection was lost: nothing was heard for 6 seconds (the link is cut, or the host is down)"
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset (the host was restarted, or something in between cut it)"
+    if isinstance(error, (OSError, paramiko.SSHException)):
+        return f"the connection broke: {getattr(error, 'strerror', None) or error}"
+    return ""
