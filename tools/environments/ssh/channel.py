@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tools.environments.ssh.transport import End
 
 _CHUNK = 1 << 16
-_PIECE = 1 << 14
-"""Bytes that a socket which is writable takes without waiting."""
+_ALL = 1 << 22
+"""More than a channel's window: paramiko's buffer moves what stays in it, so all is taken at once."""
 _GRACE = 1.0
 """Seconds that may follow a process's end in which its last output still comes, where others hold the channel open."""
 
@@ -57,20 +57,21 @@ class _Wake:
 
 
 class SshChannel:
-    """``ready``: whether a packet can be sent without waiting. ``why``: what broke the connection. ``done``: it is let go of."""
+    """``room``: how many bytes can be sent without waiting. ``why``: what broke the connection. ``done``: it is let go of."""
 
     def __init__(
         self,
         channel: paramiko.Channel,
         end: End,
         *,
-        ready: Callable[[], bool],
+        room: Callable[[], int],
         why: Callable[[], str],
         done: Callable[[], None],
     ) -> None:
         self._channel = channel
         self._end = end
-        self._ready = ready
+        self._room = room
+        self._held: tuple[Stream, memoryview] = "stdout", memoryview(b"")
         self._why = why
         self._done = done
         self._wake = _Wake()
@@ -100,6 +101,16 @@ class SshChannel:
         return found
 
     def _next(self) -> tuple[Stream, bytes] | None:
+        stream, held = self._held
+        if not held:
+            found = self._take()
+            if found is None:
+                return None
+            stream, held = found[0], memoryview(found[1])
+        self._held = stream, held[_CHUNK:]
+        return stream, bytes(held[:_CHUNK])
+
+    def _take(self) -> tuple[Stream, bytes] | None:
         import paramiko
 
         channel = self._channel
@@ -108,7 +119,7 @@ class SshChannel:
             if not (channel.recv_stderr_ready() if err else channel.recv_ready()):
                 continue
             try:
-                return ("stderr", channel.recv_stderr(_CHUNK)) if err else ("stdout", channel.recv(_CHUNK))
+                return ("stderr", channel.recv_stderr(_ALL)) if err else ("stdout", channel.recv(_ALL))
             except (paramiko.SSHException, EOFError, OSError) as error:  # it tells the other side that there is room again
                 raise ChannelBroken(self._why()) from error
         return None
@@ -136,10 +147,11 @@ class SshChannel:
             raise ChannelEnded(self._end.code)
         if self._channel.closed:
             raise ChannelBroken(self._why())
-        if not data or not self._ready():
+        room = self._room()
+        if not data or not room:
             return 0
         try:
-            return self._channel.send(bytes(data[:_PIECE]))
+            return self._channel.send(bytes(data[:room]))
         except TimeoutError:
             return 0
         except (paramiko.SSHException, EOFError, OSError) as error:
@@ -167,7 +179,7 @@ class SshChannel:
             except (paramiko.SSHException, EOFError, OSError):  # the connection is gone, and the channel with it
                 return
 
-        if self._ready() or self._channel.closed:
+        if self._room() or self._channel.closed:
             run()
         else:
             threading.Thread(target=run, name="ssh-close", daemon=True).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import shlex
+import socket
 import threading
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,7 @@ from tools.environments.ssh.dial import limited
 from tools.environments.ssh.transport import End, Heard, Transport
 
 _OPEN_LIMIT = 20.0
+_SMALL, _LARGE = 1 << 14, 1 << 15
 
 
 class Connection:
@@ -30,8 +32,11 @@ class Connection:
         self._told = False
         self._full = False
         self._guard: paramiko.Channel | None = None
+        sock = transports[0].sock
+        assert isinstance(sock, socket.socket)
+        self._sock = sock
         self._poll = select.poll()
-        self._poll.register(transports[0].sock, select.POLLOUT)
+        self._poll.register(self._sock, select.POLLOUT)
         self._lock = threading.Lock()
 
     @property
@@ -49,7 +54,7 @@ class Connection:
             self._full = True
             return None
         end = self._transport.ends[channel.get_id()]
-        made = SshChannel(channel, end, ready=self._ready, why=self._why, done=lambda: self._gone(channel.get_id()))
+        made = SshChannel(channel, end, room=self._room, why=self._why, done=lambda: self._gone(channel.get_id()))
         self._watch()
         return made
 
@@ -86,23 +91,26 @@ class Connection:
 
     def beat(self) -> None:
         """A sign of life to the guard."""
-        if self._guard is not None and self._ready():
+        if self._guard is not None and self._room():
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
                 self._guard.settimeout(0.0)
                 self._guard.send(b"\n")
 
     # -- its state -----------------------------------------------------------------------------------------------
 
-    def _ready(self) -> bool:
-        """Whether a small packet can be sent without waiting: not while keys are exchanged, nor into a full socket."""
+    def _room(self) -> int:
+        """How much can be sent without waiting: nothing while keys are exchanged, or into a full socket.
+
+        One that is writable has room for a third of what it holds.
+        """
         if not self.alive:
-            return True  # it fails at once
+            return _SMALL  # it fails at once
         through = [each.sock for each in self._transports[1:] if isinstance(each.sock, Heard)]
-        return (
-            self._transport.clear_to_send.is_set()
-            and all(each.send_ready() for each in through)
-            and any(event & select.POLLOUT for _, event in self._poll.poll(0))
-        )
+        if not self._transport.clear_to_send.is_set() or not all(each.send_ready() for each in through):
+            return 0
+        if not any(event & select.POLLOUT for _, event in self._poll.poll(0)):
+            return 0
+        return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
 
     def _why(self) -> str:
         """What broke it, for people; tells the link."""
