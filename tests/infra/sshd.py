@@ -6,7 +6,8 @@ prints ``ready FOLDER HOST PORT USER`` and serves until its stdin ends; then it 
 account, the network, FOLDER. In FOLDER are ``id`` (a key that is let in), ``known_hosts`` and ``home``. ``--root``: USER is root,
 else an account without rights. ``--far``: the server is in a network of its own whose link can be cut. Lines that it takes, each
 answered by ``ok``: ``stop`` (the server; what it serves goes on), ``start``, ``newkey`` (another host key from the next start
-on); with ``--far`` also ``cut``, ``drop``, ``reset``, ``heal`` (the link is down; packets vanish; connections are reset; well again).
+on), ``small`` (FOLDER/small is a disk of 1 MB); with ``--far`` also ``cut`` (the link is down), ``drop`` (packets vanish),
+``reset`` (connections are reset) and ``heal``.
 Needs root, sshd, ssh-keygen; ``--far`` ip and iptables.
 """
 
@@ -153,6 +154,9 @@ class Server:
             self.stop()
         elif name == "newkey":
             self.new_key()
+        elif name == "small":
+            (self.folder / "small").mkdir()
+            _do("mount", "-t", "tmpfs", "-o", "size=1m,mode=777,nr_inodes=64", "tc-small", str(self.folder / "small"))
         elif self.network is not None:
             self.network.command(name)
 
@@ -162,6 +166,8 @@ class Server:
             self._end_account()
         if self.network is not None:
             self.network.remove()
+        if (self.folder / "small").is_mount():
+            _do("umount", "--lazy", str(self.folder / "small"))
         if self._made_run:
             with contextlib.suppress(OSError):  # another server uses it by now
                 Path("/run/sshd").rmdir()

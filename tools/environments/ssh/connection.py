@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import select
 import shlex
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import paramiko
 
@@ -15,7 +17,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments.ssh import guard
 from tools.environments.ssh.channel import SshChannel
 from tools.environments.ssh.dial import limited
-from tools.environments.ssh.transport import End, Heard, Transport
+from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
 
 _OPEN_LIMIT = 20.0
 _SMALL, _LARGE = 1 << 14, 1 << 15
@@ -31,10 +33,8 @@ class Connection:
         self._lost = lost
         self._told = False
         self._full = False
-        self._guard: paramiko.Channel | None = None
-        sock = transports[0].sock
-        assert isinstance(sock, socket.socket)
-        self._sock = sock
+        self._guard: guard.Guard | None = None
+        self._sock = cast("Line", transports[0].sock)
         self._poll = select.poll()
         self._poll.register(self._sock, select.POLLOUT)
         self._lock = threading.Lock()
@@ -54,9 +54,11 @@ class Connection:
             self._full = True
             return None
         end = self._transport.ends[channel.get_id()]
-        made = SshChannel(channel, end, room=self._room, why=self._why, done=lambda: self._gone(channel.get_id()))
         self._watch()
-        return made
+        ticket = guard.Ticket()
+        room = functools.partial(self._room_for, ticket)
+        room()  # asks the guard to look
+        return SshChannel(channel, end, room=room, why=self._why, done=lambda: self._gone(channel.get_id()))
 
     def _session(self, command: str) -> paramiko.Channel | None:
         try:
@@ -82,19 +84,25 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """The guard starts, or has another look at what there is. Where no channel is left for it, there is none."""
+        """Where no channel is left for a guard, there is none."""
         if self._guard is None and not self._full:
             with contextlib.suppress(EnvironmentFailed):  # the next call says so
-                self._guard = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} >/dev/null 2>&1")
-                self._full = self._guard is None
-        self.beat()
+                channel = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} 2>/dev/null")
+                self._full = channel is None
+                self._guard = guard.Guard(channel) if channel is not None else None
 
     def beat(self) -> None:
         """A sign of life to the guard."""
         if self._guard is not None and self._room():
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
-                self._guard.settimeout(0.0)
-                self._guard.send(b"\n")
+                self._guard.ask()
+
+    def _room_for(self, ticket: guard.Ticket) -> int:
+        room = self._room()
+        if room:
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+                return room if ticket.is_seen(self._guard) else 0
+        return room
 
     # -- its state -----------------------------------------------------------------------------------------------
 
@@ -135,8 +143,8 @@ def _reason(transport: Transport) -> str:
     error = transport.saved_exception
     if isinstance(error, EOFError):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
-    if isinstance(error, TimeoutError):
-        return "the connection was lost: nothing was heard for 6 seconds (the link is cut, or the host is down)"
+    if isinstance(error, Lost):
+        return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
     if isinstance(error, ConnectionResetError):
         return "the connection was reset (the host was restarted, or something in between cut it)"
     if isinstance(error, (OSError, paramiko.SSHException)):

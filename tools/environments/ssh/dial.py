@@ -81,7 +81,7 @@ def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
 
 
 def _dial(hop: Hop) -> socket.socket:
-    from tools.environments.ssh.transport import with_options
+    from tools.environments.ssh.transport import Line
 
     try:
         found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
@@ -91,10 +91,11 @@ def _dial(hop: Hop) -> socket.socket:
     give_up = time.monotonic() + _DIAL_LIMIT
     last: OSError = TimeoutError()
     for family, kind, protocol, _, address in found:
-        sock = socket.socket(family, kind, protocol)
+        sock = Line(family, kind, protocol)
         try:
             sock.settimeout(max(0.1, give_up - time.monotonic()))
-            with_options(sock).connect(address)
+            sock.prepare()
+            sock.connect(address)
             return sock
         except OSError as error:
             sock.close()

@@ -74,8 +74,9 @@ def resolve(wish: Wish) -> tuple[Hop, ...]:
 
 def _way(wish: Wish, settings: _Settings, above: tuple[str, ...]) -> tuple[Hop, ...]:
     user, host, port = _spoken(wish.host)
-    if host in above or len(above) >= _DEEPEST:
-        raise EnvironmentFailed(f"the jump hosts go in a circle: {' -> '.join([*above, host])}; see ProxyJump in {settings.path}")
+    if wish.host in above or len(above) >= _DEEPEST:
+        circle = " -> ".join([*above, wish.host])
+        raise EnvironmentFailed(f"the jump hosts go in a circle: {circle}; see ProxyJump in {settings.path}")
     found = settings.of(host)
     hop = _hop(wish, user or wish.user, host, port or wish.port, found, settings.path)
     jump = wish.jump or found.get("proxyjump", "")
@@ -90,7 +91,7 @@ def _way(wish: Wish, settings: _Settings, above: tuple[str, ...]) -> tuple[Hop, 
     way: tuple[Hop, ...] = ()
     for index, each in enumerate(jump.split(",")):
         through = Wish(each.strip(), identity_file=wish.identity_file, known_hosts=wish.known_hosts, jump="none" if index else "")
-        way += _way(through, settings, (*above, host))
+        way += _way(through, settings, (*above, wish.host))
     return (*way, hop)
 
 

@@ -81,6 +81,29 @@ def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
     channel._handle_close(message)  # type: ignore[attr-defined]  # the stubs leave it out
 
 
+class Lost(ConnectionAbortedError):
+    """Nobody answers any more. Not a TimeoutError, which paramiko takes for "nothing yet"."""
+
+
+class Line(socket.socket):
+    """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
+
+    def prepare(self) -> None:
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 6000)):
+            if hasattr(socket, name):
+                self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        try:
+            return super().recv(size, flags)
+        except TimeoutError as error:
+            if error.errno == errno.ETIMEDOUT:
+                raise Lost from error
+            raise
+
+
 class Heard:
     """The way through a jump host, which as a channel has none of a socket's own means to notice that nobody is there.
 
@@ -98,7 +121,7 @@ class Heard:
         except TimeoutError:
             self._silent += self._wait
             if self._silent > _SILENCE:
-                raise OSError(errno.ETIMEDOUT, "Connection timed out") from None
+                raise Lost from None
             raise
         self._silent = 0.0
         return data
@@ -134,13 +157,3 @@ def keep_asking(transport: Transport) -> None:
             stop.wait(_PULSE)
 
     threading.Thread(target=ask, name="ssh-pulse", daemon=True).start()
-
-
-def with_options(sock: socket.socket) -> socket.socket:
-    """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 6000)):
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return sock

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,3 +145,35 @@ def finish() -> Callable[..., tuple[bytes, bytes, int | None]]:
         raise AssertionError("it did not end")
 
     return finish
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Where nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def chatter() -> Iterator[Callable[[bytes], int]]:
+    """A server on loopback that says something and hangs up; its port."""
+    with contextlib.ExitStack() as stack:
+
+        def serve(text: bytes) -> int:
+            sock = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+            def run() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        taken, _ = sock.accept()
+                        taken.sendall(text)
+                        taken.close()
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(sock.shutdown, socket.SHUT_RDWR)
+            return int(sock.getsockname()[1])
+
+        yield serve

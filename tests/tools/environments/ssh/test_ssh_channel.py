@@ -60,19 +60,24 @@ def test_a_hundred_megabytes_wait_for_their_reader(open_link, finish) -> None:
     before = _memory()
     held = len(channel._channel.in_buffer)
     assert 0 < held <= 4_000_000
-    total = errors = 0
-    with pytest.raises(ChannelEnded) as ended:
+    out, err, code = _measured(channel)
+    channel.close()
+    assert (out, err, code) == (100_000_000, 4, 0)
+    assert _memory() - before < 20_000_000
+
+
+def _measured(channel) -> tuple[int, int, int | None]:
+    """Bytes of the two streams, and the exit code."""
+    sizes = {"stdout": 0, "stderr": 0}
+    try:
         while True:
             found = channel.read()
             if found is None:
                 select.select([channel], [], [], 60)
-            elif found[0] == "stdout":
-                total += len(found[1])
             else:
-                errors += len(found[1])
-    channel.close()
-    assert (total, errors, ended.value.code) == (100_000_000, 4, 0)
-    assert _memory() - before < 20_000_000
+                sizes[found[0]] += len(found[1])
+    except ChannelEnded as end:
+        return sizes["stdout"], sizes["stderr"], end.code
 
 
 def _memory() -> int:
@@ -87,12 +92,12 @@ def test_both_streams_at_once_lose_no_event(open_link, finish) -> None:
     assert (out == expected, err == expected, code) == (True, True, 0)
 
 
-def test_the_descriptor_is_quiet_while_there_is_nothing(open_link) -> None:
+def test_the_descriptor_is_quiet_while_there_is_nothing(open_link, eventually) -> None:
     channel = open_link().open(["cat"])
     fd = channel.fileno()
     assert channel.read() is None
     assert select.select([channel], [], [], 0)[0] == []
-    assert channel.write(b"x") == 1
+    eventually(lambda: channel.write(b"x"))
     assert select.select([channel], [], [], 60)[0] == [channel]
     assert channel.read() == ("stdout", b"x")
     assert channel.read() is None
@@ -100,9 +105,10 @@ def test_the_descriptor_is_quiet_while_there_is_nothing(open_link) -> None:
     channel.close()
 
 
-def test_a_program_that_reads_nothing_takes_no_more(open_link) -> None:
+def test_a_program_that_reads_nothing_takes_no_more(open_link, eventually) -> None:
     channel = open_link().open(["sleep", "1000"])
     sent, piece, quiet = 0, b"x" * 65536, 0
+    eventually(lambda: channel.write(b"x"))
     give_up = time.monotonic() + 60
     while quiet < 50 and time.monotonic() < give_up:
         taken = channel.write(piece)
@@ -175,8 +181,10 @@ def test_what_a_closed_link_left_running_is_ended(open_link, start_sshd: Callabl
     """Closing a channel leaves its process alive; the guard of its connection does not."""
     server = start_sshd()
     link = open_link(server.wish())
-    first = link.open(["bash", "-c", "trap '' TERM HUP; sleep 4000 & sleep 4001"])
-    link.open(["bash", "-c", "set -m; sleep 4002 & wait"])
+    first = link.open(["bash", "-c", "trap '' TERM HUP; read go; sleep 4000 & sleep 4001"])
+    second = link.open(["bash", "-c", "set -m; read go; sleep 4002 & wait"])
+    for channel in (first, second):
+        eventually(lambda: channel.write(b"\n"))  # noqa: B023 - called at once
     eventually(lambda: len(server.pids("sleep")) == 3)
     first.close()
     link.close()
@@ -187,7 +195,9 @@ def test_what_a_closed_link_left_running_is_ended(open_link, start_sshd: Callabl
 def test_a_session_elsewhere_is_spared(open_link, start_sshd: Callable, eventually) -> None:
     server = start_sshd()
     one, other = open_link(server.wish()), open_link(server.wish())
-    channels = [one.open(["sleep", "4003"]), other.open(["sleep", "4004"])]
+    channels = [one.open(["sh", "-c", "read go; exec sleep 4003"]), other.open(["sh", "-c", "read go; exec sleep 4004"])]
+    for channel in channels:
+        eventually(lambda: channel.write(b"\n"))  # noqa: B023 - called at once
     eventually(lambda: len(server.pids("sleep")) == 2)
     one.close()
     eventually(lambda: len(server.pids("sleep")) == 1)
