@@ -171,9 +171,8 @@ def test_the_state_is_told(env: Environment, says: Says) -> None:
     variables, aliases, functions, positional, aliases_on = asyncio.run(state())
     assert "PATH" in variables
     assert (aliases, functions, positional, aliases_on) == ({}, {}, (), True)
-    says(
-        "a=$'x \"y\"\\n'; l=(q r); f() { echo f; }; alias ll='ls -l'; set -- 'a b' $'c\\nd' ''; PATH=/x:$PATH; shopt -u expand_aliases"
-    )
+    says("set -- 'a b' $'c\\nd' ''")
+    says("a=$'x \"y\"\\n'; l=(q r); f() { echo f; }; alias ll='ls -l'; PATH=/x:$PATH; shopt -u expand_aliases")
     variables, aliases, functions, positional, aliases_on = asyncio.run(state())
     assert (variables["a"], variables["l"]) == ('x "y"\n', "q")
     assert variables["PATH"].startswith("/x:")
