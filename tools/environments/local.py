@@ -89,6 +89,11 @@ class LocalEnvironment:
                 self._pool = ShellPool(self._place(self._root), self._cwd, self._variables)
             return self._pool
 
+    @property
+    def search_path(self) -> str:
+        """PATH as commands get it."""
+        return child_environment(self._pass_env)["PATH"]
+
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
