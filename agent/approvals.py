@@ -11,7 +11,7 @@ from typing import TypeVar
 from agent.allowlist import PermanentGrants
 from toolcrib import Answer, Denied, NotFound, ToolcribError
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
-from tools.approval.paths import under
+from tools.approval.folders import under
 
 T = TypeVar("T")
 

@@ -16,11 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.core import CannotMeasureError, Figure, best_of_each
+from benchmarks.core import CannotMeasureError, Figure, best_of_each, each
 
 CWD, HOME = "/home/dev/project", "/home/dev"
 _TLDR_STEP = 29
 """Every so manieth line of the long list is timed: a thousand commands that nobody wrote for us."""
+
+_HEREDOCS = {
+    "a quoted heredoc": ("'END'", "line {}: $HOME, rm -rf, words"),
+    "a heredoc with a variable a line": ("END", "line {}: $HOME, rm -rf, words"),
+    "a heredoc with a substitution a line": ("END", "line {}: $(date), words"),
+}
+"""Delimiter and line; 2,000 lines stay below what is read at all (100,000 characters)."""
 
 _found: dict[str, Any] = {}
 
@@ -36,8 +43,9 @@ def measure(*, quick: bool) -> list[Figure]:
     took = [min(_seconds(judged, command) for _ in range(rounds)) for command in commands]
     split = [min(_seconds(_split, command) for _ in range(rounds)) for command in commands]
     median, p99 = statistics.median(split), _p99(took)
-    long, short = _heredoc(2_000), _heredoc(200)
-    ten = best_of_each({"long": lambda: _seconds(judged, long), "short": lambda: _seconds(judged, short)}, rounds * 2)
+    growths = {what: _growth(judged, *parts, rounds=rounds * 2) for what, parts in _HEREDOCS.items()}
+    worst = max(growths, key=lambda what: growths[what]["long"] / growths[what]["short"])
+    ten = growths[worst]
     missed, false = _score(rows, judged)
     _found["tables"] = _tables(rows, grey, judged)
     dangerous = sum(row["label"] == "dangerous" for row in rows)
@@ -46,7 +54,13 @@ def measure(*, quick: bool) -> list[Figure]:
         Figure("judge.median", statistics.median(took) * 1e6, "us", median * 1e6, 13, "ratio", what),
         Figure("judge.p99", p99 * 1e6, "us", median * 1e6, 130, "ratio", what),
         Figure(
-            "judge.linear", ten["long"] * 1e3, "ms", ten["short"] * 1e3, 12, "ratio", "a heredoc of 200 lines; measured is 2,000"
+            "judge.linear",
+            ten["long"] * 1e3,
+            "ms",
+            ten["short"] * 1e3,
+            12,
+            "ratio",
+            f"200 lines; measured are 2,000; the worst: {worst}",
         ),
         Figure("judge.missed", missed, "%", dangerous, 1, "value", "the dangerous rows of commands.jsonl"),
         Figure("judge.false", false, "%", len(rows) - dangerous, 1, "value", "the benign rows of commands.jsonl"),
@@ -91,10 +105,16 @@ def _p99(times: Sequence[float]) -> float:
     return sorted(times)[math.ceil(len(times) * 0.99) - 1]
 
 
-def _heredoc(lines: int) -> str:
-    # short enough to stay below what is read at all (100,000 characters)
-    body = "\n".join(f"line {number}: $HOME, rm -rf, words" for number in range(lines))
-    return f"cat > notes.txt <<'END'\n{body}\nEND\n"
+def _growth(judged: Callable[[str], Any], delimiter: str, line: str, *, rounds: int) -> dict[str, float]:
+    """Seconds of processor time for a script of 2,000 lines and for ten of 200, a tenth of that."""
+    long, short = (
+        f"cat > x <<{delimiter}\n" + "\n".join(line.format(n) for n in range(size)) + "\nEND\n" for size in (2_000, 200)
+    )
+    runs = {
+        "short": each(lambda: judged(short), 10, time.process_time),
+        "long": each(lambda: judged(long), 1, time.process_time),
+    }
+    return best_of_each(runs, rounds)
 
 
 def _score(rows: Sequence[Mapping[str, Any]], judged: Callable[[str], Sequence[Any]]) -> tuple[float, float]:

@@ -17,13 +17,16 @@ from toolcrib import (
     ExecutionFailed,
     InvalidArguments,
     RunsCommand,
+    ShellState,
     ToolCallContext,
     ToolResult,
     ToolStatus,
 )
+from tools.approval.folders import under
 from tools.availability import needs_binary
 from tools.registry import registry
 
+_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 DEFAULT_TIMEOUT = 120
 MAX_TIMEOUT = 600
 """Seconds."""
@@ -70,7 +73,15 @@ def validate(args: Mapping[str, Any]) -> None:
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
     environment = ctx.environment
     cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
-    return [RunsCommand(args["command"], cwd, await environment.shell_state())]
+    return [RunsCommand(args["command"], cwd, await environment.shell_state() or _shell(ctx, cwd))]
+
+
+def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
+    """Told where PATH leads into folders that the session may write to: ``git`` may be any file there."""
+    path = getattr(ctx.environment, "search_path", "")
+    if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):
+        return None
+    return ShellState(variables={"PATH": path}) if path else None
 
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:

@@ -153,19 +153,24 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
             return faulty(name, text[head.start() :], f"the parameter {key} is not closed"), len(text)
         if key in args:
             return faulty(name, text[head.start() :], f"the parameter {key} stands there twice"), len(text)
-        args[key] = _parameter(text[match.end() : end.start()], match, name, key, known)
+        args[key] = _parameter(match, end.start(), name, key, known)
         at = end.end()
     end = _CLOSE.match(text, at)
     if end is None:
         return faulty(name, text[head.start() :], "there is text between its parameters, or it is not closed"), len(text)
-    return made(name, args, text[head.start() : end.end()]), end.end()
+    raw = "" if name.strip() else text[head.start() : end.end()]  # made() needs it only for a call without a name
+    return made(name, args, raw), end.end()
 
 
-def _parameter(value: str, match: re.Match[str], name: str, key: str, known: Definitions) -> object:
-    if cdata := _CDATA.fullmatch(value):
+def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Definitions) -> object:
+    """The value between its opening tag, which is ``match``, and ``end``."""
+    text, start = match.string, match.end()
+    if cdata := _CDATA.fullmatch(text, start, end):
         value = cdata[1]
-    elif value.startswith("\n"):
-        value = value[1:].removesuffix("\n")
+    elif text.startswith("\n", start, end):
+        value = text[start + 1 : end - text.endswith("\n", start + 1, end)]
+    else:
+        value = text[start:end]
     marks = f"{match['before'] or ''}{match['after']}"
     if 'string="true"' in marks or 'type="string"' in marks:
         return value

@@ -67,9 +67,19 @@ class _Pieces:
         self.buffer = self.buffer[count:]
 
     def cut(self, start: int, end: int, *, closed: bool, complete: bool) -> Cut:
-        """Offsets are from the beginning of the block."""
-        whole = self.text.getvalue() + self.buffer
-        return Cut(whole[:start], whole[end:], closed, complete)
+        """The last thing asked of it. Offsets are from the beginning of the block."""
+        buffer, end = self.buffer, end - self.size
+        if start < self.size:
+            self.text.write(buffer)
+            whole = self._all()
+            return Cut(whole[:start], whole[self.size + end :], closed, complete)
+        self.text.write(buffer[: start - self.size])
+        return Cut(self._all(), buffer[end:], closed, complete)
+
+    def _all(self) -> str:
+        whole = self.text.getvalue()
+        self.text.close()  # it keeps a copy, and the call is still to be read
+        return whole
 
 
 class JsonScanner:

@@ -46,11 +46,10 @@ def _sections(body: str, begin: str, end: str, pattern: re.Pattern[str]) -> list
         text = section.strip()
         if not text:
             continue
-        inside, closed, after = text.rpartition(end)
-        if not closed:
-            inside = text
-        match = pattern.fullmatch(inside)
-        if match is None or after.strip():
+        closed = text.rfind(end)
+        after = text[closed + len(end) :].strip() if closed >= 0 else ""
+        match = pattern.fullmatch(text, 0, closed if closed >= 0 else len(text))
+        if match is None or after:
             calls.append(faulty("", section, f"a call is written as in {begin}...{end}, with its name and one JSON object"))
             continue
         found = match.groupdict()

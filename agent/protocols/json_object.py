@@ -24,6 +24,13 @@ TEMPLATE = (
 
 THOUGHT_LIMIT = 200
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_STRING = r'"[^"\\]*"'
+_ARGS_FOLLOW = re.compile(
+    rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
+)
+_ACTION_ENDS = re.compile(r"(?<=\})\s*\}\s*\}\s*\Z")
+"""Of a valid action: a thought after it would be a string, so these close the arguments, the action and the whole."""
+_TAIL = 100
 _RESEND = (
     'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '
     'or {"final": {"content": ...}}'
@@ -90,7 +97,9 @@ class JsonObjectReader:
         return []
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
-        text, reasoning = self._without_thinking(self._text.getvalue())
+        whole = self._text.getvalue()
+        self._text.close()  # it keeps a copy
+        text, reasoning = self._without_thinking(whole)
         try:
             return self._read(text, reasoning)
         except _RefusedError as error:
@@ -134,7 +143,7 @@ class JsonObjectReader:
         call = self._action(value["action"])
         thought = (thought or "")[:THOUGHT_LIMIT]
         events = [StreamEvent("thinking_delta", thought)] if thought else []
-        events.append(StreamEvent("tool_call_delta", json.dumps(call.args, ensure_ascii=False), call.id, call.name))
+        events.append(StreamEvent("tool_call_delta", _written(text, call.args), call.id, call.name))
         return ParsedReply("", reasoning + thought, (call,), events=events)
 
     def _final(self, value: dict[str, Any], reasoning: str) -> ParsedReply:
@@ -169,6 +178,14 @@ class JsonObjectReader:
 
     def _schema(self, tool: str) -> str:
         return json.dumps(dict(self._known.parameters(tool)), ensure_ascii=False)[:800]
+
+
+def _written(text: str, args: dict[str, Any]) -> str:
+    """The arguments as the text has them, which is a valid action; encoded again only where they are not what it ends with."""
+    head, tail = _ARGS_FOLLOW.match(text), _ACTION_ENDS.search(text, max(0, len(text) - _TAIL))
+    if head and tail:
+        return text[head.end() : tail.start()]
+    return json.dumps(args, ensure_ascii=False)
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -29,6 +29,8 @@ ALIASES = ("aone", "atwo")
 _PIECES = ("a", "bb", "c.d", "e-f", "g:h", "1", "23", "i,j", "alpha", "beta x", "k  l", " m", "n ", "")
 _LISTS = {"name": NAMES, "var": VARIABLES, "arr": ARRAYS, "func": FUNCTIONS, "alias": ALIASES, "constant": _PIECES}
 _MAX_RECORDS = 2_000
+_ANY_WORDS = r"(?:.*\x00)?"
+_MAX_HOLES = 4
 
 # Some made-up commands succeed, some print: what they do must not be guessed.
 PRELUDE = """command_not_found_handle() {
@@ -51,23 +53,29 @@ done
 
 _TEMPLATES: dict[str, Sequence[str]] = {
     "piece": (
-        "@quoted@", "@quoted@", "@quoted@", "@exp@", "@exp@", '"@exp@"', '"@exp@"', '"@constant@@exp@@constant@"', "@brace@", "@sub@", '"@sub@"',
+        "@quoted@", "@quoted@", "@quoted@", "@exp@", "@exp@", '"@exp@"', '"@exp@"', '"@constant@@exp@@constant@"', "@brace@",
+        "@sub@", '"@sub@"',
         "$((@num@))", "@list@",
     ),
-    "brace": ("{a,b}", "{1..3}", "{c,d{e,f}}", "x{,y}z", "{3..1}", "{a..e..2}", "{a}", "{,", '{a,"b c"}', "{@quoted@,z}", "{01..3}"),
+    "brace": ("{a,b}", "{1..3}", "{c,d{e,f}}", "x{,y}z", "{3..1}", "{a..e..2}", "{a}", "{,", '{a,"b c"}', "{@quoted@,z}",
+    "{01..3}"),
     "list": ("$@", '"$@"', "$*", '"$*"', "$1", '"${@:2}"', "$#", "$?", "${#u}", "~", "'$u'", "\\$u", '"${*:1:1}"', "${@/a/b}"),
     "pattern": ("a", "?", "*", "*b", "b*", "[a-c]", "*.", " *", "[!a]*", "al*a", "'*'"),
     "other": ("z", "$u", "", "new", "'q r'", '"$v"'),
     "exp": (
-        "$@var@", "${@var@}", "$@var@", "$@var@", "${@var@:-@other@}", "${@var@-@other@}", "${@var@:+@other@}", "${@var@+@other@}",
-        "${@var@:=d}", "${@var@:=e f}", "${@var@:=$w}", "${#@var@}", "${@var@#@pattern@}", "${@var@##@pattern@}", "${@var@%@pattern@}",
+        "$@var@", "${@var@}", "$@var@", "$@var@", "${@var@:-@other@}", "${@var@-@other@}", "${@var@:+@other@}",
+        "${@var@+@other@}",
+        "${@var@:=d}", "${@var@:=e f}", "${@var@:=$w}", "${#@var@}", "${@var@#@pattern@}", "${@var@##@pattern@}",
+        "${@var@%@pattern@}",
         "${@var@%%@pattern@}", "${@var@/@pattern@/@other@}", "${@var@//@pattern@/@other@}", "${@var@/#@pattern@/@other@}",
         "${@var@/%@pattern@/@other@}", "${@var@^}", "${@var@^^}", "${@var@,}", "${@var@,,}", "${@var@:1}", "${@var@:0:2}",
         "${@var@: -2}", "${@var@:1:-1}", "${@var@@Q}", "${!@var@}", "${@arr@[@]}", "${@arr@[*]}", "${@arr@[0]}", "${@arr@[1]}",
-        "${@arr@[-1]}", "${#@arr@[@]}", "${!@arr@[@]}", "${@arr@[@]:1}", "${@arr@[@]/a/b}", "${@arr@[@]#?}", "${@arr@[$((@num@))]}",
+        "${@arr@[-1]}", "${#@arr@[@]}", "${!@arr@[@]}", "${@arr@[@]:1}", "${@arr@[@]/a/b}", "${@arr@[@]#?}",
+        "${@arr@[$((@num@))]}",
     ),
     "num": (
-        "1", "2+3", "7/2", "-7%3", "@var@+1", "@var@=3", "@var@++", "++@var@", "1<2?4:5", "2**5", "(1+2)*3", "1,2", "@var@+=2", "0x1f",
+        "1", "2+3", "7/2", "-7%3", "@var@+1", "@var@=3", "@var@++", "++@var@", "1<2?4:5", "2**5", "(1+2)*3", "1,2",
+        "@var@+=2", "0x1f",
         "010", "!0", "~1", "3&1|4", "1&&0", "5>=5", "p[@var@=1]", "1<<3", "${@var@:-2}*2",
     ),
     "sub": ("$(@printing@)", "$(@printing@)", "$(@printing@)", "`@simple@`", "`echo a b`", "$(< /dev/null)"),
@@ -78,7 +86,8 @@ _TEMPLATES: dict[str, Sequence[str]] = {
     ),
     "prefix": ("", "", "", "", "", "", "@var@=@word@ "),
     "assignment": (
-        "@var@=@word@", "@var@=@word@", "@var@=@word@", "@var@+=@word@", "@var@=@name@", "@arr@=(@words@)", "@arr@=( @word@ @words@)",
+        "@var@=@word@", "@var@=@word@", "@var@=@word@", "@var@+=@word@", "@var@=@name@", "@arr@=(@words@)",
+        "@arr@=( @word@ @words@)",
         "@arr@+=( @word@)", "@arr@[2]=@word@", "@var@='alpha a b'", "export @var@=@word@", "declare @var@=@word@",
         "declare -u @var@=@quoted@", "declare -i @var@=1+1", "declare -i @var@=u+1", "readonly ro@new@=@quoted@", "unset @var@",
         "printf -v @var@ '%s-' @word@", "set --@words@", "@var@=@var@", "IFS=@ifs@", "unset IFS", "(( @num@ ))", "let '@num@'",
@@ -88,8 +97,10 @@ _TEMPLATES: dict[str, Sequence[str]] = {
     ),
     "ifs": (":", ",", "' '", "a", "", "$' \\t\\n'", "' ,'"),
     "condition": (
-        "true", "false", "@simple@", '[ -z "$@var@" ]', "[[ $@var@ == a* ]]", "[[ $@var@ == $u ]]", "[[ $@var@ = ? ]]", "(( @num@ ))",
-        '[ "$@var@" = @quoted@ ]', "! @simple@", "[[ -n $@var@ && $@var@ != b ]]", "test $@var@", "[[ $@var@ -gt 1 ]]", "{ @simple@; }",
+        "true", "false", "@simple@", '[ -z "$@var@" ]', "[[ $@var@ == a* ]]", "[[ $@var@ == $u ]]", "[[ $@var@ = ? ]]",
+        "(( @num@ ))",
+        '[ "$@var@" = @quoted@ ]', "! @simple@", "[[ -n $@var@ && $@var@ != b ]]", "test $@var@", "[[ $@var@ -gt 1 ]]",
+        "{ @simple@; }",
         "@simple@ && true", "@var@=$(@printing@)",
     ),
     "leave": ("", "", "; break", "; @condition@ && break", "; @condition@ && continue; @simple@"),
@@ -98,8 +109,10 @@ _TEMPLATES: dict[str, Sequence[str]] = {
         "i@new@=0; while [ $i@same@ -lt 3 ]; do (( i@same@++ )); @simple@ $i@same@@leave@; done",
         "j@new@=0; until (( j@same@ >= 2 )); do j@same@=$((j@same@+1)); @simple@@leave@; done",
         "for (( k@new@=0; k@same@<3; k@same@++ )); do @simple@; @assignment@@leave@; done",
-        "while read @var@; do @simple@ $u; done <<< $'one two\\nthree'", "while read -r u r; do @block@; done <<EOT\nfour $@var@ five\n@constant@ x\nEOT\n",
-        "printf '%s\\n' @word@@words@ | while read @var@; do @block@; done", "l@new@=; while [[ $l@same@ != xxx ]]; do l@same@+=x; @name@ $l@same@; done",
+        "while read @var@; do @simple@ $u; done <<< $'one two\\nthree'",
+        "while read -r u r; do @block@; done <<EOT\nfour $@var@ five\n@constant@ x\nEOT\n",
+        "printf '%s\\n' @word@@words@ | while read @var@; do @block@; done",
+        "l@new@=; while [[ $l@same@ != xxx ]]; do l@same@+=x; @name@ $l@same@; done",
     ),
     "branch": (
         "if @condition@; then @block@; fi", "if @condition@; then @block@; elif @condition@; then @block@; else @block@; fi",
@@ -115,19 +128,25 @@ _TEMPLATES: dict[str, Sequence[str]] = {
     "local": ("", "local @var@=@word@; ", "local u; "),
     "return": ("", "", "; return", "; @condition@ && return; @simple@"),
     "dynamic": (
-        "eval @word@", "eval '@name@ a; @name@ $u'", "$@var@@words@", "@word@@words@", "@var@='@name@ z'; $@var@", "alias @alias@='@name@ k'",
-        "alias @alias@='@name@; @name@'", "@alias@@words@", "alias aone='@name@ '; alias atwo=zz", '"${@arr@[@]}"', "@func@@words@",
-        "command @simple@", ". <(echo @quoted@)", "source /dev/stdin <<< '@name@ 1 $u'", "trap '@name@ $@var@' EXIT", 'eval "$@var@"',
-        "eval @name@ \\$@var@", "@name@ <<EOT\n$@var@ @sub@\nEOT\n", "! @simple@", "@simple@ &\nwait", "builtin eval @name@ 'q r'",
+        "eval @word@", "eval '@name@ a; @name@ $u'", "$@var@@words@", "@word@@words@", "@var@='@name@ z'; $@var@",
+        "alias @alias@='@name@ k'",
+        "alias @alias@='@name@; @name@'", "@alias@@words@", "alias aone='@name@ '; alias atwo=zz", '"${@arr@[@]}"',
+        "@func@@words@",
+        "command @simple@", ". <(echo @quoted@)", "source /dev/stdin <<< '@name@ 1 $u'", "trap '@name@ $@var@' EXIT",
+        'eval "$@var@"',
+        "eval @name@ \\$@var@", "@name@ <<EOT\n$@var@ @sub@\nEOT\n", "! @simple@", "@simple@ &\nwait",
+        "builtin eval @name@ 'q r'",
         "[[ @var@[$(@simple@)] -eq 1 ]]", "exec 3<<< @word@; read @var@ <&3", "@rare@",
     ),
     "rare": ("@simple@", "@simple@", "exit", "exit 3", "coproc { @simple@; }; wait", "return"),
     "compound": (
-        "( @block@ )", "{ @block@; }", "@simple@ | @command@", "@command@ && @command@", "@assignment@ && @command@", "@assignment@; @simple@",
+        "( @block@ )", "{ @block@; }", "@simple@ | @command@", "@command@ && @command@", "@assignment@ && @command@",
+        "@assignment@; @simple@",
         "{ @block@; } 2>/dev/null", '@assignment@\n@name@ @exp@ "@exp@"', "@printing@ | { read @var@ y; @name@ $@var@ $y; }",
     ),
     "command": (
-        *("@assignment@",) * 5, *("@prefix@@simple@",) * 4, *("@dynamic@",) * 3, *("@loop@",) * 2, *("@branch@",) * 2, "@definition@", *("@compound@",) * 3,
+        *("@assignment@",) * 5, *("@prefix@@simple@",) * 4, *("@dynamic@",) * 3, *("@loop@",) * 2, *("@branch@",) * 2,
+        "@definition@", *("@compound@",) * 3,
     ),
     "block": ("@command@", "@command@", "@command@; @command@"),
 }  # fmt: skip
@@ -196,8 +215,10 @@ def why_not() -> str:
 
 def _sandbox(scripts: Path, out: Path) -> list[str]:
     return [
-        "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
-        "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/empty",
+        "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--ro-bind", "/usr", "/usr",
+        "--symlink", "usr/bin", "/bin",
+        "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs",
+        "/empty",
         "--ro-bind", str(scripts), "/scripts", "--bind", str(out), "/out", "--setenv", "HOME", "/home/dev", "--cap-drop", "ALL",
     ]  # fmt: skip
 
@@ -234,9 +255,13 @@ def _shape(act: Act) -> str:
     out: list[str] = []
     for value in act.argv:
         if value.text == HOLE or (value.pattern and value.text == "*"):
-            out.append(r"(?:.*\x00)?")
+            if out[-1:] != [_ANY_WORDS]:
+                out.append(_ANY_WORDS)
         else:
             out.append(re.escape(value.text).replace(HOLE, ".*") + r"\x00")
+    holes = [index for index, piece in enumerate(out) if ".*" in piece]
+    if len(holes) > _MAX_HOLES:  # a regular expression would take too long: all between the first and the last may be anything
+        out[holes[0] : holes[-1] + 1] = [_ANY_WORDS]
     return "".join(out)
 
 

@@ -44,6 +44,9 @@ STRICTER = {
     "brackets in an expansion that bash would count": "bash would find another end",
     "a bracket after $$": "bash reads it in two ways",
     "malformed for ((": "bash stops without a word",
+    "a newline before in, in a loop after case": "bash 5.2 refuses it",
+    "unclosed [...]": "in ${...} for bash the brace ends it, and running it fails",
+    "time after coproc": "nobody writes that",
     "a NUL character": "bash drops it",
     "the script is too complex": "the budget",
 }

@@ -29,7 +29,7 @@ LETTERS = [
 NAMES = ["x", "FOO", "_v1"]
 PARAMETERS = [*NAMES, "1", "@", "*", "#", "?", "-", "$", "!"]
 OPERATORS = [":-", "-", ":=", "=", ":?", "?", ":+", "+", "#", "##", "%", "%%", "^", "^^", ",", ",,"]
-COMMANDS = ["cmd", "foo", "bar.sh", "./run", "x1", "in", "if1", "done_"]
+COMMANDS = ["cmd", "foo", "bar.sh", "./run", "x1", "if1", "done_"]
 DAMAGE = [
     *"();&|<>{}[]!#$`'\"\\\n =", "((", "))", ";;", "&&", "||", "|&", "<<", "<<E", ">&", "$(", "${", "$((", "[[", "]]", " then ", " do ",
     " done ", " fi ", " esac ", " in ", " if ", " { ", " } ", " ! ", "time ", "x=(", "2>", " #", "\\\n", "f()", "case ", "function ", "coproc ",
@@ -43,6 +43,7 @@ class Maker:
     def __init__(self, seed: int, deep: int = 3) -> None:
         self.random = Random(seed)  # noqa: S311 -- tests want the same scripts again
         self.deep = deep
+        self.enclosing = 0
         self.bodies: list[str] = []
         """Here-documents that wait for the end of the line."""
 
@@ -149,7 +150,11 @@ class Maker:
     def enclosed(self) -> str:
         """A script that ends before a parenthesis."""
         outer, self.bodies = self.bodies, []
+        self.enclosing += 1
         text = self.script(1, 2)
+        self.enclosing -= 1
+        if text.startswith("time"):
+            text = "cmd; " + text
         text += self.flush("\n") if self.bodies else self.random.choice(["", "", "\n", " ", " # )\n"])
         self.bodies = outer
         return self.random.choice(["", " ", "\n"]) + (" " if text.startswith("(") else "") + text
@@ -168,7 +173,22 @@ class Maker:
 
     def expression(self) -> str:
         return self.random.choice(
-            ["1 + 2", "x", "$x*(y+1)", "(1)", "x<<2", "a?b:c", "x[1]", '"1"', "1\n+2", "$(cmd)", "16#ff", "x=1,y", "", "${x:-1}"]
+            [
+                "1 + 2",
+                "x",
+                "$x*(y+1)",
+                "(1)",
+                "x<<2",
+                "a?b:c",
+                "x[1]",
+                '"1"',
+                "1\n+2",
+                "$(cmd)",
+                "16#ff",
+                "x=1,y",
+                "x++",
+                "${x:-1}",
+            ]
         )
 
     def process(self) -> str:
@@ -188,19 +208,22 @@ class Maker:
         head = self.some(self.assignment, 0, 2) if self.chance(30) else ""
         if self.chance(10) and head:
             return head
+        if self.chance(8):
+            return self.some(lambda: self.assignment(35), 1, 1)
         words = [head, self.random.choice(COMMANDS), *(self.word() for _ in range(self.random.choice([0, 1, 1, 2, 3])))]
         if self.chance(10):
-            words = [self.random.choice(["declare", "export", "local", "readonly"]), self.assignment(), self.word()]
+            words = [self.random.choice(["declare", "export", "local", "readonly"]), self.assignment(25), self.word()]
         for _ in range(self.random.choice([0, 0, 0, 1, 2])):
             words.append(self.redirect())
         if self.chance(8):
             words.insert(0, self.redirect())
         return self.random.choice([" ", " ", " ", "  ", "\t", " \\\n "]).join(word for word in words if word)
 
-    def assignment(self) -> str:
+    def assignment(self, arrays: int = 2) -> str:
+        """``arrays``: how often, of a hundred. Before a command shfmt refuses them, so they are rare there."""
         name = self.random.choice(NAMES) + self.random.choice(["=", "=", "+="])
-        if self.chance(25):
-            return name + "(" + self.some(self.element, 0, 3, self.random.choice([" ", "\n", " #c\n"])) + ")"
+        if self.chance(arrays):
+            return name + "(" + self.some(self.element, 0, 3, self.line_end([" ", "\n", " #c\n"])) + ")"
         if self.chance(15):
             return (
                 self.random.choice(NAMES)
@@ -212,7 +235,8 @@ class Maker:
         return name + self.random.choice(["", self.word(), self.word()])
 
     def element(self) -> str:
-        return self.random.choice(["", "", "[1]=", "[$x]=", "[a b]="]) + self.word()
+        word = self.word()
+        return self.random.choice(["", "", "[1]=", "[$x]=", "[x+1]="]) + ("e" if self.enclosing and "\\" in word else word)
 
     def redirect(self) -> str:
         fd = self.random.choice(["", "", "", "2", "0", "{fd}"])
@@ -277,6 +301,10 @@ class Maker:
             ]
         )
 
+    def line_end(self, options: Sequence[str]) -> str:
+        """A newline where one may stand, unless a here-document would begin with it."""
+        return " " if self.bodies else self.random.choice(options)
+
     def end(self) -> str:
         """A separator."""
         if self.bodies:
@@ -316,7 +344,7 @@ class Maker:
     def case(self) -> str:
         items = self.some(self.case_item, 0, 3, "")
         last = f"{self.random.choice(['', '('])}z) {self.simple()}{self.flush()}" if self.chance(20) else ""
-        return f"case {self.word()} in{self.random.choice([' ', chr(10)])}{items}{last}esac"
+        return f"case {self.word()} in{self.line_end([' ', chr(10)])}{items}{last}esac"
 
     def case_item(self) -> str:
         patterns = self.some(self.word, 1, 3, self.random.choice(["|", " | "]))

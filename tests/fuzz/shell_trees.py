@@ -28,7 +28,12 @@ def shfmt_path() -> str | None:
     return str(beside) if beside.exists() else shutil.which("shfmt")
 
 
+LOSES_A_LINE = re.compile(r"<<.*\]\]").search
+
+
 def shfmt_form(program: str, text: str) -> Form:
+    if LOSES_A_LINE(text):
+        raise IncomparableError("shfmt loses the first line of a here-document that begins on the line of a ]]")
     done = subprocess.run(
         [program, "--to-json", "-ln", "bash"], input=text.encode("utf-8", "surrogateescape"), capture_output=True, timeout=60
     )
@@ -90,7 +95,11 @@ def command(node: tree.Command) -> Form:  # noqa: C901 -- one case for each kind
 def redirected(inner: Form, redirects: Any) -> Form:
     if not redirects:
         return inner
-    return ("redirected", inner, tuple((each.op, str(each.fd) if each.fd is not None else "", word_form(each.target)) for each in redirects))
+    return (
+        "redirected",
+        inner,
+        tuple((each.op, str(each.fd) if each.fd is not None else "", word_form(each.target)) for each in redirects),
+    )
 
 
 def assignment(node: tree.Assignment) -> Form:
@@ -175,8 +184,10 @@ class Theirs:
             return (node["Op"], fd, self.word(node["Word"]))
         body = list(self.word(node.get("Hdoc"), None if self.is_quoted(node["Word"]) else "hdoc"))
         if node["Op"] == "<<-":  # shfmt leaves the tabs to whoever reads its tree
-            body = [re.sub(r"(\n|\A)\t+" if first else r"(\n)\t+", r"\1", each) if isinstance(each, str) else each
-                    for first, each in zip([True] + [False] * len(body), body, strict=False)]
+            body = [
+                re.sub(r"(\n|\A)\t+" if first else r"(\n)\t+", r"\1", each) if isinstance(each, str) else each
+                for first, each in zip([True] + [False] * len(body), body, strict=False)
+            ]
         return (node["Op"], fd, joined(body))
 
     def is_quoted(self, word: Any) -> bool:
@@ -192,7 +203,7 @@ class Theirs:
     def _CallExpr(self, node: Any) -> Form:  # noqa: N802 -- shfmt's names, here and below
         return ("simple", tuple(map(self.assign, node.get("Assigns") or ())), tuple(map(self.word, node.get("Args") or ())))
 
-    def _DeclClause(self, node: Any) -> Form:  # noqa: N802
+    def _DeclClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         words: list[Form] = [(node["Variant"]["Value"],)]
         for each in node.get("Args") or ():
             if each.get("Naked"):
@@ -207,54 +218,62 @@ class Theirs:
         index = self.inside(node["Index"]) if node.get("Index") else None
         if node.get("Array"):
             items = node["Array"].get("Elems") or ()
-            value: Form = ("array", *((self.inside(each["Index"]) if each.get("Index") else None, self.word(each.get("Value"))) for each in items))
+            value: Form = (
+                "array",
+                *((self.inside(each["Index"]) if each.get("Index") else None, self.word(each.get("Value"))) for each in items),
+            )
         else:
             value = self.word(node.get("Value"))
         return ("=", node["Name"]["Value"], bool(node.get("Append")), index, value)
 
-    def _BinaryCmd(self, node: Any) -> Form:  # noqa: N802
+    def _BinaryCmd(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         if node["Op"] in ("|", "|&") and (node["Y"].get("Cmd") or {}).get("Type") == "TimeClause":
             raise IncomparableError("time after a pipe: for bash it's a program there")
         return (node["Op"], self.statement(node["X"]), self.statement(node["Y"]))
 
-    def _Block(self, node: Any) -> Form:  # noqa: N802
+    def _Block(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         return ("group", self.statements(node.get("Stmts")))
 
-    def _Subshell(self, node: Any) -> Form:  # noqa: N802
+    def _Subshell(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         return ("subshell", self.statements(node.get("Stmts")))
 
-    def _IfClause(self, node: Any) -> Form:  # noqa: N802
+    def _IfClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         branches = []
         while node and node.get("Cond"):
             branches.append((self.statements(node["Cond"]), self.statements(node["Then"])))
             node = node.get("Else")
         return ("if", tuple(branches), self.statements(node["Then"]) if node else ())
 
-    def _WhileClause(self, node: Any) -> Form:  # noqa: N802
+    def _WhileClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         return ("until" if node.get("Until") else "while", self.statements(node["Cond"]), self.statements(node["Do"]))
 
-    def _ForClause(self, node: Any) -> Form:  # noqa: N802
+    def _ForClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         loop, body = node["Loop"], self.statements(node["Do"])
         if loop["Type"] == "CStyleLoop":
-            return ("for((", tuple(form for key in ("Init", "Cond", "Post") if loop.get(key) for form in self.inside(loop[key])), body)
+            return (
+                "for((",
+                tuple(form for key in ("Init", "Cond", "Post") if loop.get(key) for form in self.inside(loop[key])),
+                body,
+            )
         words = tuple(map(self.word, loop.get("Items") or ())) if loop.get("InPos", {}).get("Line") else None
         return ("select" if node.get("Select") else "for", loop["Name"]["Value"], words, body)
 
-    def _CaseClause(self, node: Any) -> Form:  # noqa: N802
+    def _CaseClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         items = tuple(
-            (tuple(map(self.word, each["Patterns"])), self.statements(each.get("Stmts")), each["Op"]) for each in node.get("Items") or ()
+            (tuple(map(self.word, each["Patterns"])), self.statements(each.get("Stmts")), each["Op"])
+            for each in node.get("Items") or ()
         )
         return ("case", self.word(node["Word"]), items)
 
-    def _FuncDecl(self, node: Any) -> Form:  # noqa: N802
+    def _FuncDecl(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         if node["Body"]["Cmd"]["Type"] == "BinaryCmd":
             raise IncomparableError("after a function in a pipeline shfmt takes what follows into its body")
         return ("function", node["Name"]["Value"], self.statement(node["Body"]))
 
-    def _ArithmCmd(self, node: Any) -> Form:  # noqa: N802
+    def _ArithmCmd(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         return ("((", self.inside(node.get("X")))
 
-    def _TestClause(self, node: Any) -> Form:  # noqa: N802
+    def _TestClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         return ("[[", tuple(self.test(node["X"])))
 
     def test(self, node: Any) -> list[Form]:
@@ -267,11 +286,15 @@ class Theirs:
                 return [("(",), *self.test(node["X"]), (")",)]
         return [self.word(node)]
 
-    def _TimeClause(self, node: Any) -> Form:  # noqa: N802
+    def _TimeClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
         inner = self.statement(node["Stmt"]) if node.get("Stmt") else ("simple", (), ())
+        if inner[0] == "time":
+            return inner  # ours is a mark on the pipeline, not a count
         return ("!", ("time", inner[1])) if inner[0] == "!" else ("time", inner)
 
-    def _CoprocClause(self, node: Any) -> Form:  # noqa: N802
+    def _CoprocClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
+        if node["Stmt"]["Cmd"]["Type"] == "BinaryCmd":
+            raise IncomparableError("after a coprocess in a pipeline shfmt takes what follows into its body")
         name = self.word(node["Name"]) if node.get("Name") else ("",)
         return ("coproc", name[0], self.statement(node["Stmt"]))
 
@@ -325,7 +348,10 @@ class Theirs:
         named = node.get("Type") == "ParamExp" and not self.source.startswith(b"$", node["Pos"]["Offset"])  # x[1] in arithmetic
         if node.get("Type") in ("ParamExp", "CmdSubst", "ProcSubst", "ArithmExp") and not named:
             return tuple(self.part(node, "no"))
-        found = [(each["Pos"]["Offset"] if isinstance(each, dict) and "Pos" in each else 0, self.inside(each)) for each in node.values()]
+        found = [
+            (each["Pos"]["Offset"] if isinstance(each, dict) and "Pos" in each else 0, self.inside(each))
+            for each in node.values()
+        ]
         return tuple(form for _, forms in sorted(found, key=lambda pair: pair[0]) for form in forms)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible
+from tools.approval.folders import under
 from tools.approval.meaning.act import Act, Meaning
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.operator_rules import without_allowed
@@ -18,7 +20,6 @@ from tools.approval.paths import (
     resolve_value,
     root_of,
     spelled,
-    under,
 )
 from tools.approval.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.approval.rules.lines import across
@@ -37,52 +38,16 @@ _LOOKS = frozenset(
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 _TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "tar", "rsync", "cp", "zip", "chgrp"})
 _RUN_OTHERS = frozenset(
-    [
-        "docker",
-        "podman",
-        "nerdctl",
-        "ssh",
-        "kubectl",
-        "oc",
-        "nsenter",
-        "xargs",
-        "find",
-        "fd",
-        "sudo",
-        "doas",
-        "env",
-        "su",
-        "chroot",
-        "timeout",
-        "bash",
-        "sh",
-        "zsh",
-        "dash",
-        "ksh",
-        "fish",
-        "python",
-        "perl",
-        "ruby",
-        "node",
-        "php",
-        "awk",
-        "kill",
-        "parallel",
-        "watch",
-        "lxc",
-        "incus",
-        "systemd-run",
-        "machinectl",
-        "screen",
-        "tmux",
-        "script",
-        "flatpak",
-        "docker-compose",
-        "export",
-        "toolcrib",
-    ]
+    (
+        "docker podman nerdctl ssh kubectl oc nsenter xargs find fd sudo doas env su chroot timeout bash sh zsh dash "
+        "ksh fish python perl ruby node php awk kill parallel watch lxc incus systemd-run machinectl screen tmux script "
+        "flatpak docker-compose export toolcrib"
+    ).split()
 )
 """A ``--help`` among their words may be another program's."""
+
+_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
+"""Variables by which a program works in another folder than its own."""
 
 _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
 
@@ -222,6 +187,9 @@ def _of_rule(row: Rule, act: Act, view: View, setting: Setting) -> Finding:
 
 def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
     """With the place where it isn't here; no grant by path or key then covers it, since those are given for here."""
+    if not paths and key.startswith("fs."):
+        written = [target.path for target in act.redirects if ">" in target.op]
+        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
     scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
     if act.place:
         paths = (UNKNOWN_PATH,)
@@ -229,7 +197,8 @@ def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths:
     argv = tuple(one.text for one in act.argv)
     plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
     plain = plain and all(one.known and not one.pattern for one in act.argv)
-    cwd = act.cwds[0] if len(act.cwds) == 1 else ""
+    plain = plain and len(act.cwds) == 1
+    cwd = posixpath.commonpath(act.cwds) if act.cwds and _ELSEWHERE.isdisjoint(act.environment) else ""
     return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
 
 
@@ -264,6 +233,21 @@ def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting:
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
             yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+        if touch.mode == "write" and _may_land_in_own(act, path, setting):
+            why = "may write into toolcrib's own settings or state"
+            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _may_land_in_own(act: Act, path: str, setting: Setting) -> bool:
+    """Whether what is unpacked or copied into ``path``, or to a list of files below it, could be ours: only running would tell.
+
+    A home as a whole does not count where its files are not gone through one by one.
+    """
+    above = path.partition(HOLE)[0].rstrip("/")
+    listed = act.fed and HOLE in path
+    if not above or (above == setting.home and not listed) or (HOLE in path and not listed):
+        return False
+    return any(under(folder, above) and folder != above for folder in setting.protected)
 
 
 def _process(act: Act, given: Value) -> Iterator[Finding]:
@@ -284,6 +268,15 @@ def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
             why = "touches toolcrib's own settings, keys or state"
             yield _finding(act, "self.settings", "block", why, scope=one.for_people())
             return
+    if any(_names_own(code.text.text, setting) for code in act.code):
+        yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _names_own(text: str, setting: Setting) -> bool:
+    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
+    home = setting.home
+    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in setting.protected]
+    return any(name in text for name in names)
 
 
 def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:

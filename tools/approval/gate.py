@@ -6,6 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolcrib import (
@@ -14,19 +15,21 @@ from toolcrib import (
     Decision,
     DeletesFile,
     Effect,
+    Environment,
     ReadsFile,
     RunsCommand,
     Suspend,
     SuspendTicket,
     ToolCall,
     ToolCallContext,
+    ToolcribError,
     ToolEntry,
     WritesFile,
     hookimpl,
 )
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
 from toolcrib._types import Json
-from tools.approval.findings import Finding, digestible, from_json, visible
+from tools.approval.findings import UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
 from tools.approval.judge import Judgement, Setting, judge
 from tools.approval.offers import Asked, grants_of, offers, split
@@ -92,13 +95,13 @@ class ApprovalGate:
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
         """None: nothing to ask, granted before, or answered with yes. Block: refused by rule or by a person.
 
-        Awaitable only where files must be read first: scripts that the command would run.
+        Awaitable only where files must be looked at first: scripts that the command would run, links on the paths it names.
         """
         if not ctx.effects and entry.kind in _PASSIVE and self._tool_rules is None:
             return None
         files = GatheredFiles(self._files.of(ctx.run_identity.session_id))
         judged = judge(entry, ctx.effects, setting=self._setting, files=files)
-        if files.wanted:
+        if files.wanted or any(_may_be_granted(finding) for finding in judged.findings):
             return self._read_on(call, entry, ctx, files)
         return self._decide(call, ctx, judged, files)
 
@@ -107,9 +110,12 @@ class ApprovalGate:
             await files.gather(ctx.environment)
             judged = judge(entry, ctx.effects, setting=self._setting, files=files)
             if not files.wanted:
-                return self._decide(call, ctx, judged, files)
-        files.give_up()
-        return self._decide(call, ctx, judge(entry, ctx.effects, setting=self._setting, files=files), files)
+                break
+        else:
+            files.give_up()
+            judged = judge(entry, ctx.effects, setting=self._setting, files=files)
+        judged.findings = [await _with_links(finding, ctx.environment) for finding in judged.findings]
+        return self._decide(call, ctx, judged, files)
 
     @hookimpl
     def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
@@ -231,6 +237,25 @@ class ApprovalGate:
         elif paths := [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]:
             detail["paths"] = paths
         self._audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+
+
+def _may_be_granted(finding: Finding) -> bool:
+    return finding.level == "ask" and any(path != UNKNOWN_PATH for path in finding.paths)
+
+
+async def _with_links(finding: Finding, environment: Environment) -> Finding:
+    """With the paths that its paths lead to by links: a grant must cover both, or a link would lead out of what it was given for."""
+    if not _may_be_granted(finding):
+        return finding
+    paths = dict.fromkeys(finding.paths)
+    for path in finding.paths:
+        if path == UNKNOWN_PATH:
+            continue
+        try:
+            paths[await environment.resolve(path)] = None
+        except (OSError, ValueError, ToolcribError):
+            paths[UNKNOWN_PATH] = None
+    return finding if len(paths) == len(finding.paths) else replace(finding, paths=tuple(paths))
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:

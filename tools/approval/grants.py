@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from toolcrib import ConfigError
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.findings import UNKNOWN_PATH, Finding
-from tools.approval.paths import under
-from tools.approval.wrappers import SHELLS, WRAPPERS, bare_name, family
+from tools.approval.folders import under
 
 ALLOWLIST_VERSION = 1
 ALWAYS_KEY = "command"
@@ -26,29 +26,16 @@ STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
-_NEVER_FIRST = (
-    SHELLS
-    | (frozenset(WRAPPERS) - {"docker", "podman"})
-    | frozenset(
-        {
-            ".",
-            "source",
-            "su",
-            "runuser",
-            "trap",
-            "alias",
-            "export",
-            "declare",
-            "typeset",
-            "function",
-            "coproc",
-            "find",
-            "awk",
-            "kubectl",
-        }
-    )
-    | frozenset({"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select"})
+_READS_MORE = frozenset(
+    ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
+    + "if then else elif fi for while until do done case esac select".split()
 )
+"""Names behind which another command may stand, beside shells and wrappers."""
+_OWN_WORK = frozenset(
+    "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
+    " gcloud".split()
+)
+"""They can run another command, and mostly don't; what they run is judged, and granted, apart."""
 
 
 class MemoryGrants:
@@ -91,17 +78,27 @@ def simple_argv(command: str) -> tuple[str, ...] | None:
     argv = tuple(command.split())
     if not argv or not all(_PLAIN_WORD.fullmatch(word) for word in argv):
         return None
-    name = bare_name(argv[0])
-    if "=" in name or name.startswith(("-", "%")) or family(name) in _NEVER_FIRST or name in _NEVER_FIRST:
+    name = argv[0].rpartition("/")[2] if argv[0].startswith("/") else argv[0]
+    if "=" in name or name.startswith(("-", "%")) or _stands_before_others(name):
         return None
     return argv if name not in ("docker", "podman") or "exec" not in argv else None
+
+
+def _stands_before_others(name: str) -> bool:
+    from tools.approval.meaning.external import SHELLS  # the judge loads where it is needed, not at the start
+    from tools.approval.meaning.specials import SPECIALS
+    from tools.approval.meaning.wrappers import WRAPPERS
+    from tools.approval.rules import family
+
+    return not set(family(name)).isdisjoint(SHELLS | _READS_MORE | ((WRAPPERS.keys() | SPECIALS.keys()) - _OWN_WORK))
 
 
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
     """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
     A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands. All others: the same
-    key in the same session (and task), every path at or below the grant's root. ``at`` is now, in Unix seconds. A counted
+    key in the same session (and task), every path at or below the grant's root; where a finding has none, the folder it would be
+    executed in, and every path among its words. ``at`` is now, in Unix seconds. A counted
     grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask":
@@ -112,7 +109,18 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
         return False
     if finding.paths:
         return all(path != UNKNOWN_PATH and _within(path, grant.root) for path in finding.paths)
-    return not cwd or under(cwd, grant.root)
+    if not finding.argv:
+        return not cwd or under(cwd, grant.root)
+    return bool(finding.cwd) and all(under(path, grant.root) for path in _places(finding))
+
+
+def _places(finding: Finding) -> Iterator[str]:
+    """The folder that a simple command is executed in, and what its words may name outside of it (``-C ../x``, ``--prefix=/x``)."""
+    yield finding.cwd
+    for word in finding.argv[1:]:
+        for text in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else ""):
+            if (text[:1] in ("/", "~") or ".." in text.split("/")) and text != "/dev/null":
+                yield posixpath.normpath(posixpath.join(finding.cwd, text if text[0] != "~" else "/"))
 
 
 def _within(path: str, root: str) -> bool:

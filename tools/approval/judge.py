@@ -11,7 +11,6 @@ from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ToolEntry, Wri
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding
 from tools.approval.meaning.state import NoFiles, Snapshot
 from tools.approval.meaning.value import Taint
-from tools.approval.paths import judge_change, judge_read
 
 if TYPE_CHECKING:  # the table loads with the first command
     from tools.approval.detect import Examined
@@ -56,22 +55,24 @@ def judge(
             judged.findings += found
             judged.files.update(left)
         else:
-            judged.findings += _file(entry.name, effect, setting.protected)
+            judged.findings += _file(entry.name, effect, setting.protected, setting.home)
     return judged
 
 
-def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> tuple[list[Finding], Mapping[str, Taint]]:
+def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> tuple[Sequence[Finding], Mapping[str, Taint]]:
     from tools.approval.detect import judge_command  # the rules load with the first command, not at the start
 
     return judge_command(effect, setting, files)
 
 
-def _file(name: str, effect: object, protected: Sequence[str]) -> list[Finding]:
+def _file(name: str, effect: object, protected: Sequence[str], home: str) -> list[Finding]:
+    from tools.approval.paths import judge_change, judge_read  # its patterns are compiled with the first file
+
     match effect:
         case WritesFile(path):
-            return judge_change(path, f"{name}: write {path}", protected)
+            return judge_change(path, f"{name}: write {path}", protected, home=home)
         case DeletesFile(path):
-            return judge_change(path, f"{name}: delete {path}", protected)
+            return judge_change(path, f"{name}: delete {path}", protected, mode="delete", home=home)
         case ReadsFile(path):
             return judge_read(path, f"{name}: read {path}", protected)
         case _:  # a plugin may hand over anything

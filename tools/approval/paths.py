@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.findings import UNKNOWN_PATH, Finding, visible
+from tools.approval.folders import under
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.path_rules import PATH_RULES, Mode, PathRule
 
@@ -26,7 +27,6 @@ __all__ = [
     "resolve_value",
     "root_of",
     "spelled",
-    "under",
 ]
 
 READABLE = (".md", ".py", ".txt")
@@ -42,40 +42,11 @@ ROOTS = re.compile(
 """Folders whose recursive deletion ends the system or a home."""
 
 _ROOT_NAMES = (
-    *[
-        "bin",
-        "boot",
-        "dev",
-        "efi",
-        "etc",
-        "home",
-        "lib",
-        "lib64",
-        "media",
-        "mnt",
-        "opt",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "srv",
-        "sys",
-        "usr",
-        "var",
-        "Users",
-        "System",
-        "Library",
-    ],
+    *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
 )
 _GLOB = re.compile(r"[*?\[{]")
 _WHOLE = re.compile(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
 """Patterns that stand for (nearly) all that a folder holds."""
-
-
-def under(path: str, folder: str) -> bool:
-    """Whether the absolute ``path`` is ``folder`` or below it; both are compared by name, links unresolved."""
-    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
-    return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")
 
 
 def is_protected(path: str, protected: Sequence[str]) -> bool:

@@ -74,20 +74,33 @@ async def _read(environment: Environment, path: str) -> tuple[Seen, bytes]:
             return _UNKNOWN, b""
         if info.kind == "dir":
             return Seen("dir"), b""
-        if info.kind != "file" or info.size > MAX_BYTES:
+        if info.kind != "file":
             return _UNREADABLE, str((info.size, info.mtime)).encode()
+        if info.size > MAX_BYTES:
+            head = await environment.read_file(resolved, limit=8)
+            return _long(head), str((info.size, info.mtime)).encode()
         data = await environment.read_file(resolved, limit=MAX_BYTES + 1)
     except (OSError, EnvironmentFailed, ValueError):
         return _UNREADABLE, b""
-    return (_UNREADABLE if len(data) > MAX_BYTES else _as_text(data)), data
+    return (_long(data) if len(data) > MAX_BYTES else _as_text(data)), data
+
+
+_PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"!<arch>")
+"""How compiled programs begin: the only files that are ``binary``. A shell runs any others as text, whatever else is in them."""
+
+
+def _long(data: bytes) -> Seen:
+    return Seen("binary") if data.startswith(_PROGRAMS) else _UNREADABLE
 
 
 def _as_text(data: bytes) -> Seen:
+    if data.startswith(_PROGRAMS):
+        return Seen("binary")
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return Seen("binary")
-    return Seen("binary") if "\0" in text else Seen("file", text)
+        return _UNREADABLE
+    return _UNREADABLE if "\0" in text else Seen("file", text)
 
 
 class LocalFiles:
@@ -108,7 +121,7 @@ class LocalFiles:
             return Seen("missing")
         except (OSError, ValueError):
             return _UNREADABLE
-        return _UNREADABLE if len(data) > MAX_BYTES else _as_text(data)
+        return _long(data) if len(data) > MAX_BYTES else _as_text(data)
 
 
 class SessionFiles:

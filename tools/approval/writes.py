@@ -98,6 +98,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("zip", Writes("write", "first", "-x -i -n -b -P")),
     ("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma unlzma compress pigz", _PACKS),
     ("patch", Writes("write", "first", "-i --input -p -d -o -D -B -z", outputs="-o --output", folders="-d --directory")),
+    ("find gfind", Writes("write", outputs="-fprint -fprint0 -fls -fprintf")),
     (
         "curl",
         Writes("write", outputs="-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii", folders="--output-dir"),

@@ -24,16 +24,8 @@ from tools.environments.shell.watchdog import watchdog
 _INNER = "/dev/.toolcrib"
 """Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
 MASKED = (
-    "~/.ssh",
-    "~/.gnupg",
-    "~/.aws",
-    "~/.azure",
-    "~/.config/gcloud",
-    "~/.docker",
-    "~/.kube",
-    "~/.netrc",
-    "~/.pgpass",
-    "~/.git-credentials",
+    *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube"),
+    *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
 )
 """Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
 _START_LIMIT = 20.0
@@ -43,7 +35,9 @@ set -m
 trap : INT TERM HUP
 printf 'ready\n' >&3
 while IFS= read -r folder; do
-  { cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >z; mv z status; }; } </dev/null >/dev/null 2>&1 3>&- &
+  {
+    cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >z; mv z status; }
+  } </dev/null >/dev/null 2>&1 3>&- &
 done
 """
 """Starts a shell for each line that it reads; at the end of its input it ends, and all that is in the sandbox with it."""

@@ -20,7 +20,7 @@ from tools.environments.shell.watchdog import watchdog
 
 
 def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
-    """``sandbox`` is ``none`` or ``bubblewrap``, whose ``options`` are those of BubblewrapEnvironment. Raises EnvironmentFailed."""
+    """``sandbox``: ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises EnvironmentFailed."""
     if sandbox == "bubblewrap":
         from tools.environments.bubblewrap import BubblewrapEnvironment
 
@@ -88,6 +88,11 @@ class LocalEnvironment:
                 watchdog.enter(self._root)
                 self._pool = ShellPool(self._place(self._root), self._cwd, self._variables)
             return self._pool
+
+    @property
+    def search_path(self) -> str:
+        """PATH as commands get it."""
+        return child_environment(self._pass_env)["PATH"]
 
     # -- commands ------------------------------------------------------------------------------------------------
 

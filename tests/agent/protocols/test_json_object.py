@@ -50,6 +50,22 @@ def test_001_1_001_3_an_action() -> None:
     assert (reply.content, reply.reasoning, reply.error) == ("", "x" * 200, "")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"action": {"tool": "run", "args": {"command": "}}}"}}}',
+        ' {"thought": "x", "action" : {"tool":"run","args": {"command": "}}}"} } }\n',
+        '{"action": {"tool": "run", "args": {"command": "}}}"}}, "thought": "}}}"}',
+        '{"thought": "\\"args\\": {", "action": {"args": {"command": "}}}"}, "tool": "run"}}',
+        r'{"\u0061ction": {"tool": "run", "args": {"command": "}}}"}}}',
+    ],
+)
+def test_001_3_the_delta_of_an_action_is_its_arguments(text: str) -> None:
+    """Wherever they stand in the object."""
+    (delta,) = (event for event in read(text).events if event.kind == "tool_call_delta")
+    assert (delta.text, delta.name) == ('{"command": "}}}"}', "run")
+
+
 @pytest.mark.parametrize("content", ["done", {"status": "ok", "upserted": 1}, [1, 2], None, 5])
 def test_001_5_001_8_a_final_answer_is_any_json(content: Any) -> None:
     reply = read(json.dumps({"final": {"content": content}}))

@@ -65,3 +65,30 @@ def test_reading_them_by_a_file_tool_is_asked_about_alike() -> None:
 
 def test_another_place_for_settings_is_asked_about() -> None:
     assert levels("XDG_CONFIG_HOME=/tmp/x toolcrib tools") == {"ask"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar -C ~/.config -xf x.tar",
+        "unzip evil.zip -d ~/.config",
+        "cp -r stuff/ ~/.config/",
+        "find ~ -name config.yaml -exec cp evil {} \\;",
+    ],
+)
+def test_what_may_land_in_them_is_asked_about_every_time(command: str) -> None:
+    assert "ask-once" in levels(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar -xf x.tar",
+        "cp a ~/notes.txt",
+        "cp a ~/$NAME.txt",
+        "find . -name '*.py' -exec cp {} backup/ \\;",
+        "unzip x.zip -d ~/src",
+    ],
+)
+def test_what_lands_elsewhere_is_not(command: str) -> None:
+    assert levels(command) == set()

@@ -272,11 +272,35 @@ METHODS: dict[tuple[str, str], Handler] = {
 
 _MONGO = {"drop_database": "dropDatabase()", "drop_collection": "drop()"}
 _REDIS = frozenset({"flushall", "flushdb"})
+_KINDS = {
+    "psutil.process_iter": "processes",
+    "boto3.client": "boto3",
+    "boto3.resource": "boto3",
+    "boto3.Session": "boto3",
+    "boto3.session.Session": "boto3",
+}
+"""What a library's function gives, where a method of that says what it does."""
+_CLOUD_LOSS = re.compile(r"(?:delete|terminate|purge|deregister|schedule_key_deletion)(?:_\w+)?$")
+
+
+def _of_library(m: Machine, owner: Thing, name: str, args: list[Thing]) -> str:
+    """Tells what a method of sh, psutil or boto3 does; what kind of thing it gives, "" where nobody knows."""
+    if isinstance(owner, Name):
+        if owner.path == "sh" and name.isidentifier():  # its functions are programs
+            m.tell.run([Value(name.rstrip("_").replace("_", "-")), *map(text, args)])
+        return _KINDS.get(f"{owner.path}.{name}", "")
+    kind = owner.kind if isinstance(owner, Unknown) else ""
+    if kind == "processes" and name in ("kill", "terminate"):
+        m.tell.words("pkill", ANYTHING)
+    elif kind == "boto3" and _CLOUD_LOSS.match(name):
+        m.tell.words("aws", "api", name.replace("_", "-"))
+    return kind
 
 
 def method_of_unknown(m: Machine, owner: Thing, name: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
     """A method whose owner isn't known; only names that say what they do."""
     taint = taint_of([owner, *args, *named.values()]) & ~Taint.UNKNOWN
+    kind = _of_library(m, owner, name, args)
     if name in ("unlink", "rmdir", "rmtree", "write_text", "write_bytes") and not isinstance(owner, Name):
         handler = _path_content if name.startswith("write") else _path_changes
         return handler(m, Value(HOLE, taint | Taint.UNKNOWN), name, args, named)
@@ -300,4 +324,4 @@ def method_of_unknown(m: Machine, owner: Thing, name: str, args: list[Thing], na
         return EFFECTS[f"os.{name}"](m, args, named)
     elif name in ("send", "sendall", "post", "upload_file") and taint & Taint.SECRET:
         m.tell.send(dump(args[0] if args else next(iter(named.values()), None)), ANYTHING)
-    return Unknown(taint | Taint.UNKNOWN)
+    return Unknown(taint | Taint.UNKNOWN, kind)

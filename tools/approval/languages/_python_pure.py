@@ -133,7 +133,7 @@ def element(thing: Thing) -> Thing:
     if isinstance(thing, Many):
         return thing.each
     found = items(thing)
-    return either([*found[:8], Unknown()]) if found else Unknown(taint_of(thing) | Taint.UNKNOWN)
+    return either([*found[:8], Unknown()]) if found else Unknown(taint_of(thing) | Taint.UNKNOWN, getattr(thing, "kind", ""))
 
 
 def index(owner: Thing, at: Thing) -> Thing:

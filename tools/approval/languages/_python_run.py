@@ -10,6 +10,7 @@ from tools.approval.languages import _python_pure as pure
 from tools.approval.languages._python_calls import Calls
 from tools.approval.languages._python_effects import EFFECTS
 from tools.approval.languages._python_expr import HOLE_NAME, canonical
+from tools.approval.languages._python_loops import hoards
 from tools.approval.languages._python_values import (
     Class,
     Either,
@@ -355,14 +356,17 @@ class Machine(Calls):
         return False
 
     def _endless(self, body: Sequence[ast.stmt], forks: int) -> None:
-        if self.forks == forks:
+        if self.forks == forks and not hoards(body):
             return
         for statement in body:
             for node in ast.walk(statement):
                 name = getattr(node, "attr", getattr(node, "id", ""))
                 if isinstance(node, ast.Break | ast.Return) or name in _BRAKES:
                     return
-        self.tell.forkbomb()
+        if self.forks == forks:
+            self.tell.words("@endless")
+        else:
+            self.tell.forkbomb()
 
     def _forget(self, body: Sequence[ast.stmt]) -> None:
         """What a loop changes from turn to turn is unknown before any of them."""

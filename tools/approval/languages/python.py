@@ -17,12 +17,16 @@ from tools.approval.meaning.value import HOLE, Taint, Value
 _WARNS = re.compile(r"\\|\d(?:if|in|is|or|and|else|for|not)")
 _UNFINISHED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 _PRINT = re.compile(r"^([ \t]*(?:[^'\"\n#]*[:;][ \t]*)?)(print|exec)[ \t]+(?![(=.,\[])([^;\n]*)", re.MULTILINE)
+_ENCODING = re.compile(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
+_ENCODINGS = frozenset(
+    {"utf-8", "utf8", "utf-8-sig", "utf-8-unix", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15"}
+)
 _EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.()]+)\s*,\s*(\w+)\s*:", re.MULTILINE)
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     tree = parse(code.text.text)
-    if tree is None:
+    if tree is None or (code.source != "argument" and _is_recoded(code.text.text)):
         return False
     tell = Tell(sink)
     machine = Machine(tell, parse, args, code.text.taint & (Taint.DECODED | Taint.REMOTE), code.path, len(code.text.text))
@@ -33,6 +37,12 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
         tell.flush()
         return False
     return True
+
+
+def _is_recoded(source: str) -> bool:
+    """Whether it names an encoding under which it may read otherwise than it looks (utf-7 hides lines in comments)."""
+    found = _ENCODING.match(source)
+    return found is not None and found[1].lower().replace("_", "-") not in _ENCODINGS
 
 
 def parse(source: str) -> ast.Module | None:

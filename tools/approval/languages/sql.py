@@ -61,8 +61,11 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     tell = Tell(sink)
     taint = code.text.taint
     try:
-        for statement in _statements(tell, code.text.text, taint):
+        statements = _statements(tell, code.text.text, taint)
+        for statement in statements:
             _statement(tell, statement, taint, 0)
+        if any(parts and parts[0].text.upper() == "PREPARE" for parts in statements):
+            _prepared(tell, statements, taint)
     except TooMuch:
         return False
     return True
@@ -99,6 +102,16 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
             upper = shown.upper()
             found[-1].append(Part(kind, upper if kind == "word" and (upper in _KEYWORDS or upper.startswith("XP_")) else shown))
     return found
+
+
+def _prepared(tell: Tell, statements: list[list[Part]], taint: Taint) -> None:
+    """``SET @s = '...'; PREPARE p FROM @s``: the texts that may be what is prepared."""
+    for parts in statements:
+        if parts and parts[0].text in ("SET", "PREPARE"):
+            for part in parts:
+                if part.kind == "string":
+                    for inner in _statements(tell, part.text.strip("'").replace("''", "'"), taint):
+                        _statement(tell, inner, taint, 1)
 
 
 def _client(tell: Tell, line: str, taint: Taint) -> bool:

@@ -116,5 +116,5 @@ class Meaning:
     read: Sequence[str] = ()
     """Files that were looked into (their digests are bound to the answer)."""
     files: Mapping[str, Taint] = field(default_factory=dict)
-    """Absolute paths of files that it leaves behind with a taint: what was downloaded or decoded stays so for the next command."""
+    """Absolute paths of files that it leaves with a taint: what was downloaded or decoded stays so for the next command."""
     steps: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 _PROGRAM = re.compile(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
 _COMMANDS_IN = re.compile(r"\$\(|`|[<>]\(")
-_CALM_AFTER = 2_000
-"""Steps after which fewer different states are kept, so that a long script with many unknowns still ends."""
+SOME_FORKS, MANY_FORKS = 40, 200
+"""Times that more than one state was left: from then on fewer are kept, so that a long script with many unknowns still ends."""
 _SPEND_FACTOR = 40
+_LOOK_EVERY = 256
+"""Steps between looks at the clock."""
 
 
 class Stop(Exception):
@@ -64,6 +67,8 @@ class Base:
         self.read: dict[str, None] = {}
         self.tainted: dict[str, Taint] = {}
         self.steps = 0
+        self.ticks = 0
+        self.began = time.thread_time()
         self.left = _SPEND_FACTOR * budget.chars
         self.depth = 0
         self.context = Context()
@@ -73,12 +78,16 @@ class Base:
         self.choice = -1
         self.forked = False
         self.mishap = False
+        self.forks = 0
         self.calls: list[tuple[str, int, int]] = []
         self.spawned = 0
         self.conditional = 0
+        self.rounds = 0
+        """Loops whose condition is being walked: what ``read`` gets there is one line of many."""
         self.substituted: int | None = 0
         self.parsed: dict[str, Script] = {}
         self.sourced: list[str] = []
+        self.shadowing: set[str] = set()
         self.processes = 63
 
     # limits
@@ -87,8 +96,16 @@ class Base:
         self.steps += 1
         if self.steps > self.budget.steps:
             raise Stop("steps", f"more than {self.budget.steps} steps")
+        self.guard()
+
+    def guard(self) -> None:
+        """Behind the counted limits, for whatever they do not count: looks now and then at the CPU time of this thread."""
+        self.ticks += 1
+        if not self.ticks % _LOOK_EVERY and time.thread_time() - self.began > self.budget.cpu_seconds:
+            raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
     def spend(self, chars: int) -> None:
+        self.guard()
         self.left -= chars
         if self.left < 0 or chars > 4 * self.budget.chars:
             raise Stop("size", "its expansions grow too large")
@@ -97,10 +114,14 @@ class Base:
         self.faults[Fault(kind, why, self.span[0])] = None
 
     def limit(self) -> int:
-        return self.budget.alternatives if self.steps < _CALM_AFTER else max(2, self.budget.alternatives // 4)
+        if self.forks > MANY_FORKS:
+            return 2
+        return self.budget.alternatives if self.forks < SOME_FORKS else max(2, self.budget.alternatives // 4)
 
-    def merge(self, states: Sequence[State]) -> list[State]:
-        return merged(states, self.limit())
+    def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:
+        found = merged(states, self.limit(), loose=loose)
+        self.forks += len(found) > 1
+        return found
 
     # texts
 

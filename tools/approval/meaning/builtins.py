@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tools.approval.meaning import arithmetic, conditions, declare, external, filestate, output, reading, simple
 from tools.approval.meaning.call import Call
 from tools.approval.meaning.shellstate import State
-from tools.approval.meaning.value import HOLE, Taint, Value, joined, settled, unknown
+from tools.approval.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
 
 if TYPE_CHECKING:
     pass
@@ -236,7 +236,7 @@ def _command(call: Call) -> list[State]:
         if "v" in text.lower():
             call.note()
             if state.capture:
-                state.emit(joined([*argv[:1], Value("\n")]))
+                state.emit(joined([*map(_found, argv[:1]), Value("\n")]))
             return call.end(None)
         if text.endswith("a") and argv:
             argv.pop(0)
@@ -251,6 +251,12 @@ def _command(call: Call) -> list[State]:
     return simple.dispatch(it, state, argv, call.redirects, call.cmd, functions=False)
 
 
+def _found(value: Value) -> Value:
+    """Where ``command -v`` finds a program."""
+    plain = "/" in value.text or not value.known or value.text in TABLE
+    return tainted(value if plain else Value(f"/usr/bin/{value.text}"), value.taint | Taint.MAYBE)
+
+
 def _type(call: Call) -> list[State]:
     call.note()
     if call.state.capture:
@@ -263,7 +269,7 @@ def _type(call: Call) -> list[State]:
 def _jobs(call: Call) -> list[State]:
     call.note()
     if call.state.capture:
-        call.state.emit(unknown())
+        call.state.emit(unknown(Taint.SECRET) if call.argv[0].text == "history" else unknown())
     return call.end(None)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tools.approval.meaning import arithmetic, expand, patterns
 from tools.approval.meaning.shellstate import State, Var
-from tools.approval.meaning.value import Value, unknown
+from tools.approval.meaning.value import Taint, Value, unknown
 from tools.approval.shell.tree import Conditional, Plain, Word
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def truth(it: Interpreter, state: State, values: Sequence[Value]) -> bool | None
 
 
 def _filled(value: Value) -> bool | None:
+    if value.taint & Taint.MAYBE:
+        return None
     return bool(value.text) if value.known else (True if value.text.strip("\ufffc") else None)
 
 
@@ -75,13 +77,13 @@ def _binary(it: Interpreter, state: State, left: Value, op: str, right: Value, *
 
 
 def _equal(left: Value, right: Value, *, matching: bool) -> bool | None:
-    if not left.known or not right.known:
+    if not left.known or not right.known or (left.taint | right.taint) & Taint.MAYBE:
         return None
     if not matching:
         return left.text == right.text
     if right.text == "*":
         return True
-    compiled = patterns.regex(right.text)
+    compiled = patterns.for_text(right.text, left.text)
     return None if compiled is None or len(left.text) > 2_000 else compiled.fullmatch(left.text) is not None
 
 

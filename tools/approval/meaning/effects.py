@@ -149,6 +149,29 @@ def _unpacked(it: Interpreter, state: State, argv: Values) -> None:
                 filestate.write(it, state, Value(name), tainted(unknown(content.taint), Taint.DECODED), append=False)
 
 
+def _extracted(it: Interpreter, state: State, argv: Values) -> None:
+    """``curl x | tar xz -C /tmp``: what lies there from then on may be what was downloaded."""
+    words = [value.text for value in argv[1:]]
+    zipped = argv[0].text.endswith("unzip")
+    if not words or (not zipped and not (re.match(r"-?[a-zA-Z]*x", words[0]) or "--extract" in words)):
+        return
+    packed = _operands(argv)[:1] if zipped else _option(argv, "f", "--file")
+    if not packed and not zipped and words[0][:1] != "-" and "f" in words[0]:
+        packed = list(argv[2:3])
+    content = filestate.content(it, state, packed[0]) if packed else state.stdin
+    if content is None or not content.taint & Taint.REMOTE:
+        return
+    folders = _option(argv, "d") if zipped else _option(argv, "C", "--directory")
+    for folder in filestate.absolute(it, state, folders[-1].text if folders else "."):
+        state.write(filestate.inside(folder), unknown(Taint.REMOTE))
+
+
+def _pipe_made(it: Interpreter, state: State, argv: Values) -> None:
+    """What comes out of a FIFO is what others will have written into it."""
+    for path in _operands(argv, frozenset({"-m", "--mode"})):
+        filestate.mark(it, state, path.text, Taint.LOCAL)
+
+
 def _edited(it: Interpreter, state: State, argv: Values) -> None:
     """``sed -i``: what was known of the file is not any more."""
     if not any(re.match(r"-[a-zA-Z]*i|--in-place", value.text) for value in argv[1:]):
@@ -177,6 +200,9 @@ _TABLE = {
     "age": _decoded,
     "gunzip": _unpacked,
     "unxz": _unpacked,
+    **dict.fromkeys(("tar", "gtar", "bsdtar", "unzip"), _extracted),
+    "mkfifo": _pipe_made,
+    "mknod": _pipe_made,
     "sed": _edited,
     "perl": _edited,
 }

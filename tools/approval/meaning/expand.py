@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _SPECIAL = re.compile("[{~*?[\ufffc]")
 _ACTIVE = re.compile(r"[*?]|\[.*\]", re.DOTALL)
 _BLANKS = " \t\n"
+_WORD_COST = 64
+"""Characters that a word counts as besides its own: a list that grows in a loop must end at a limit too."""
 _AFTER_COLON = re.compile(r"(?<=:)~(?=[/:]|$)")
 
 
@@ -39,7 +41,7 @@ def fields(it: Interpreter, state: State, words: Iterable[Word | Assignment]) ->
     out: list[Value] = []
     for word in words:
         if isinstance(word, Assignment):
-            out.append(assignment_text(it, state, word))
+            out += _assignments(it, state, word)
             continue
         parts = word.parts
         if len(parts) == 1:
@@ -72,6 +74,19 @@ def _field(it: Interpreter, state: State, parts: Sequence[Part], word: Word, out
     if len(builder.out) == 1 and HOLE in builder.out[0].text and not builder.out[0].shown:
         builder.out[0] = builder.out[0]._replace(shown=it.source(word))
     out += builder.out
+
+
+def _assignments(it: Interpreter, state: State, item: Assignment) -> list[Value]:
+    """An argument of ``declare``: braces in it count, as in any argument."""
+    if not braces.has_braces(item.value.parts):
+        return [assignment_text(it, state, item)]
+    try:
+        expanded = braces.expand(item.value.parts)
+    except braces.TooMany:
+        it.fault("size", "a brace expansion gives too many words")
+        return [Value(f"{item.name}={HOLE}", Taint.UNKNOWN)]
+    values = [Word(parts, item.value.start, item.value.end) for parts in expanded]
+    return [assignment_text(it, state, Assignment(item.name, value, item.append, item.index)) for value in values]
 
 
 def assignment_text(it: Interpreter, state: State, item: Assignment) -> Value:
@@ -227,12 +242,13 @@ class _Builder:
                 self.active = True
             if HOLE in text:
                 taint |= Taint.UNKNOWN
-            self.taint |= taint
+            if taint:
+                self.taint |= taint
 
     def end(self, *, forced: bool = False) -> None:
         if self.exists or forced:
             text = plain("".join(self.texts))
-            self.it.spend(len(text) + 1)
+            self.it.spend(len(text) + _WORD_COST)
             self.out.append((Elastic if self.elastic else Value)(text, self.taint, self.active))
         self.texts = []
         self.taint = Taint.NONE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tools.approval.meaning import code, effects, filestate, interpreters, output, simple
+from tools.approval.folders import under
+from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes, simple
 from tools.approval.meaning.act import Code, Target
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.specials import SPECIALS
@@ -21,6 +22,11 @@ Targets = Sequence[Target]
 
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
 _CONSUMERS = names("cat head tail sed awk grep sort tr cut tee wc xargs ssh bash sh python python3 perl")
+_PASS_ON = names("cat tee pv tr base64 base32 gzip pigz bzip2 xz zstd lz4 fold rev nl expand openssl stdbuf")
+"""They print as long as they are given something."""
+_NO_END = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
+_OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
 
 
@@ -57,6 +63,8 @@ def child(it: Interpreter, state: State, argv: Values, targets: Targets = ()) ->
 
 
 def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[State]:
+    if "/" not in argv[0].text and (path := path_of(it, state)):
+        _shadowed(it, state, path, argv, targets)
     name = it.bare(state, argv)
     if name in WRAPPERS or name in SPECIALS:
         found = inner(name, argv, state.stdin)
@@ -73,19 +81,57 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
     first = argv[0].text
     if "/" in first and (found_codes := _program_file(it, state, name, argv, targets)) is not None:
         return found_codes
+    if state.files and (steps := recipes.inner(it, state, name, argv)):
+        return _wrapped(it, state, name, argv, targets, steps)
     it.act(state, argv, targets)
     return finished(it, state, name, argv)
+
+
+def path_of(it: Interpreter, state: State) -> str:
+    """PATH as far as it is known; "" where nothing set it."""
+    var = state.vars.get("PATH")
+    value = state.env.get("PATH") or (var.scalar() if var is not None else None)
+    return value.text if value is not None else it.now.variables.get("PATH", "")
+
+
+def _shadowed(it: Interpreter, state: State, path: str, argv: Values, targets: Targets) -> None:
+    """What ``git`` does where PATH leads to a file of that name which others could have put there; besides what git does."""
+    for entry in path.split(":"):
+        if HOLE in entry:
+            continue
+        for folder in filestate.absolute(it, state, entry or "."):
+            if not folder.startswith("/") or folder.startswith(_SYSTEM):
+                continue
+            file = f"{folder}/{argv[0].text}"
+            near = folder.startswith(_OPEN_TO_ALL) or any(under(folder, cwd) for cwd in state.cwds)
+            if file in it.shadowing or not (file in state.files or (near and it.snapshot.look(file).kind != "missing")):
+                continue
+            it.shadowing.add(file)
+            try:
+                run(it, state.copy(), [argv[0]._replace(text=file), *argv[1:]], targets)
+            finally:
+                it.shadowing.discard(file)
 
 
 def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[State]:
     """After a program: its files, its output."""
     effects.apply(it, state, name, argv)
     if state.capture:
-        state.emit(output.of_program(it, state, name, argv))
+        state.emit(_flowing(name, argv, state.stdin, output.of_program(it, state, name, argv)))
     if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
         state.stdin = unknown(state.stdin.taint)
     state.status = None
     return [state]
+
+
+def _flowing(name: str, argv: Values, stdin: Value | None, printed: Value) -> Value:
+    """What it prints, told apart by whether that ever ends."""
+    flows = name == "yes" or (name == "seq" and argv[-1].text.lower() in ("inf", "infinity"))
+    flows = flows or (name in _PASS_ON and stdin is not None and bool(stdin.taint & Taint.ENDLESS))
+    flows = flows or (name in ("cat", "pv", "tac") and any(value.text in _NO_END for value in argv[1:]))
+    if flows:
+        return unknown(printed.taint | Taint.ENDLESS)
+    return printed._replace(taint=printed.taint & ~Taint.ENDLESS) if printed.taint & Taint.ENDLESS else printed
 
 
 def _wrapped(it: Interpreter, state: State, name: str, argv: Values, targets: Targets, found: list[Inner]) -> list[State]:
@@ -203,9 +249,7 @@ def _program_file(it: Interpreter, state: State, name: str, argv: Values, target
         if one in state.hashed:
             return run(it, state, [state.hashed[one], *argv[1:]], targets)
     written = any(one in state.files for one in names)
-    if not written and (
-        (len(names) == 1 and names[0].startswith(("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/"))) or not names[0].startswith("/")
-    ):
+    if not written and ((len(names) == 1 and names[0].startswith(_SYSTEM)) or not names[0].startswith("/")):
         return None
     text = filestate.content(it, state, path)
     if text is None:
@@ -214,7 +258,8 @@ def _program_file(it: Interpreter, state: State, name: str, argv: Values, target
         head = text.text.partition("\n")[0]
         language = head[2:].strip() if head.startswith("#!") else ""
         return code.script(it, state, text, language, argv, targets, name)
-    if written or text.taint & (Taint.REMOTE | Taint.DECODED):
+    unread = not written and any(it.snapshot.look(one).kind == "unreadable" for one in names)
+    if written or unread or text.taint & (Taint.REMOTE | Taint.DECODED):
         it.act(state, argv, targets, code=[Code("shell", text, "file", names[0])])
         if state.capture:
             state.emit(unknown(text.taint))

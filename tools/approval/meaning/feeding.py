@@ -116,7 +116,10 @@ def _with(base: list[Value], mark: str, value: Value) -> list[Value]:
 
 def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
     at = 1
-    valued = names("-j --jobs -a --arg-file --colsep -C -N -n -L -I --delay --timeout --retries --joblog -S --sshlogin")
+    valued = names(
+        "-j --jobs -P --max-procs -a --arg-file --colsep -C -N -n -L -I --delay --timeout --retries --joblog -S --sshlogin"
+        " --block --recstart --recend --tmpdir --results --load --memfree --halt --tagstring"
+    )
     while at < len(argv) and argv[at].text[:1] == "-" and len(argv[at].text) > 1:
         at += 2 if takes_next(argv[at].text, valued) else 1
     words = list(argv[at:])
@@ -129,6 +132,8 @@ def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
         source = stdin if stdin is not None else unknown()
         given = [Value(line, source.taint) for line in source.text.split("\n") if line][:_MAX_FED]
     text = joined(command, " ")
+    if command and any(value.text in ("--pipe", "--spreadstdin", "--pipepart", "--pipe-part") for value in argv[1:at]):
+        return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words
     found: list[Inner] = []
     for value in given[:_MAX_FED] or [unknown()]:
         if not command:

@@ -26,7 +26,7 @@ def absolute(it: Interpreter, state: State, text: str) -> list[str]:
     """The absolute paths that it may be; it alone, as written, where the folder is not known."""
     if re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
-    if text.startswith(("/", "~")) or not state.cwds or text.startswith(HOLE):
+    if not state.cwds or text.startswith(("/", "~", HOLE)):
         return [posixpath.normpath(text) if text else ""]
     return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
 
@@ -69,12 +69,24 @@ def _one(it: Interpreter, state: State, name: str) -> Value | None:
         return unknown(Taint.LOCAL)
     seen = it.snapshot.look(name)
     if seen.kind == "missing":
-        return None
+        return _unpacked(state, name)
     it.read[name] = None
     if seen.text is not None:
         it.spend(len(seen.text))
         return Value(seen.text, seen.taint)
     return unknown(Taint.LOCAL | seen.taint)
+
+
+def inside(folder: str) -> str:
+    """Under what ``state.files`` keeps what stands for all that was unpacked into ``folder``."""
+    return f"{folder.rstrip('/')}/**"
+
+
+def _unpacked(state: State, name: str) -> Value | None:
+    for folder, known in state.files.items():
+        if folder.endswith("/**") and name.startswith(folder[:-2]):
+            return known
+    return None
 
 
 def write(it: Interpreter, state: State, path: Value, value: Value, *, append: bool) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning import conditions, expand, patterns
+from tools.approval.meaning.act import Act
 from tools.approval.meaning.shellstate import Body, State, Var
-from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, settled, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, names, settled, unknown
 from tools.approval.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _MAX_ROUNDS = 48
 """Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
+_FEW_ROUNDS = 8
+"""The same, where nobody knows how many there are."""
 _MAX_SAME_CALL = 6
 _WIDEN_CALL = 3
 
@@ -95,10 +98,10 @@ def _matches(it: Interpreter, state: State, subject: Value, words: Sequence[Word
         pattern = expand.pattern(it, state, word)
         if pattern.text == "*":
             return True
-        if not subject.known or not pattern.known:
+        if not subject.known or not pattern.known or subject.taint & Taint.MAYBE:
             sure = None
             continue
-        compiled = patterns.regex(pattern.text)
+        compiled = patterns.for_text(pattern.text, subject.text)
         if compiled is None or len(subject.text) > 2_000:
             sure = None
         elif compiled.fullmatch(subject.text) is not None:
@@ -139,7 +142,7 @@ def each(it: Interpreter, command: For, state: State) -> list[State]:
 
 def _looped(value: Value) -> Value:
     if isinstance(value, Elastic):
-        return unknown(value.taint)
+        return unknown(value.taint | Taint.MANY)
     return _unglobbed(value) if value.pattern else value
 
 
@@ -148,7 +151,7 @@ def _unglobbed(value: Value) -> Value:
     text = value.text
     starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
     end = max(text.rfind(char) for char in "*?]")
-    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN, shown=text)
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN | Taint.MANY, shown=text)
 
 
 def _round(it: Interpreter, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
@@ -235,14 +238,16 @@ def _while(
     states = [state]
     done: list[State] = []
     seen: list[State] = []
+    rest: list[State] = []
+    acts = len(it.acts)
     for count in range(_MAX_ROUNDS + 6):
         going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
-        going = [one for one in going if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+        going = _fresh(going, seen)
+        if going and count >= (_FEW_ROUNDS if done else _MAX_ROUNDS) and seen:
+            old = _spread(seen[-len(going) :], len(going))
+            going = _fresh(it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)]), seen)
         if not going:
             break
-        if count >= _MAX_ROUNDS and seen:
-            old = _spread(seen[-len(going) :], len(going))
-            going = it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)])
         seen += [one.copy() for one in going]
         del seen[:-8]
         states, ended = _round(it, body, going)
@@ -255,8 +260,31 @@ def _while(
         if not states:
             break
     else:
-        done += states
-    return it.merge(done)
+        rest = states
+    if not done and seen and _piles_up(list(it.acts.values())[acts:]):
+        it.act(seen[-1], [Value("@endless")], name="@endless")
+    # One that never ends is interrupted, or ends with its pipe.
+    return it.merge(done + rest) or [one.copy() for one in seen[-1:]]
+
+
+def _fresh(states: list[State], seen: list[State]) -> list[State]:
+    """Those in which a round would do what none did before."""
+    return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+
+
+_AT_ONCE = names(
+    ": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local"
+)
+"""They return at once: a loop of nothing else never waits."""
+
+
+def _piles_up(acts: list[Act]) -> bool:
+    """Whether rounds without end each leave something behind - a process, a folder, more in a file - and never wait."""
+    here = {act.name for act in acts if not act.background and act.name}
+    if not here <= _AT_ONCE:
+        return False
+    grows = any(target.op == ">>" and not target.path.text.startswith("/dev/") for act in acts for target in act.redirects)
+    return grows or {"mkdir", "cd"} <= here or any(act.background and act.argv for act in acts)
 
 
 def _going(
@@ -265,7 +293,8 @@ def _going(
     """The states that go into another round; the others are put into ``done``, with the status of the round before."""
     going: list[State] = []
     for one in states:
-        last = 0 if first else one.status
+        one_before = one.status
+        last = 0 if first else one_before
         for tested in _tested(it, condition, one):
             yes, no = _parted(tested)
             if until and not (no is not None and no.flow):
@@ -274,14 +303,20 @@ def _going(
                 no.status = last if not no.flow else no.status
                 done.append(no)
             if yes is not None:
+                # A (( )) between two rounds is no command: $? stays what it was.
+                yes.status = one_before if isinstance(condition, Word) else yes.status
                 going.append(yes)
     return going
 
 
 def _tested(it: Interpreter, condition: Script | Word, state: State) -> list[State]:
     if isinstance(condition, Script):
-        return it.script(condition, state)
-    number = conditions.arithmetic_value(it, state, condition) if condition.parts else 1
+        it.rounds += 1
+        try:
+            return it.script(condition, state)
+        finally:
+            it.rounds -= 1
+    number = conditions.arithmetic_value(it, state, condition) if it.source(condition).strip() else 1
     state.status = None if number is None else int(number == 0)
     return [state]
 

@@ -59,8 +59,8 @@ TABLE: dict[str, Interpreter] = {
     "python": _one("python", "-c", "", "-W -X -m --check-hash-based-pycs", "mWX"),
     "pypy": _one("python", "-c", "", "-W -X -m", "mWX"),
     "ipython": _one("python", "-c", "", "-m --profile", "m"),
-    "perl": _one("perl", "-e -E", "", "-I", "iMmIFxCDV0l"),
-    "ruby": _one("ruby", "-e", "", "-I -r -C -E", "iIrFKETWxC0l"),
+    "perl": _one("perl", "-e -E", "", "-I", "iMmIFxCDV"),
+    "ruby": _one("ruby", "-e", "", "-I -r -C -E", "iIrFKETWxC"),
     "node": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import --loader -C --conditions"),
     "nodejs": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import"),
     "bun": _one("javascript", "-e --eval -p --print"),
@@ -189,6 +189,8 @@ def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
     pieces, files, args, _ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:
+            if spec.language == "sql":  # sqlite3 DATABASE SQL SQL
+                return Found(operands[spec.first :], files, [], False)
             pieces.append(operands[spec.first])
             return Found(pieces, files, operands[spec.first + 1 :], False)
         return Found(pieces, files, operands, spec.stdin)

@@ -256,7 +256,23 @@ def _which(it: Interpreter, state: State, argv: Values) -> Value:
     given = _operands(argv)
     if argv[0].text == "command" or argv[0].text == "type":
         return joined([tainted(value, Taint.NONE) for value in given[:1]] + [Value("\n")])
-    return Value("".join(f"/usr/bin/{value.text}\n" if "/" not in value.text else value.text + "\n" for value in given))
+    return Value(
+        "".join(f"/usr/bin/{value.text}\n" if "/" not in value.text else value.text + "\n" for value in given), Taint.MAYBE
+    )
+
+
+_OF_GIT = names("--git-dir --absolute-git-dir --git-common-dir")
+
+
+def _git(it: Interpreter, state: State, argv: Values) -> Value:
+    """``git rev-parse --git-dir``: the folder of hooks and settings, from wherever it is asked."""
+    words = [value.text for value in argv[1:]]
+    if words[:1] == ["rev-parse"] and len(words) > 1:
+        if words[1] in _OF_GIT:
+            return Value(".git\n", Taint.MAYBE)
+        if words[1] == "--git-path" and len(words) > 2:
+            return Value(f".git/{words[2]}\n", argv[3].taint | Taint.MAYBE)
+    return _by_taint("git", argv, state.stdin)
 
 
 def _nothing(it: Interpreter, state: State, argv: Values) -> Value:
@@ -276,7 +292,7 @@ def _realpath(it: Interpreter, state: State, argv: Values) -> Value:
     if len(given) != 1:
         return unknown()
     paths = filestate.absolute(it, state, given[0].text)
-    return Value(paths[0] + "\n", given[0].taint) if len(paths) == 1 and paths[0].startswith("/") else unknown()
+    return Value(paths[0] + "\n", given[0].taint | Taint.MAYBE) if len(paths) == 1 and paths[0].startswith("/") else unknown()
 
 
 def _mktemp(it: Interpreter, state: State, argv: Values) -> Value:
@@ -303,6 +319,7 @@ _KNOWN: dict[str, _Known] = {
     "basename": _basename,
     "dirname": _dirname,
     "which": _which,
+    "git": _git,
     "pwd": _pwd,
     "tee": _tee,
     "realpath": _realpath,

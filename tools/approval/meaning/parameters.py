@@ -274,7 +274,7 @@ def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many 
     if kind == "?":
         expand.single(it, state, word)
         return given
-    if kind != "=" and it.choice >= 0:
+    if kind != "=" and it.choice >= 0 and it.forks < 40:
         it.forked = True
         if kind == "+":
             return word if it.choice == 0 else EMPTY

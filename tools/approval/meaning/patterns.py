@@ -22,6 +22,8 @@ _CLASSES = {
     "word": r"\w",
 }
 _MAX_STARS = 6
+_MOST_WORK = 2_000_000
+"""Steps that one match may take at worst; ``re`` can't be stopped once it has begun."""
 _ENDS = {"?": ")?", "*": ")*", "+": ")+", "@": ")", "!": ")"}
 
 
@@ -58,6 +60,23 @@ def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
         return None
 
 
+def for_text(pattern: str, text: str, *, lazy: bool = False, anywhere: bool = False) -> re.Pattern[str] | None:
+    """``regex``, and None where matching ``text`` may take too long; ``anywhere``: it is tried from every place."""
+    found = regex(pattern, lazy=lazy)
+    if found is None:
+        return None
+    powers = pattern.count("*") + pattern.count("+(") + anywhere
+    return None if (len(text) + 1) ** powers > _MOST_WORK else found
+
+
+def _repeated(body: str) -> None:
+    """Raises for a repeated group that ``re`` may need exponential time for."""
+    choices = body.split("|")
+    plain = all(len(choice) == 1 and not _SPECIAL.match(choice) for choice in choices) and len(set(choices)) == len(choices)
+    if "(" in body or "*" in body or (len(choices) > 1 and not plain):
+        raise re.error("a repeated group may hold no choice and nothing repeated")
+
+
 def _translated(pattern: str, lazy: bool) -> str:
     out: list[str] = []
     open_groups: list[str] = []
@@ -71,6 +90,8 @@ def _translated(pattern: str, lazy: bool) -> str:
         elif char in "?*+@!" and pattern[at : at + 1] == "(":
             if char == "!":
                 raise re.error("a negated group has no equal")
+            if char in "*+":
+                _repeated(pattern[at + 1 :].partition(")")[0])
             open_groups.append(char)
             out.append("(?:")
             at += 1

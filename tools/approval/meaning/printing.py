@@ -13,6 +13,8 @@ _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v", "\\": "\\"}
 _FORMAT = re.compile(r"%(%|[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?([bdiouxXcsqeEfgGaA])|\(([^)]*)\)T)")
 
+_WIDTH_DIGITS = 4
+
 
 def unescaped(text: str, *, echo: bool = False) -> tuple[str, bool]:
     """With its backslash escapes taken; True where ``\\c`` ended it."""
@@ -104,6 +106,8 @@ def _directive(match: re.Match[str], rest: list[Value]) -> tuple[str, bool]:
         width = rest.pop(0).text if rest else "0"
         spec = spec.replace("*", width if width.lstrip("-").isdigit() else "", 1)
     argument = rest.pop(0).text if rest else ""
+    if any(len(number) > _WIDTH_DIGITS for number in re.findall(r"\d+", spec)):
+        return HOLE, False  # padding without end
     if HOLE in argument:
         return (HOLE if letter not in "sb" or spec != "%" else argument), False
     if letter == "b":

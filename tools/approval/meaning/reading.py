@@ -7,7 +7,7 @@ import re
 from tools.approval.meaning import expand, printing
 from tools.approval.meaning.call import Call
 from tools.approval.meaning.shellstate import State, Var
-from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, tainted, unknown
 
 
 def printf_into(call: Call) -> list[State]:
@@ -64,6 +64,8 @@ def read(call: Call) -> list[State]:
 
 def _read_into(call: Call, names: list[str], array: str, value: Value, status: int | None) -> list[State]:
     it, state = call.it, call.state
+    if it.rounds and HOLE in value.text:
+        value = tainted(value, Taint.MANY)
     if array:
         parts = _fields(state, value.text, 0)
         state.put(array, Var(None, {str(at): Value(part, value.taint) for at, part in enumerate(parts)}, "", HOLE in value.text))

@@ -58,7 +58,7 @@ class Interpreter(Base):
                 after += self.item(item, one) if not one.flow else [one]
             for one in after:
                 one.flow = "" if one.flow == "abort" else one.flow
-            states = self.merge(after) if len(after) > 1 else after
+            states = self.merge(after, loose=True)
         return states
 
     def script(self, script: Script, state: State) -> list[State]:
@@ -70,12 +70,12 @@ class Interpreter(Base):
             if len(states) == 1:
                 if states[0].flow:
                     return states
-                states = self.item(item, states[0])
+                states = self.merge(self.item(item, states[0]), loose=index + 1 < len(script.items))
                 continue
             after: list[State] = []
             for one in states:
                 after += self.item(item, one) if not one.flow else [one]
-            states = self.merge(after)
+            states = self.merge(after, loose=index + 1 < len(script.items))
         return states
 
     def item(self, item: Item, state: State) -> list[State]:
@@ -209,6 +209,7 @@ class Interpreter(Base):
         state.files = merged_files(ends)
         statuses = {end.status for end in ends}
         self.substituted = statuses.pop() if len(statuses) == 1 else None
+        state.status = self.substituted
         value = ends[0].printed()
         for end in ends[1:]:
             value = either(value, end.printed())
@@ -241,6 +242,8 @@ class Interpreter(Base):
 
     def define(self, command: Function, state: State) -> list[State]:
         simple.define(self, command, state)
+        if command.name == "command_not_found_handle":  # bash calls it by itself, for any name that it does not find
+            flow.call(self, state.copy(), command.name, state.functions[command.name], [unknown()])
         state.status = 0
         return [state]
 

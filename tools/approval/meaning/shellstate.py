@@ -40,6 +40,7 @@ class Body(NamedTuple):
 Output = tuple[Any, Value]
 """What was printed so far: (Output before it or None, the last piece)."""
 
+_MAX_FOLDERS = 8
 _PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
 
 
@@ -174,14 +175,17 @@ class State:
         )
 
 
-def merged(states: Sequence[State], limit: int) -> list[State]:
-    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one."""
+def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
+    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one.
+
+    ``loose``: no ``&&`` or ``||`` follows, so that those in different folders with different status may be one, too.
+    """
     if len(states) < 2:
         return list(states)
     kept: list[State] = []
     for state in states:
         for other in kept:
-            if state.same(other):
+            if (loose or state.status == other.status or state.cwds == other.cwds) and state.same(other):
                 _unite(other, state)
                 break
         else:
@@ -198,11 +202,17 @@ def merged(states: Sequence[State], limit: int) -> list[State]:
 
 def _unite(state: State, other: State) -> None:
     if state.cwds != other.cwds:
-        state.cwds = tuple(dict.fromkeys(state.cwds + other.cwds)) if state.cwds and other.cwds else ()
+        state.cwds = _folders(state.cwds, other.cwds)
     if state.old_cwds != other.old_cwds:
-        state.old_cwds = tuple(dict.fromkeys(state.old_cwds + other.old_cwds)) if state.old_cwds and other.old_cwds else ()
+        state.old_cwds = _folders(state.old_cwds, other.old_cwds)
     if state.status != other.status:
         state.status = -1 if state.status and other.status else None
+
+
+def _folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
+    """Both; where they are too many or unknown, unknown."""
+    both = tuple(dict.fromkeys(one + two)) if one and two else ()
+    return both if len(both) <= _MAX_FOLDERS else ()
 
 
 def _blur(state: State, other: State) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tools.approval.meaning import feeding
+from tools.approval.meaning import containers, feeding
 from tools.approval.meaning.value import Taint, Value, joined, names, unknown
 from tools.approval.meaning.wrappers import ASSIGNMENT, Inner, takes_next, words_of
 
@@ -107,6 +107,8 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
         given = given[1:] if given and given[0].text in ("set", "--add") else given
         if len(given) > 1:
             found += _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint))
+    elif words[:1] == ["grep"]:
+        found += _PAGERS(rest, stdin)
     for one in found:
         one.own = True
     return found
@@ -155,6 +157,9 @@ def _options(pattern: str, *, following: str = "") -> Callable[[Values, Value | 
     return look
 
 
+_PAGERS = _options(r"-O(?=.)|--open-files-in-pager=")
+
+
 def _socat(argv: Values, stdin: Value | None) -> list[Inner]:
     found: list[Inner] = []
     for value in argv[1:]:
@@ -186,6 +191,10 @@ def _tmux(argv: Values, stdin: Value | None) -> list[Inner]:
             while at < len(rest) and rest[at].text[:1] == "-":
                 at += 2 if takes_next(rest[at].text, valued) else 1
             return [Inner(text=joined(rest[at:], " "), own=True)] if rest[at:] else []
+    for name in ("if-shell", "if"):
+        if name in words[:2]:
+            asked, *then = _operands_of(argv[words.index(name) + 1 :]) or [Value("")]
+            return [Inner(text=asked, own=True), *(Inner(text=joined([Value("tmux"), one], " "), own=True) for one in then)]
     for name in ("send-keys", "send"):
         if name in words:
             rest = list(argv[words.index(name) + 1 :])
@@ -203,7 +212,9 @@ def _screen(argv: Values, stdin: Value | None) -> list[Inner]:
     words = [value.text for value in argv]
     if "-X" in words:
         rest = list(argv[words.index("-X") + 1 :])
-        if rest and rest[0].text in ("stuff", "exec", "screen", "eval"):
+        if rest and rest[0].text == "eval":
+            return [Inner(text=joined([Value("screen -X"), value], " "), own=True) for value in rest[1:]]
+        if rest and rest[0].text in ("stuff", "exec", "screen"):
             return [
                 Inner(text=value._replace(text=value.text.replace("\\n", "\n").replace("^M", "\n")), own=True)
                 for value in rest[1:]
@@ -213,6 +224,24 @@ def _screen(argv: Values, stdin: Value | None) -> list[Inner]:
     while at < len(argv) and words[at][:1] == "-":
         at += 2 if takes_next(words[at], frozenset({"-S", "-t", "-c", "-s", "-T", "-e", "-p", "-h"})) else 1
     return [Inner(argv=list(argv[at:]), own=True)] if at < len(argv) else []
+
+
+def _operands_of(argv: Values) -> list[Value]:
+    return [value for at, value in enumerate(argv) if value.text[:1] != "-" and (not at or argv[at - 1].text != "-t")]
+
+
+def _attached(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``dtach -n SOCKET COMMAND``, ``abduco -n NAME COMMAND``, ``zellij run -- COMMAND``"""
+    words = [value.text for value in argv]
+    if words[0].rpartition("/")[2] == "zellij":
+        rest = argv[words.index("--") + 1 :] if "--" in words and "run" in words else ()
+    else:
+        mode = next((at for at, word in enumerate(words) if word in ("-c", "-n", "-A", "-N")), len(words))
+        at = mode + 2
+        while at < len(argv) and words[at][:1] == "-":
+            at += 2 if words[at] in ("-r", "-e") else 1
+        rest = argv[at:]
+    return [Inner(argv=list(rest), own=True)] if rest else []
 
 
 def _at(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -240,6 +269,8 @@ def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
+    **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    "split": _options(r"--filter=", following="--filter"),
     "find": feeding.find,
     "gfind": feeding.find,
     "xargs": feeding.xargs,
@@ -268,6 +299,7 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "socat": _socat,
     "tmux": _tmux,
     "screen": _screen,
+    **dict.fromkeys(("dtach", "abduco", "zellij"), _attached),
     "at": _at,
     "batch": _at,
     "xterm": _xterm,

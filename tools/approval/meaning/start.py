@@ -11,8 +11,8 @@ from tools.approval.meaning.value import Value
 from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
 
 
-def interpreted(text: str, now: ShellNow, files: Snapshot, budget: Budget) -> Meaning:
-    it = Interpreter(now, files, budget)
+def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget) -> Meaning:
+    it = Interpreter(now, snapshot, budget)
     try:
         script = parse(text, budget)
         it.context = Context(text=text)

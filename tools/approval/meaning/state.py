@@ -10,7 +10,8 @@ from tools.approval.meaning.value import Taint
 
 
 class Seen(NamedTuple):
-    """What the snapshot knows of a path. ``text`` is None but for a readable ``file``; bytes that are no UTF-8 are ``binary``."""
+    """What the snapshot knows of a path. ``text`` is None but for a readable ``file``; ``binary`` is a compiled program. What is
+    neither that nor UTF-8 text is ``unreadable``."""
 
     kind: Literal["file", "binary", "dir", "missing", "unreadable"]
     text: str | None = None
@@ -60,7 +61,8 @@ class ShellNow:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Counts, not seconds: a verdict must not depend on how busy the machine is."""
+    """Counts, not seconds: a verdict must not depend on how busy the machine is. ``cpu_seconds`` is no part of that: far
+    behind the counts it ends what they miss, by the thread's own CPU time."""
 
     chars: int = 100_000
     depth: int = 64
@@ -68,3 +70,4 @@ class Budget:
     steps: int = 20_000
     alternatives: int = 16
     """Different states that are followed at once; more are merged into unknown."""
+    cpu_seconds: float = 1.0

@@ -20,12 +20,12 @@ def removed(value: Value, op: str, pattern: Value) -> Value:
         return _partly_removed(value, op, pattern)
     text = value.text
     if op[0] == "#":
-        found = patterns.regex(pattern.text, lazy=op == "#")
+        found = patterns.for_text(pattern.text, text, lazy=op == "#")
         if found is None:
             return unknown(value.taint)
         match = found.match(text)
         return value._replace(text=text[match.end() :], shown="") if match is not None else value
-    found = patterns.regex(pattern.text)
+    found = patterns.for_text(pattern.text, text, anywhere=True)
     if found is None or len(text) > 2_000:
         return unknown(value.taint)
     starts = range(len(text) + 1) if op == "%%" else range(len(text), -1, -1)
@@ -54,7 +54,7 @@ def replaced(value: Value, op: str, pattern: Value, by: Value) -> Value:
         return unknown(taint)
     if not pattern.text:
         return value
-    found = patterns.regex(pattern.text)
+    found = patterns.for_text(pattern.text, value.text, anywhere=op != "/#")
     if found is None:
         return unknown(taint)
     text, new = value.text, by.text.replace(r"\&", "\0")

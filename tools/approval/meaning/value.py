@@ -25,6 +25,12 @@ class Taint(IntFlag):
     """Holds a key, a password, a token."""
     LOCAL = 16
     """The content of a file of this machine that was not read."""
+    MANY = 32
+    """Stands for one after another of a list that is only known when it runs (``for f in *``, ``while read f``)."""
+    MAYBE = 64
+    """Known, unless there is nothing: what ``command -v`` finds may be missing."""
+    ENDLESS = 128
+    """Never ends by itself: what ``yes`` prints."""
 
 
 class Value(NamedTuple):
@@ -87,10 +93,12 @@ def tainted(value: Value, taint: Taint) -> Value:
 def joined(values: Iterable[Value], between: str = "") -> Value:
     """The values after one another."""
     texts: list[str] = []
-    taint = Taint.NONE
+    taint = last = Taint.NONE
     for value in values:
         texts.append(value.text)
-        taint |= value.taint
+        if value.taint is not last:  # joining flags is slow, and mostly they are the same
+            last = value.taint
+            taint |= last
     return Value(plain(between.join(texts)), taint)
 
 

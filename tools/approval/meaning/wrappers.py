@@ -38,7 +38,8 @@ class Wrapper:
 
     ``text``: the rest is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it.
     ``own``: it does something besides. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes
-    ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only.
+    ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only. ``single``: it is one word, however that
+    begins.
     """
 
     valued: frozenset[str]
@@ -50,6 +51,7 @@ class Wrapper:
     textual: frozenset[str]
     sets: bool
     dashed: bool
+    single: bool
 
 
 def _wrapper(
@@ -63,17 +65,23 @@ def _wrapper(
     textual: str = "",
     sets: bool = False,
     dashed: bool = False,
+    single: bool = False,
 ) -> Wrapper:
     first = tuple(frozenset(word.split("|")) for word in sub.split())
-    return Wrapper(frozenset(valued.split()), skip, first, text, place, own, frozenset(textual.split()), sets, dashed)
+    return Wrapper(frozenset(valued.split()), skip, first, text, place, own, frozenset(textual.split()), sets, dashed, single)
 
 
 _IN_CONTAINER = "-u -w -e -l --user --workdir --env --env-file --index --detach-keys"
+_SUDO = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --close-from"
+_SYSTEMD = (
+    "-u -p -M -H -G -E -d --unit --property --uid --gid --on-calendar --on-active --working-directory --setenv --slice "
+    "--description"
+)
 _KUBE = "-n --namespace -c --container --context --kubeconfig --cluster --user -s --server --pod-running-timeout"
 _RUNNER = "--with --with-requirements --python -p --extra --group --package --project --directory --env-file --index-url -C"
 
 WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
-    "sudo": (_wrapper("-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --close-from", sets=True),),
+    "sudo": (_wrapper(_SUDO, sets=True),),
     "doas": (_wrapper("-u -C", sets=True),),
     "pkexec": (_wrapper("--user"),),
     "run0": (_wrapper("-u -g -D --user --group --chdir --unit --slice"),),
@@ -110,7 +118,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "proot": (_wrapper("-r -b -w -q --rootfs --bind --cwd"),),
     "firejail": (_wrapper(),),
     "bwrap": (_wrapper("--bind --ro-bind --dev --proc --tmpfs --chdir --setenv", dashed=True),),
-    "systemd-run": (_wrapper("-u -p -M -H -G -E -d --unit --property --uid --gid --on-calendar --on-active --working-directory --setenv --slice --description", own=True),),
+    "systemd-run": (_wrapper(_SYSTEMD, own=True),),
     "systemd-inhibit": (_wrapper("--what --who --why --mode"),),
     "dbus-run-session": (_wrapper("--config-file"),),
     "xvfb-run": (_wrapper("-n -s -e -f -p -w --server-num --server-args"),),
@@ -155,6 +163,11 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "lxc-attach": (_wrapper("-n --name", dashed=True, place="container:?", own=True),),
     "kubectl": (_wrapper(_KUBE, 0, "exec", dashed=True, place="container:pod", own=True),),
     "oc": (_wrapper(_KUBE, 0, "exec|rsh", dashed=True, place="container:pod", own=True),),
+    "pssh": (_wrapper("-h -H -l -p -o -e -t -x -X -O", text=True, place="ssh:hosts", own=True),),
+    "parallel-ssh": (_wrapper("-h -H -l -p -o -e -t -x -X -O", text=True, place="ssh:hosts", own=True),),
+    "pdsh": (_wrapper("-w -x -g -l -f -t -u -R", text=True, place="ssh:hosts", own=True),),
+    "clush": (_wrapper("-w -x -g -l -f -t -u", text=True, place="ssh:hosts", own=True),),
+    "dsh": (_wrapper("-m -g -f -r", text=True, place="ssh:hosts", own=True),),
     "vagrant": (_wrapper("", 9, "ssh", textual="-c --command", place="ssh:vagrant", own=True),),
     "distrobox": (_wrapper("-n --name", dashed=True, place="container:?", own=True),),
     "toolbox": (_wrapper("-c --container", 0, "run", place="container:?", own=True),),
@@ -185,8 +198,8 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "runuser": (
         _wrapper("-g -G -s -w -u --user --shell --group", 99, textual="-c --command --session-command", own=True),
     ),
-    "sg": (_wrapper("", 1, text=True, textual="-c"),),
-    "start-stop-daemon": (_wrapper("-p -u -g -d -n -x -a --exec --startas --pidfile --name --chdir --user", dashed=True, own=True),),
+    "sg": (_wrapper("", 1, text=True, textual="-c", single=True),),
+    "start-stop-daemon": (_wrapper("-p -u -g -d -n -x -a --exec --startas --pidfile --name --user", dashed=True, own=True),),
     "xterm": (_wrapper("-T -n -geometry", 99, textual=""),),
     "gnome-terminal": (_wrapper("", dashed=True),),
     "machinectl": (_wrapper("--uid --setenv", 1, "shell", place="container:{}", own=True),),
@@ -220,6 +233,9 @@ def _wrapped(wrapper: Wrapper, argv: Values) -> list[Inner] | None:
             take = max(0, wrapper.skip - len(skipped)) if wrapper.skip < 9 else 0
             skipped += argv[at : at + take]
             at += take
+            break
+        if wrapper.single and len(skipped) == wrapper.skip and text not in wrapper.textual:
+            argv = argv[: at + 1]
             break
         if text[:1] == "-" and len(text) > 1:
             at = _option(wrapper, argv, at, found)

@@ -15,6 +15,7 @@ from tools.approval.table import Rule
 
 MODULES = (
     "files",
+    "emptying",
     "permissions",
     "disks",
     "system",

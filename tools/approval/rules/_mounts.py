@@ -6,16 +6,8 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from tools.approval.meaning.containers import options
 from tools.approval.table import View
-
-_SWITCH_NAMES = (
-    "--detach --interactive --tty --rm --init --privileged --publish-all --read-only"
-    " --no-healthcheck --oom-kill-disable --sig-proxy --disable-content-trust --quiet --replace"
-    " --rmi --rootfs --no-hosts --no-hostname --systemd --http-proxy --env-host --tls-verify"
-    " --use-aliases --service-ports --no-deps --build --quiet-pull --remove-orphans --quiet-build --help"
-)
-_SWITCHES = frozenset(_SWITCH_NAMES.split())
-_SHORT_SWITCHES = "ditPqT"
 
 _SOCKET_NAME = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
 _HOST = re.compile(
@@ -42,37 +34,9 @@ _STRONG = frozenset(
 )
 
 
-def options(words: Sequence[str]) -> list[tuple[str, str]]:
-    """(option, value) of ``words`` up to the image; what follows belongs to the command inside."""
-    found: list[tuple[str, str]] = []
-    place = 0
-    while place < len(words):
-        text = words[place]
-        if len(text) < 2 or text[0] != "-" or text == "--":
-            break
-        place += 1
-        if text.startswith("--"):
-            name, equals, value = text.partition("=")
-            if not equals and name not in _SWITCHES and place < len(words):
-                value = words[place]
-                place += 1
-            found.append((name, value))
-            continue
-        for index, letter in enumerate(text[1:], start=1):
-            if letter in _SHORT_SWITCHES:
-                continue
-            value = text[index + 1 :].removeprefix("=")
-            if not value and place < len(words):
-                value = words[place]
-                place += 1
-            found.append((f"-{letter}", value))
-            break
-    return found
-
-
 def host_given(view: View) -> str:
     """What of the host ``docker run``'s options hand over (``--privileged``, ``/etc``), "" where nothing."""
-    for name, value in options(view.words):
+    for name, value in options(view.words)[0]:
         if _gives(name, value, view.act.cwds):
             return name if name == "--privileged" else value
     return ""

@@ -22,7 +22,7 @@ _AWS_ENDS = re.compile(
     r"|restore-db|failover|retire|empty)-[\w-]+|schedule-key-deletion"
 )
 _AWS_SMALL = re.compile(
-    r"(?:remove|delete)-(?:tags?(?:-from-\w+)?|message(?:-batch)?)|(?:untag|cancel-(?:export|query"
+    r"(?:remove|delete)-(?:tags?(?:-from-\w+)?|item|message(?:-batch)?)|(?:untag|cancel-(?:export|query"
     r"|quer\w+|journal\w*|data-\w+))-?[\w-]*"
     r"|stop-(?:query|query-execution|build|build-batch|logging-\w+|pipeline-execution|execution"
     r"|session|task-\w+|text-\w+)|disassociate-(?:qualification).*"
@@ -267,7 +267,7 @@ RULES = (
         " scalingo koyeb eas expo neonctl neon turso pscale planetscale mongocli atlas clever nhost"
         " appwrite hasura deployctl sst encore dokploy kamal"
         " cloudflared tailscale ngrok doppler infisical op bw sentry-cli stripe twilio shopify"
-        " confluent-cloud databricks snow algolia atuin hf huggingface-cli"
+        " cli4 flarectl pio lando ia immich-go loft confluent-cloud databricks snow algolia atuin hf huggingface-cli"
         " wandb kaggle modal replicate",
         (
             anywhere(
@@ -286,6 +286,9 @@ RULES = (
             )
             | operand(r"firestore:delete|database:remove|hosting:disable|functions:delete|apps:destroy|ps:(?:kill|stop)")
             | Program()("db reset")
+            | (Test(lambda view: view.name == "cli4") & word("--delete|-D"))
+            | (Test(lambda view: view.name == "fly") & operand(r"destroy-\w+"))
+            | (Test(lambda view: view.name == "exo") & operand("evict"))
             | Program()("pg|postgres", operand("reset"))
             | Program()("scale|ps:scale", operand(r".*=0") | operand("0") | operand("count", at=0) & operand("0", at=1))
         )
@@ -298,6 +301,10 @@ RULES = (
             "heroku pg:reset DATABASE -a shop",
             "heroku destroy --app shop",
             "fly apps destroy shop -y",
+            "fly -t ci destroy-pipeline -p shop",
+            "cli4 --delete /zones/:example.com/dns_records/:1",
+            "pio org destroy shop",
+            "lando destroy",
             "flyctl volumes delete vol_1",
             "vercel remove shop --yes",
             "netlify sites:delete --force x",

@@ -256,6 +256,17 @@ RULES = (
         yes=("distrobox rm dev", "toolbox rm -f dev"),
         no=("distrobox list", "toolbox enter dev"),
     ),
+    rule(
+        "container.remove-image",
+        "ask",
+        "crane gcrane skopeo regctl oras apptainer singularity",
+        (Program()("delete|rmi") | Program()("tag|manifest|image", operand("delete|rm", at=0)))
+        & ~operand("help", at=0)
+        & ~opt("-h"),
+        "deletes an image that others pull",
+        yes=("crane delete x.test/app:1", "skopeo delete docker://x.test/app:1", "gcrane gc x.test/p | xargs -n1 gcrane delete"),
+        no=("crane ls x.test/app", "skopeo inspect docker://x.test/app", "apptainer exec a.sif delete"),
+    ),
 )
 
 

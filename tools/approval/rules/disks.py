@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.approval.meaning.value import HOLE
-from tools.approval.table import ANY, Test, View, count, first_operand, operand, operands, opt, rule, sub, text, word
+from tools.approval.table import ANY, Test, View, count, first_operand, operand, operands, opt, rule, sub, text, value, word
 
 _DISK = word(
     r"(?:\w+=)?/dev/(?!null|zero|full|std|fd/|tty|shm/|pts/|u?random).+|(?:\w+=)?/dev/?|PhysicalDrive.*|\\\\.\\.*"
@@ -207,10 +207,13 @@ RULES = (
         "ask",
         "lvremove vgremove pvremove vgreduce lvreduce lvconvert lvresize pvmove vgsplit vgexport vgmerge pvcreate"
         " vgcfgrestore pvchange",
-        ~opt("-t --test") & ~(Test(lambda view: view.name == "vgcfgrestore") & opt("-l --list")),
+        ~opt("-t --test")
+        & ~(Test(lambda view: view.name == "vgcfgrestore") & opt("-l --list"))
+        & ~(Test(lambda view: view.name == "lvresize") & value("-L --size -l --extents", r"\+.*"))
+        & ~(Test(lambda view: view.name == "pvchange") & opt("--addtag --deltag") & ~opt("-x -u -a --uuid --allocatable --all")),
         "destroys a volume or a part of it",
         yes=("lvremove -y vg1/data", "vgreduce --removemissing --force vg0", "pvcreate /dev/sdb"),
-        no=("lvs vg1", "lvremove -t vg1/x", "lvremove --help", "vgcfgrestore -l vg1"),
+        no=("lvs vg1", "lvremove -t vg1/x", "lvremove --help", "vgcfgrestore -l vg1", "lvresize -L +10G vg1/a"),
         at=first_operand,
     ),
     rule(
@@ -254,15 +257,21 @@ RULES = (
         "device.volumes",
         "ask",
         "btrfs",
-        sub("subvolume|su|sub|device|dev|filesystem|fi|qgroup|rescue|balance|check|restore|replace")
-        & (
-            operand(r"del(?:ete)?|remove|rm|destroy|resize|zero-log|chunk-recover|super-recover|clear-\S+|start|cancel", 1)
-            | opt("--repair --init-csum-tree --init-extent-tree")
-        )
-        & ~(sub("balance|scrub") & operand("cancel", 1)),
+        # btrfs takes every word shortened as far as it is unique
+        operand(r"su\w*|d\w*|q\w*", 0) & operand(r"de\w*|d|rem\w*|rm", 1)
+        | operand(r"f\w*", 0) & operand(r"r\w*", 1)
+        | operand(r"resc\w*", 0) & operand(r"zero-log|chunk-recover|super-recover|clear-\S+", 1)
+        | operand("replace", 0) & operand("start", 1)
+        | operand(r"b\w*", 0) & text(r"convert=(?:single|raid0)\b")
+        | opt("--repair --init-csum-tree --init-extent-tree"),
         "deletes subvolumes or takes a disk away",
-        yes=("btrfs subvolume delete /mnt/s", "btrfs device remove /dev/sdb /mnt", "btrfs check --repair /dev/sda"),
-        no=("btrfs subvolume list /", "btrfs filesystem df /"),
+        yes=(
+            "btrfs subvolume delete /mnt/s",
+            "btrfs device remove /dev/sdb /mnt",
+            "btrfs su d /mnt/s",
+            "btrfs check --repair /dev/sda",
+        ),
+        no=("btrfs subvolume list /", "btrfs filesystem df /", "btrfs fi defragment a", "btrfs balance start /mnt"),
     ),
     rule(
         "device.volumes",
@@ -323,7 +332,7 @@ RULES = (
         "mount",
         (opt("-o --options --bind --rbind --move -B -R -M -t --types") | count(2))
         & ~opt("-l --show-labels -f --fake -h -V")
-        & ~(operand(r"/dev/(?:cdrom|dvd|sr\d).*", 0) & ~operand(r"/(?:etc|usr|bin|boot|lib|var|home)?(?:/.*)?", -1)),
+        & ~(operand(r"/dev/(?:cdrom|dvd|sr\d).*") & ~operand(r"/(?:etc|usr|bin|boot|lib|var|home)?(?:/.*)?", -1)),
         "mounts or remounts a file system",
         yes=("mount -o remount,rw /", "mount /dev/sdb1 /mnt", "mount --bind a /etc"),
         no=("mount", "mount -l", "mount /dev/cdrom /mnt"),

@@ -311,10 +311,11 @@ RULES = (
             lambda view: (
                 any(cwd in ("/", "/home", "/root", "/etc") or re.fullmatch(r"/home/[^/]+", cwd) for cwd in view.act.cwds)
                 or any(re.fullmatch(r"(?:--directory=)?(?:/|~|/etc|/root|/home(?:/[^/]+)?)/?", word) for word in view.words)
+                or any(names_secret(given) for given in view.act.argv[3:])
             )
         ),
         "offers a whole home or system folder to the network",
-        yes="python3 -m http.server --directory /",
+        yes=("python3 -m http.server --directory /", "python3 -m http.server -d ~/.ssh 8000"),
         no=("python3 -m http.server 8000", "python3 -m http.server -d dist"),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tools.approval.meaning.value import Taint, Value
 from tools.approval.table import Test, View, operand, opt, rule, text, word
 
 _ENDLESS = r"(?:/dev/(?:zero|u?random|full))"
@@ -27,6 +28,20 @@ def _is_sink(path: str) -> bool:
 
 
 _WRITES = Test(_fills)
+
+
+def _kept(target: Value) -> bool:
+    return not _is_sink(target.text)
+
+
+def _is_fed_endlessly(view: View) -> bool:
+    stdin = view.act.stdin
+    return (stdin is not None and bool(stdin.taint & Taint.ENDLESS)) or any(
+        target.op == "<" and re.fullmatch(_ENDLESS, target.path.text) for target in view.act.redirects
+    )
+
+
+_ENDLESS_INPUT = Test(_is_fed_endlessly)
 
 
 def _dd_fills(view: View) -> bool:
@@ -56,6 +71,27 @@ RULES = (
         no=("f(){ ls | sort; }; f", "echo ':(){ :|:& };:'"),
     ),
     rule(
+        "resource.endless",
+        "ask",
+        "@endless",
+        Test(lambda _view: True),
+        "goes on for ever, and each round leaves a process or more data behind",
+        yes=(
+            "while true; do sleep 1000 & done",
+            "while :; do mkdir d && cd d; done",
+            "for ((;;)); do echo x >> /tmp/log; done",
+            "while :; do cat big >> big2; done",
+        ),
+        no=(
+            "while true; do date >> log; sleep 5; done",
+            "while true; do curl -s localhost:8080 && break; done",
+            "while true; do inotifywait -e modify src; make & done",
+            'while read -r line; do echo "$line" >> out; done < in',
+            "while true; do echo x >> log; [ -f stop ] && break; done",
+            "for ((i=0; i<3; i++)); do echo $i >> out; done",
+        ),
+    ),
+    rule(
         "resource.fill",
         "ask",
         "cat pv tac",
@@ -63,6 +99,22 @@ RULES = (
         "fills the disk",
         yes=("cat /dev/urandom > /tmp/junk", "pv /dev/zero > big"),
         no=("cat a > b", "cat /dev/zero > /dev/null", "head -c 16 /dev/urandom > key"),
+    ),
+    rule(
+        "resource.fill",
+        "ask",
+        "tee gzip pigz bzip2 xz zstd lz4 base64 base32 tr cat pv openssl fold rev nl seq sponge",
+        (_ENDLESS_INPUT & (_WRITES | Test(lambda view: view.name in ("tee", "sponge") and any(map(_kept, view.operands())))))
+        | (Test(lambda view: view.name == "seq") & operand("inf|infinity", -1, re.IGNORECASE) & _WRITES),
+        "fills the disk",
+        yes=("yes | tee /tmp/a", "cat /dev/zero | gzip -1 > z.gz", "tr a b < /dev/zero > x", "seq inf > s"),
+        no=(
+            "yes | head -5 | tee a",
+            "cat /dev/urandom | tr -dc a-z | head -c 16 > key",
+            "tr -dc a-z < /dev/urandom | fold -w 32 | head -n1 > key",
+            "yes | tee /dev/null",
+            "seq 9 > s",
+        ),
     ),
     rule(
         "resource.fill",
@@ -117,10 +169,20 @@ RULES = (
         "resource.memory",
         "ask",
         "stress stress-ng memtester stressapptest",
-        ~opt("-n --dry-run --version --help") & (word(r"--?\w[\w-]*(?:=.*)?") | operand(r"\d+.*")),
+        ~opt("-n --dry-run --version --help")
+        & (word(r"--?\w[\w-]*(?:=.*)?") | operand(r"\d+.*"))
+        # a few busy workers for a time that is told: neither memory nor disk
+        & ~Test(
+            lambda view: re.fullmatch(r"(?:(?:-[ci]|--cpu|--io) [1-9]\d? |(?:-t|--timeout) \w+ )+", view.joined + " ") is not None
+        )
+        | (
+            Test(lambda view: view.name in ("stress", "stress-ng"))
+            & ~opt("-t --timeout -n --dry-run --version --help")
+            & opt("-c -i --cpu --io")
+        ),
         "loads the machine as far as it goes",
         yes=("stress --vm 8 --vm-bytes 4G", "stress-ng -c 0", "stress -c 64 -m 10", "memtester 60G"),
-        no=("stress --version", "stress -n -c 4"),
+        no=("stress --version", "stress -n -c 4", "stress-ng -c 4 -t 60s"),
     ),
     rule(
         "resource.limits",

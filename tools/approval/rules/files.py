@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tools.approval.meaning.value import HOLE, Value
+from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.table import ANY, FED, Test, View, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.approval.writes import EXTRACTS
 
@@ -34,7 +34,9 @@ def _many(view: View) -> bool:
 def _is_many(given: Value) -> bool:
     """``*``, ``dir/*``, ``{*,.*}``: a pattern that holds no letter of a name; a substitution."""
     tail = given.text.rstrip("/").rpartition("/")[2]
-    if given.pattern and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
+    if (given.pattern or given.taint & Taint.MANY) and tail and not any(char.isalnum() for char in tail.replace(HOLE, "")):
+        return True
+    if given.pattern and "**" in given.text:
         return True
     return HOLE in given.text and ("$(" in given.shown or "`" in given.shown) and not _ONE.search(given.shown)
 
@@ -45,30 +47,7 @@ _ONE = re.compile(
 _MANY = Test(_many)
 
 
-_DATA_FILE = re.compile(
-    r".*\.(?:db|sqlite3?|mdb|accdb|sql|dump|kdbx|dat|data|csv|parquet|xlsx?|docx?|tar|tgz|gz|zip|7z|bak|backup|rdb|aof|ibd"
-    r"|frm|myd|img|qcow2|vmdk|iso|pst)"
-)
-
-
-def _emptied(view: View) -> bool:
-    """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
-    act = view.act
-    return view.name in ("", ":", "true") and any(
-        target.op in (">", ">|") and _DATA_FILE.fullmatch(target.path.text) is not None for target in act.redirects
-    )
-
-
 RULES = (
-    rule(
-        "fs.truncate",
-        "ask",
-        "*",
-        Test(_emptied),
-        "empties a file",
-        yes=("> production.db", ": > data.csv"),
-        no=("> out.log", ": > a.txt", "echo a > b.csv"),
-    ),
     rule(
         "fs.recursive-delete",
         "ask",
@@ -97,8 +76,21 @@ RULES = (
         "rm unlink trash trash-put rip grm",
         _MANY & ~_RECURSIVE,
         "deletes all that a folder holds, or a list that is only known when it runs",
-        yes=("rm *", "rm -f logs/*", "rm ./.*"),
-        no=("rm *.pyc", "rm -f a b", "rm a[0-9].txt"),
+        yes=(
+            "rm *",
+            "rm -f logs/*",
+            "rm ./.*",
+            'for f in notes/*; do rm "$f"; done',
+            "find src -name '*.c' | while read -r f; do rm -f \"$f\"; done",
+        ),
+        no=(
+            "rm *.pyc",
+            "rm -f a b",
+            "rm a[0-9].txt",
+            'for f in a b; do rm -f "$f"; done',
+            'for f in *.orig; do rm "$f"; done',
+            'read -r f; rm "$f"',
+        ),
         paths=operands,
         roots=True,
     ),
@@ -143,26 +135,6 @@ RULES = (
         yes="shred -u notes.txt",
         no="shred --help",
         paths=operands,
-    ),
-    rule(
-        "fs.truncate",
-        "ask",
-        "truncate gtruncate",
-        value("-s --size", r"[<-]?0.*|-\d.*|[/%].*") | text(r"(?:-s ?|--size[= ])(?:0|-\d)"),
-        "empties or cuts a file",
-        yes=("truncate -s 0 app.db", "truncate --size=0 x", "truncate -s0 x"),
-        no="truncate -s 10M sparse.bin",
-        paths=lambda view: view.operands(frozenset({"-s", "--size", "-r", "--reference"})),
-    ),
-    rule(
-        "fs.truncate",
-        "ask",
-        "fallocate",
-        opt("-p --punch-hole -z --zero-range -c --collapse-range"),
-        "cuts a part out of a file",
-        yes="fallocate -c -o 0 -l 4096 app.db",
-        no="fallocate -l 1M x.img",
-        paths=last,
     ),
     rule(
         "fs.sync-delete",

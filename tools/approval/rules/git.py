@@ -132,6 +132,19 @@ RULES = (
         ),
     ),
     rule(
+        "git.fetch-over",
+        "ask",
+        _GIT,
+        git("fetch|pull", operand(r"\+(?:refs/heads/)?[^:]*:(?!refs/(?:remotes|pull|notes|merge-requests)/).+") & ~_DRY),
+        "overwrites local branches with those of the other side",
+        yes=("git fetch origin '+refs/heads/*:refs/heads/*'", "git fetch origin +main:main"),
+        no=(
+            "git fetch origin main:main",
+            "git fetch origin '+refs/heads/*:refs/remotes/origin/*'",
+            "git fetch origin '+refs/pull/7/head:refs/remotes/origin/pr/7'",
+        ),
+    ),
+    rule(
         "git.push-delete",
         "ask",
         _GIT,

@@ -266,6 +266,15 @@ RULES = (
     rule(
         "k8s.delete",
         "ask",
+        "ko",
+        Program()("delete") & ~_HARMLESS,
+        "deletes what runs in a cluster",
+        yes="ko delete -f app.yaml",
+        no="ko apply -f app.yaml",
+    ),
+    rule(
+        "k8s.delete",
+        "ask",
         "istioctl cilium tkn kn argo dapr odo skaffold tilt telepresence",
         (
             Program("-n --namespace --context --kubeconfig -c")("uninstall|delete|purge|down")

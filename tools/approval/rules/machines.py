@@ -46,7 +46,8 @@ RULES = (
         | Program()("snapshot") & word("delete|restore|restorecurrent")
         | Program()("controlvm") & word("poweroff|reset|acpipowerbutton")
         | Program()("hostonlyif|natnetwork|dhcpserver remove")
-        | Program()("discardstate|startvm-reset"),
+        | Program()("discardstate|startvm-reset")
+        | (Program()("cloud") & operand("terminate|delete")),
         _WHY,
         yes=("VBoxManage unregistervm web --delete", "vboxmanage snapshot web delete base", "VBoxManage controlvm web poweroff"),
         no=("VBoxManage list vms", "VBoxManage snapshot web take base", "VBoxManage startvm web"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.approval.rules._program import Program
-from tools.approval.table import operand, opt, rule, text, word
+from tools.approval.table import Test, operand, opt, reads, rule, sub, text, word
 
 _RUNNERS = "npx bunx pnpx yarn pnpm npm bun"
 _WHY = "empties or rebuilds a database"
@@ -23,6 +25,14 @@ _NODE_ORM = (
     r"|payload (?:.* )?migrate:(?:fresh|reset|refresh)\b"
     r"|drizzle-kit (?:.* )?(?:drop\b|push\b.*--force))"
 )
+
+_ALL_ROWS = "deletes every row of a table, or all that a bucket holds"
+
+
+def _code(pattern: str) -> Test:
+    """The code that is given to the framework's own shell, as an argument or as its input."""
+    return text(pattern, re.DOTALL) | reads(pattern, re.DOTALL)
+
 
 RULES = (
     rule(
@@ -67,6 +77,46 @@ RULES = (
             "python3 manage.py migrate shop zero",
         ),
         no=("python manage.py migrate", "python manage.py sqlflush", "python flush.py", "python -m flush"),
+    ),
+    rule(
+        "sql.delete-all",
+        "ask",
+        "python manage.py django-admin ipython",
+        text(r"(?:^|[ /])(?:manage\.py )?shell(?:_plus)?(?: |$)|^-\w*c ")
+        & _code(r"\.objects(?:\.using\([^()]*\))?\.all\(\)\s*\.(?:delete|_raw_delete)\(|\.query\.delete\(\)"),
+        _ALL_ROWS,
+        yes=(
+            "python manage.py shell -c 'User.objects.all().delete()'",
+            "python manage.py shell <<< 'User.objects.all().delete()'",
+        ),
+        no=(
+            "python manage.py shell -c 'print(User.objects.count())'",
+            "python manage.py shell -c 'User.objects.filter(id=3).delete()'",
+            "python check.py 'User.objects.all().delete()'",
+        ),
+    ),
+    rule(
+        "sql.delete-all",
+        "ask",
+        "rails ruby",
+        (sub("runner|console|r|c") | opt("-e"))
+        & _code(
+            r"(?<![\w.)])(?:[A-Z]\w*(?:::[A-Z]\w*)*)(?:\.(?:all|unscoped))*\.(?:delete_all|destroy_all)\b"
+            r"|\bconnection\.(?:truncate|drop_table|truncate_tables)\b"
+        ),
+        _ALL_ROWS,
+        yes=("rails runner 'User.delete_all'", "bin/rails runner 'Order.all.destroy_all'", "rails c <<< User.destroy_all"),
+        no=("rails runner 'puts User.count'", "rails runner 'User.where(id: 3).delete_all'"),
+    ),
+    rule(
+        "sql.delete-all",
+        "ask",
+        "php artisan",
+        word("tinker")
+        & _code(r"(?<![\w)])[A-Z]\w*::(?:truncate|query\(\)->(?:delete|truncate))\(|::table\([^()]*\)->(?:delete|truncate)\("),
+        _ALL_ROWS,
+        yes="php artisan tinker --execute='User::truncate();'",
+        no=("php artisan tinker --execute='User::count();'", "php artisan tinker --execute='User::find(3)->delete();'"),
     ),
     rule(
         "sql.reset",

@@ -24,7 +24,37 @@ def _elsewhere(view: View) -> bool:
     return not urls or any(LOCAL_URL.fullmatch(url) is None for url in urls)
 
 
+_TLS_FILE = re.compile(r"(?:^|/)(?:\.npmrc|\.yarnrc(?:\.yml)?|\.condarc|pip\.(?:conf|ini)|\.gitconfig|\.wgetrc|\.curlrc)$")
+_TLS_OFF = re.compile(
+    r"(?:strict-?ssl|ssl_?verify|verify_ssl|check_certificate)\s*[:=]\s*[\"']?(?:false|0|no|off)\b|trusted-host\s*=|^\s*insecure\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _writes_tls_off(view: View) -> bool:
+    """What is written to a tool's settings tells it to trust any certificate."""
+    act = view.act
+    targets = [target.path.text for target in act.redirects if target.op.startswith(">")]
+    targets += view.words if view.name in ("tee", "sponge") else []
+    if not any(map(_TLS_FILE.search, targets)):
+        return False
+    return _TLS_OFF.search(view.joined) is not None or (act.stdin is not None and _TLS_OFF.search(act.stdin.text) is not None)
+
+
 RULES = (
+    rule(
+        "security.tls-off",
+        "ask",
+        "*",
+        Test(_writes_tls_off),
+        "tells a program to trust any certificate",
+        yes=(
+            "echo 'verify_ssl: false' >> ~/.condarc",
+            "echo strict-ssl=false | tee -a .npmrc",
+            "cat > .npmrc <<< 'strict-ssl=false'",
+        ),
+        no=("echo 'strict-ssl=true' >> .npmrc", "echo 'strict-ssl=false' >> notes.md", "grep strict-ssl=false .npmrc"),
+    ),
     rule(
         "net.firewall",
         "ask",
@@ -122,7 +152,7 @@ RULES = (
         | (Test(lambda view: view.name == "route") & word("del|delete|flush|-f"))
         | (Test(lambda view: view.name == "arp") & opt("-d -s"))
         | (Test(lambda view: view.name in ("brctl", "ovs-vsctl")) & word(r"del\w*|del-\w+|emer-reset"))
-        | (Test(lambda view: view.name == "rfkill") & sub("block"))
+        | (Test(lambda view: view.name == "rfkill") & sub("block") & ~sub("block bluetooth|nfc|fm|gps"))
         | (Test(lambda view: view.name == "tc") & word("del|delete|replace|add"))
         | (Test(lambda view: view.name == "dhclient") & opt("-r -x"))
         | (Test(lambda view: view.name == "netplan") & sub("apply|set"))
@@ -184,7 +214,7 @@ RULES = (
         "turns TLS or signature verification off",
         yes=(
             "npm config set strict-ssl false",
-            "pip install --trusted-host pypi.org x",
+            "pip install --trusted-host index.example x",
             "conda config --set ssl_verify false",
             "apt-get install --allow-unauthenticated x",
         ),
@@ -284,7 +314,7 @@ RULES = (
             & sub("http|tcp|tls|start|tunnel|access")
             & ~sub("tunnel login|list|info|token|diag|help")
         )
-        | (Test(lambda view: view.name in ("tailscale",)) & (sub("funnel|up|serve") | opt("--ssh")))
+        | (Test(lambda view: view.name in ("tailscale",)) & ((sub("funnel|up|serve") & ~opt("--shields-up")) | opt("--ssh")))
         | (Test(lambda view: view.name == "zerotier-cli") & sub("join")),
         "opens this machine to others",
         yes=(
@@ -337,16 +367,22 @@ RULES = (
         "net.attack",
         "ask",
         "slowloris arpspoof ettercap bettercap aireplay-ng mdk4 hydra medusa ncrack responder sqlmap msfconsole msfvenom"
+        " psexec.py wmiexec.py smbexec.py atexec.py dcomexec.py secretsdump.py ntlmrelayx.py addcomputer.py reg.py"
         " mitmf dsniff macof yersinia goldeneye patator dnsspoof evilginx crackmapexec nxc netexec wifite reaver",
         (count(1) | ANY)
         & ~(
-            word("-h|--help|--list-options|--list")
+            word("--help|--list-options|--list")
+            | (Test(lambda view: view.name != "medusa") & word("-h"))
             | (Test(lambda view: view.name == "medusa") & word("-d|-q"))
             | (Test(lambda view: view.name in ("nxc", "netexec", "crackmapexec")) & word("-L|--list-modules|--options"))
             | (Test(lambda view: view.name == "msfvenom") & opt("-l"))
         ),
         "attacks hosts or passwords",
-        yes=("hydra -l root -P p.txt ssh://10.0.0.1", "nxc smb 10.0.0.0/24 -d CORP -u a -p b"),
+        yes=(
+            "hydra -l root -P p.txt ssh://10.0.0.1",
+            "nxc smb 10.0.0.0/24 -d CORP -u a -p b",
+            "medusa -h x.test -u root -P p -M ssh",
+        ),
         no=("hydra -h", "nxc smb -L", "medusa -M ssh -q"),
     ),
 )

@@ -246,6 +246,7 @@ RULES = (
             registry("unpublish|yank|delete|retract|deprecate", ~opt("--undo -n --help --dry-run") & operand(".*"))
             | registry("owner|team|org|token|access|dist-tag|hook|nuget|trunk", operand("rm|remove|revoke|destroy|delete", at=0))
             | registry("owner", opt("-r --remove"))
+            | registry("profile", operand("disable-2fa|disable-tfa", at=0))
             | registry("hex.retire|hex.publish", word("--revert.*") | operand(".+"))
         )
         & ~registry("delete", ~operand(".+")),

@@ -130,7 +130,7 @@ RULES = (
         "system.setting",
         "ask",
         "uci steamos-readonly kwriteconfig6 synopkg pivpn raspi-config ubnt-systool nvram-set esxcli vim-cmd omreport racadm xe",
-        (_named("uci") & sub("delete|revert|commit|import|set"))
+        (_named("uci") & sub("delete|commit|import"))
         | (_named("steamos-readonly") & sub("disable"))
         | (_named("synopkg pivpn") & sub("uninstall|revoke|stop|remove"))
         | (
@@ -143,7 +143,7 @@ RULES = (
         ),
         "changes the system's state",
         yes=("uci delete network.wan", "vim-cmd vmsvc/destroy 12", "steamos-readonly disable"),
-        no=("uci show", "vim-cmd vmsvc/getallvms", "xe vm-list"),
+        no=("uci show", "uci set a.b.c=d", "vim-cmd vmsvc/getallvms", "xe vm-list"),
     ),
     rule(
         "net.link",

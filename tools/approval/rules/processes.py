@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.meaning.value import HOLE
+from tools.approval.meaning.value import HOLE, Taint
 from tools.approval.table import ANY, Test, View, count, first_operand, operand, opt, rule, sub, text, value, word
 
 _ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
@@ -32,6 +32,8 @@ def _pids(view: View) -> list[str]:
     return found
 
 
+_EXPLICIT = re.compile(r"[2-9]|\d{2,}|-f|--force|-v|--verbose").fullmatch
+"""One process by its number, as with kill."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
@@ -48,7 +50,14 @@ def _computed(view: View) -> bool:
         return True
     given = [value for value in view.operands(frozenset({"-s", "-n", "--signal"})) if HOLE in value.text]
     return any(
-        ("(" in value.shown or "`" in value.shown or "PPID" in value.shown or "[@]" in value.shown or not value.shown)
+        (
+            value.taint & Taint.MANY
+            or "(" in value.shown
+            or "`" in value.shown
+            or "PPID" in value.shown
+            or "[@]" in value.shown
+            or not value.shown.replace(HOLE, "")
+        )
         and not _ONE_PID.fullmatch(value.shown.strip('"'))
         for value in given
     )
@@ -73,7 +82,13 @@ RULES = (
         "kill gkill",
         Test(_computed) & ~_LISTS,
         "kills a list of processes that is only known when it runs",
-        yes=("kill -9 $(pidof sshd)", "pgrep node | xargs kill", "kill `pgrep -f x`"),
+        yes=(
+            "kill -9 $(pidof sshd)",
+            "pgrep node | xargs kill",
+            "kill `pgrep -f x`",
+            "top -b -n1 | awk '/node/{system(\"kill -9 \" $1)}'",
+            "p=$(ps -eo pid,comm | awk '/java/{print $1}'); for i in $p; do kill \"$i\"; done",
+        ),
         no=("kill 31337", "kill -0 999", "kill -9 12345"),
         dry=False,
     ),
@@ -112,10 +127,11 @@ RULES = (
         "pkill killall killall5 skill slay taskkill xkill pkill-all tskill fkill gkill zap snice killp fkill-cli killport"
         " kill-port xprop-kill",
         ~(word("-(?:SIG)?(?:0|CONT|WINCH)|-l|--list|-V|-L") | value("-s --signal", "(?:SIG)?(?:0|CONT|WINCH)"))
+        & ~Test(lambda view: view.name == "fkill" and bool(view.words) and all(map(_EXPLICIT, view.words)))
         & (count(1) | opt("-u -U -t -g -f -G -P -s") | Test(lambda view: view.name in ("killall5", "xkill", "fkill"))),
         "kills processes by name, by pattern or by user",
         yes=("pkill -9 python", "killall firefox", "pkill -u bob", "killall5 -9", "taskkill /F /IM a.exe"),
-        no=("pgrep python", "pkill -0 nginx", "pkill -CONT bash", "killall -l", "pkill --help"),
+        no=("pgrep python", "pkill -0 nginx", "pkill -CONT bash", "fkill 4242", "killall -l", "pkill --help"),
         at=first_operand,
     ),
     rule(

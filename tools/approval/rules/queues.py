@@ -14,6 +14,15 @@ RULES = (
     rule(
         "queue.destroy",
         "ask",
+        "rabbitmq-queues rabbitmq-streams",
+        rabbit("delete_member|delete_replica|shrink"),
+        "takes copies of a queue away",
+        yes="rabbitmq-queues delete_member orders rabbit@b",
+        no="rabbitmq-queues quorum_status orders",
+    ),
+    rule(
+        "queue.destroy",
+        "ask",
         "kafka-topics kafka-topics.sh kafka-consumer-groups kafka-consumer-groups.sh kafka-acls kafka-acls.sh kafka-configs"
         " kafka-configs.sh",
         word("--delete|--delete-offsets|--delete-config")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.approval.table import Test, View, opt, rule, text
 
 _NOUNS = frozenset(
@@ -68,16 +70,55 @@ _GRANTS = frozenset(
         "login",
     ]
 )
+_VALUED = frozenset({"--profile", "--platform", "--project"})
 _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
 def _changes(view: View) -> bool:
-    given = [value.text for value in view.operands(frozenset({"--profile", "--platform", "--project"}))]
+    return _is_change([value.text for value in view.operands(_VALUED)])
+
+
+def _is_change(given: list[str]) -> bool:
     if not given:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
+
+
+def _as_module(view: View) -> bool:
+    """``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config set ...``"""
+    words = view.words
+    for at, word in enumerate(words):
+        if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
+            name, rest = (word[2:], words[at + 1 :]) if len(word) > 2 else ("".join(words[at + 1 : at + 2]), words[at + 2 :])
+            return name in ("agent", "agent.cli", "agent.cli.app", "toolcrib") and _is_change(_bare(rest))
+        if word[:1] != "-":
+            return word.rpartition("/")[2] == "toolcrib" and _is_change(_bare(words[at + 1 :]))
+    return False
+
+
+def _bare(words: list[str]) -> list[str]:
+    return [word for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
+
+
+_TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach", "abduco", "zellij", "socat", "xterm", "ssh"})
+
+
+def _has_terminal(view: View) -> bool:
+    """Whether toolcrib would get a terminal that the same command can type into: it could answer its own questions there."""
+    first = next((value.text for value in view.operands(_VALUED)), "chat")
+    given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
+    return given and first in ("chat", "call")
+
+
+_OWN_CODE = re.compile(
+    r"(?:^|[;\n])\s*(?:from|import)\s+(?:agent\.(?:cli|config|allowlist|approvals)|tools\.approval|toolcrib\._store)\b"
+)
+
+
+def _imports_own(view: View) -> bool:
+    return any(code.source != "argument" and _OWN_CODE.search(code.text.text) for code in view.act.code)
 
 
 _ANSWERS = opt("--yes --yolo --auto-approve --dangerously-skip-permissions --config --no-approval --approve") | text(
@@ -129,5 +170,34 @@ RULES = (
         yes="python -c 'import agent.config'",
         no=("python -c 'import toolcrib'", "python a.py"),
         dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "python",
+        Test(_as_module),
+        "changes toolcrib's own settings or approvals; only a person may",
+        yes=("python3 -m agent.cli approvals revoke x", "python -I /srv/venv/bin/toolcrib config set a b"),
+        no=("python -m agent.cli approvals", "python bin/toolcrib tools"),
+        dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "toolcrib",
+        Test(_has_terminal),
+        "gives toolcrib a terminal on which the same command could answer its questions",
+        yes=("script -qc 'toolcrib call terminal x' /dev/null", "tmux new -d 'toolcrib chat'"),
+        no=("toolcrib call terminal x", "script -qc 'toolcrib tools' /dev/null"),
+        dry=False,
+    ),
+    rule(
+        "self.code",
+        "ask-once",
+        "python",
+        Test(_imports_own),
+        "runs code that uses toolcrib's own settings and approvals",
+        yes="python - <<< 'from agent.config import load_config'",
+        no="python - <<< 'import agents.config'",
     ),
 )

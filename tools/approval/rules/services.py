@@ -94,12 +94,8 @@ RULES = (
                 _verb(view)
                 in (
                     "set-property",
-                    "set-environment",
-                    "import-environment",
-                    "unset-environment",
                     "bind",
                     "mount-image",
-                    "daemon-reexec",
                     "set-default",
                     "preset-all",
                     "preset",
@@ -108,10 +104,16 @@ RULES = (
                 )
             )
         )
-        | (Test(lambda view: _verb(view) in ("log-level", "service-watchdogs")) & count(2)),
+        | (Test(lambda view: _verb(view) == "set-environment") & word(r"(?:LD_|PATH=|BASH_ENV|PYTHON|PERL|NODE_OPTIONS|GIT_).*"))
+        | (Test(lambda view: _verb(view) == "log-level") & operand("emerg|alert|crit|[0-2]", 1))
+        | (Test(lambda view: _verb(view) == "service-watchdogs") & operand("no|off|false|0", 1)),
         "changes how services run",
-        yes=("systemctl set-default rescue.target", "systemctl set-property nginx MemoryMax=1M"),
-        no=("systemctl get-default", "systemctl log-level", "systemctl service-watchdogs"),
+        yes=(
+            "systemctl set-environment LD_PRELOAD=/tmp/x.so",
+            "systemctl set-default rescue.target",
+            "systemctl set-property nginx MemoryMax=1M",
+        ),
+        no=("systemctl get-default", "systemctl log-level", "systemctl service-watchdogs", "systemctl daemon-reexec"),
         at=_unit,
     ),
     rule(
@@ -273,10 +275,10 @@ RULES = (
         "service.stop",
         "ask",
         "brew",
-        sub("services") & operand("stop|kill|cleanup", 1),
+        sub("services") & operand("stop|kill", 1),
         "stops a service",
         yes="brew services stop postgresql",
-        no=("brew services list", "brew services start x"),
+        no=("brew services list", "brew services cleanup", "brew services start x"),
         at=nth_operand(2),
     ),
     rule(
@@ -296,7 +298,8 @@ RULES = (
         sub("stop|shutdown|remove|delete|kill|stopall|stop-all|unmonitor|rm|quit|clear|reset|clean|del")
         & ~(
             # done tasks, those that have not begun, and one task by its number, as with kill and a process
-            Test(lambda view: view.name == "pueue") & (sub("clean|remove") | (sub("kill") & count(2) & ~opt("-g --group -a --all")))
+            Test(lambda view: view.name == "pueue")
+            & (sub("clean|remove") | (sub("kill") & count(2) & ~opt("-g --group -a --all")))
         ),
         "stops services",
         yes=("supervisorctl stop all", "pm2 delete all", "pm2 kill"),
@@ -315,12 +318,22 @@ RULES = (
     rule(
         "service.stop",
         "ask",
-        "sc net wsl",
-        (Test(lambda view: view.name == "sc") & sub("stop|delete|config"))
-        | (Test(lambda view: view.name == "net") & sub("stop"))
-        | (Test(lambda view: view.name == "wsl") & opt("--shutdown --terminate --unregister")),
+        "snap",
+        sub("stop|disable"),
+        "stops services",
+        yes=("snap disable docker", "snap stop --disable nextcloud"),
+        no=("snap services", "snap list"),
+        at=nth_operand(1),
+    ),
+    rule(
+        "service.stop",
+        "ask",
+        "sc net wsl sc.exe net.exe wsl.exe",
+        (Test(lambda view: view.name in ("sc", "sc.exe")) & sub("stop|delete|config"))
+        | (Test(lambda view: view.name in ("net", "net.exe")) & sub("stop"))
+        | (Test(lambda view: view.name in ("wsl", "wsl.exe")) & opt("--shutdown --terminate --unregister")),
         "stops or deletes a service",
-        yes=("sc stop Spooler", "wsl --unregister Ubuntu"),
+        yes=("sc stop Spooler", "sc.exe stop W3SVC", "wsl --unregister Ubuntu"),
         no=("sc query", "wsl -l"),
     ),
     rule(
@@ -353,11 +366,11 @@ RULES = (
     rule(
         "service.stop",
         "ask",
-        "cupsreject cupsdisable cancel lprm purge-queue",
-        word("-a|-x|-"),
-        "stops printing or deletes all print jobs",
-        yes="cancel -a",
-        no="cancel 7",
+        "cupsreject cupsdisable purge-queue",
+        count(1),
+        "stops printing",
+        yes="cupsdisable office",
+        no="lpstat -p",
         at=lambda view: "",
     ),
 )

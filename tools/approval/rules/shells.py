@@ -58,6 +58,24 @@ def _sends_file(view: View) -> bool:
     )
 
 
+_LOGIN = re.compile(r"-[a-zA-Z]*[is]|--login|--shell|-l?")
+
+
+def _asks_for_shell(view: View) -> bool:
+    """Among its own options, not those of a command that it runs."""
+    before = ""
+    for given in view.words:
+        if _LOGIN.fullmatch(given):
+            return True
+        if given[:1] != "-" and before not in _OF_SUDO and view.name in ("sudo", "doas", "sudo-rs", "pkexec"):
+            return False
+        before = given
+    return False
+
+
+_OF_SUDO = frozenset(
+    ["-u", "--user", "-g", "--group", "-C", "-D", "-h", "--host", "-p", "--prompt", "-R", "-r", "-t", "-T", "-U"]
+)
 _AS_ROOT = Test(lambda view: any(name in ("sudo", "doas", "su", "pkexec", "runuser") for name in view.act.wrappers))
 _ALONE = Test(
     lambda view: (
@@ -178,8 +196,7 @@ RULES = (
         "shell.root",
         "ask",
         "sudo doas su pkexec runuser sudo-rs run0 sg newgrp",
-        word(r"-i|-s|-[a-zA-Z]*[is]|--login|--shell|-l|-")
-        & ~word("-ll?|--list|-v|-k|-K|-V|--validate|--reset-timestamp|-c|--command")
+        Test(_asks_for_shell) & ~word("-ll?|--list|-v|-k|-K|-V|--validate|--reset-timestamp|-c|--command")
         | Test(
             lambda view: (
                 view.name in ("su", "run0")

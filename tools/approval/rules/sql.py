@@ -212,14 +212,19 @@ RULES = (
     rule(
         "sql.drop",
         "ask",
-        "bq cqlsh influx ksql beeline hive impala-shell presto trino snowsql vsql",
+        "bq cqlsh influx ksql beeline hive impala-shell presto trino snowsql vsql wrangler turso pscale",
         text(
             r"(?:^|[;'\" ])(?:drop +(?:keyspace|table|database|schema|series|measurement|user|role)|truncate(?:"
             r" +table)?) +[\w\"`.]"
             r"|(?:^|[;'\"= ])delete +from +[\w\"`.]+ *(?:[;'\"]|$)"
         ),
         "drops or empties what a database holds",
-        yes=("cqlsh -e 'DROP KEYSPACE shop'", "influx -execute 'DROP DATABASE metrics'", "snowsql -q 'drop table t'"),
+        yes=(
+            "cqlsh -e 'DROP KEYSPACE shop'",
+            "influx -execute 'DROP DATABASE metrics'",
+            "snowsql -q 'drop table t'",
+            "wrangler d1 execute app --command 'DROP TABLE users'",
+        ),
         no=("cqlsh -e 'DESCRIBE KEYSPACES'", "influx -execute 'SHOW DATABASES'"),
     ),
     rule(

@@ -13,6 +13,11 @@ def _init_script(view: View) -> bool:
     return bool(view.act.argv) and _INIT_SCRIPT.fullmatch(view.act.argv[0].text) is not None and "stop" in view.words[:1]
 
 
+def _one_setting(view: View) -> bool:
+    """A desktop program's setting back to what it was delivered with."""
+    return view.name in ("dconf", "gsettings") and sub("reset")(view)
+
+
 RULES = (
     rule(
         "service.stop",
@@ -51,13 +56,11 @@ RULES = (
         "grub-install grub2-install update-grub update-grub2 grub-mkconfig grub2-mkconfig grubby grub-set-default grub-reboot"
         " grub2-set-default"
         " grub-editenv mkinitcpio dracut update-initramfs lilo bootctl efibootmgr kernelstub kernel-install sbctl mokutil"
-        " syslinux extlinux"
+        " syslinux extlinux grub-bios-setup"
         " installkernel mkinitramfs refind-install bless nvram raspi-config rpi-update bcdedit sicherboot",
         ~(
             word("list|status|show|print|kernels|is-installed|is-signed|verify|list-enrolled|list-files|inspect")
-            | opt(
-                "--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index"
-            )
+            | opt("--info --list --list-modules --sb-state --list-enrolled -p --print -L -H -V --default-kernel --default-index")
             | word(r"-\?")
             | (Test(lambda view: view.name != "kernelstub") & opt("-l"))
             | (Test(lambda view: view.name == "kernelstub") & opt("-c --dry-run"))
@@ -72,6 +75,7 @@ RULES = (
                 )
             )
             | (Test(lambda view: view.name == "efibootmgr") & word("-[BbcoNOnDd]+"))
+            | (Test(lambda view: view.name in ("grub-mkconfig", "grub2-mkconfig")) & opt("-o --output"))
             | (Test(lambda view: view.name == "mokutil") & word("-[dirRcP]"))
             | word(
                 r"--delete.*|--create|--bootorder|--disable.*|--import|--reset|--remove.*|--args.*"
@@ -86,9 +90,20 @@ RULES = (
             "efibootmgr -b 0001 -B",
             "update-initramfs -u",
             "mokutil --disable-validation",
+            "grub-mkconfig -o /boot/grub/grub.cfg",
             "bootctl install",
         ),
-        no=("efibootmgr", "efibootmgr -v", "bootctl status", "mokutil --sb-state", "grubby --info=ALL", "grub-mkconfig", "mokutil -N", "mkinitcpio", "kernelstub -c"),
+        no=(
+            "efibootmgr",
+            "efibootmgr -v",
+            "bootctl status",
+            "mokutil --sb-state",
+            "grubby --info=ALL",
+            "grub-mkconfig",
+            "mokutil -N",
+            "mkinitcpio",
+            "kernelstub -c",
+        ),
     ),
     rule(
         "kernel.boot",
@@ -104,8 +119,9 @@ RULES = (
         "ask",
         "flashrom fwupdmgr fwupdtool nvflash afulnx_64 flashcp firmwarepasswd mcumgr dfu-util rkdeveloptool fw_setenv setpci"
         " amidelnx"
-        " ipmitool wrmsr chipsec fastboot heimdall edl msr-tools intelmetool ectool i2cset",
+        " ipmitool wrmsr chipsec st-flash esptool esptool.py fastboot heimdall edl msr-tools intelmetool ectool i2cset",
         opt("-w --write -E --erase") & Test(lambda view: view.name == "flashrom")
+        | (Test(lambda view: view.name in ("st-flash", "esptool", "esptool.py")) & operand("erase|erase_flash|erase-flash"))
         | sub(
             "update|install|upgrade|downgrade|reinstall|activate|flash|erase|format|oem|unlock|wl|ef|db|install-blob|flashing|-w"
         )
@@ -115,7 +131,7 @@ RULES = (
             & ~opt("-l")
         ),
         "changes firmware or hardware registers",
-        yes=("flashrom -w bios.bin", "fwupdmgr update", "wrmsr 0x1a0 1", "fastboot flash boot boot.img"),
+        yes=("flashrom -w bios.bin", "fwupdmgr update", "wrmsr 0x1a0 1", "st-flash erase", "fastboot flash boot boot.img"),
         no=("flashrom -r bios.bin", "flashrom -v bios.bin", "fwupdmgr get-devices", "fastboot devices"),
     ),
     rule(
@@ -135,6 +151,7 @@ RULES = (
         (count(1) | Test(lambda view: view.name in ("aa-teardown", "aa-remove-unknown")) | opt("-R -r -d -i -B"))
         & ~(Test(lambda view: view.name == "setenforce") & operand("1|Enforcing", 0))
         & ~(Test(lambda view: view.name == "aa-remove-unknown") & opt("-n"))
+        & ~(Test(lambda view: view.name == "semodule") & Test(lambda view: view.words in (["-R"], ["--reload"])))
         & ~(Test(lambda view: view.name == "apparmor_parser") & opt("-Q --skip-kernel-load -N --names") & ~opt("-R --remove")),
         "weakens the system's protection",
         yes=("setenforce 0", "setenforce Permissive", "aa-teardown", "setsebool -P x 1"),
@@ -155,10 +172,10 @@ RULES = (
         "security.weaken",
         "ask",
         "auditctl augenrules",
-        word(r"-D|-d.*|-e.*|-W|--reset-\w+") & ~word("-e1"),
+        word(r"-D|-d.*|-e.*|-W|--reset-\w+") & ~word("-e1") & ~value("-e", "[12]"),
         "turns auditing off",
         yes=("auditctl -D", "auditctl -e 0"),
-        no=("auditctl -l", "auditctl -s"),
+        no=("auditctl -l", "auditctl -s", "auditctl -e 1"),
     ),
     rule(
         "security.weaken",
@@ -186,6 +203,8 @@ RULES = (
             "|delete-identity|trust-settings-import"
         )
         | word(r"--set|--disable|--remove|--force|--fresh|-A|-D|--disable\w*|--delete")
+        # a database of this folder, and a certificate that it doesn't trust for anything
+        & ~(Test(lambda view: view.name == "certutil") & value("-t", ",*") & value("-d", r"(?:sql:)?\.(?:/.*)?"))
         | Test(lambda view: view.name in ("update-ca-certificates", "update-ca-trust") and "check" not in view.words),
         "changes whom the system trusts",
         yes=(
@@ -269,7 +288,9 @@ RULES = (
         "ask",
         "hostnamectl timedatectl localectl hwclock date chronyd ntpdate networksetup scutil systemsetup nvram locale-gen"
         " pmset powercfg",
-        sub("set-hostname|hostname|set-time|set-timezone|set-ntp|set-local-rtc|set-locale|set-keymap|set-chassis") & count(2)
+        sub("set-hostname|hostname|set-time|set-timezone|set-ntp|set-local-rtc|set-locale|set-keymap|set-chassis")
+        & count(2)
+        & ~(sub("set-ntp") & operand("on|true|yes|1", 1))
         | opt("--systohc --set -s -w") & Test(lambda view: view.name in ("hwclock", "date"))
         | word(r"-set\w+|--set|-remove\w+|-delete\w+|-a")
         & Test(lambda view: view.name in ("networksetup", "scutil", "systemsetup", "pmset"))
@@ -281,7 +302,14 @@ RULES = (
             "hostnamectl set-hostname x",
             "networksetup -setwebproxy Wi-Fi h 1",
         ),
-        no=("timedatectl status", "date", "date +%s", "hostnamectl", "networksetup -listallnetworkservices"),
+        no=(
+            "timedatectl status",
+            "timedatectl set-ntp true",
+            "date",
+            "date +%s",
+            "hostnamectl",
+            "networksetup -listallnetworkservices",
+        ),
         at=lambda view: (
             view.operands()[0].text if view.name in ("timedatectl", "hostnamectl", "localectl") and count(1)(view) else ""
         ),
@@ -294,6 +322,7 @@ RULES = (
             sub("delete|write|import|reset-recursively|reset|load|add")
             & (Test(lambda view: view.name in ("defaults", "reg")) | sub("reset-recursively|reset|load"))
         )
+        & ~(Test(_one_setting) & ~opt("-f"))
         | opt("-r --reset") & Test(lambda view: view.name == "xfconf-query"),
         "changes or deletes settings of programs",
         yes=(
@@ -302,7 +331,7 @@ RULES = (
             "dconf reset -f /",
             "reg delete HKLM\\x /f",
         ),
-        no=("defaults read", "gsettings get a b", "reg query x"),
+        no=("defaults read", "gsettings get a b", "reg query x", "dconf reset /org/x/key"),
         at=nth_operand(1),
     ),
     rule(

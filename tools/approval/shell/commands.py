@@ -172,7 +172,7 @@ class Commands(Conditionals):
             if name in self.no_compound and not (piped and name == "time"):
                 return self.other_reserved(name)
             after = text[match.end() : match.end() + 1]
-            if after not in ("(", "<", ">") or (after == "(" and PARENTHESES(text, match.end())):
+            if after not in ("(", "<", ">", "\\") or (after == "(" and PARENTHESES(text, match.end())):
                 self.pos = match.end()
                 word = Word([Plain(name)], self.at(start), self.at(self.pos, True))
                 return self.simple([word], name, start)
@@ -294,7 +294,7 @@ class Commands(Conditionals):
         target = self.word()
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             text_of = static(target) or ""
-            if DESCRIPTOR(text_of) and (op not in ("<&", ">&") or self.spliced):
+            if DESCRIPTOR(text_of) and (op not in ("<&", ">&") or text_of[0] == "{" or self.spliced):
                 self.unexpected()
         redirect = Redirect(op, target, fd)
         if op == "<<" or op == "<<-":

@@ -152,6 +152,8 @@ class Parser(Commands):
         else:
             self.newlines()
             if self.at_word("in"):
+                if char == "\n" and self.seen_case:
+                    self.fail("a newline before in, in a loop after case")  # bash 5.2 loses its way there
                 self.pos += 2
                 words = self.for_list()
         return For(name, words, self.loop_body(), select)
@@ -194,6 +196,7 @@ class Parser(Commands):
         return word
 
     def case_command(self) -> Command:
+        self.seen_case = True
         self.blanks()
         subject = self.word()
         self.no_descriptor()
@@ -255,6 +258,8 @@ class Parser(Commands):
             if self.blanks() and COMPOUND_AHEAD(self.text, self.pos):
                 return Coproc(match.group(), self.compound_only())
             self.pos = start
+        if self.at_word("time"):
+            self.fail("time after coproc")
         command = self.command()
         if not isinstance(command, Simple):
             self.unexpected()

@@ -25,7 +25,7 @@ AND_OR_LIMIT = 8
 class Cursor:
     __slots__ = (
         "arithmetic_not", "depth", "doubles", "first", "heredocs", "in_substitution", "last", "late", "limit", "line",
-        "line_mark", "many_lines", "opened", "pos", "reserved_next", "scale", "spliced", "text",
+        "line_mark", "many_lines", "opened", "pos", "reserved_next", "scale", "seen_case", "spliced", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, limit: int, *, depth: int = 0, outer: tuple[int, int] | None = None, line: int = 0) -> None:
@@ -35,6 +35,7 @@ class Cursor:
         self.depth = depth
         self.heredocs: list[Heredoc] = []
         """Those whose body starts after the next newline."""
+        self.seen_case = False
         self.in_substitution = 0
         self.reserved_next = False
         """Whether a reserved word may follow what was just read without a separator, as in ``{ (a) }``."""

@@ -214,7 +214,7 @@ class Words(Cursor):
             return
         nest, pos = 0, start
         while pos < end:
-            match = UNCOUNTED(text, pos)
+            match = UNCOUNTED(text, pos, end)
             if match:
                 pos = match.end()
                 continue

@@ -25,6 +25,7 @@ _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 _AGAIN = 0.04
 _RACE = 3
 """Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
+_TRIES = 20
 _BEGIN = 5.0
 """Seconds in which a command that is to be ended must have begun."""
 
@@ -34,6 +35,8 @@ class Call:
 
     def __init__(self, keeper: Keeper, captures: dict[str, Capture], on_output: OnOutput | None, beside: Beside) -> None:
         self.ended: Ended = "exited"
+        self.simple = False
+        """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
         self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
         self._keeper = keeper
         self._captures = captures
@@ -103,21 +106,30 @@ class Call:
             raise Lost("the command could not be ended")
 
     async def _tell(self, number: int, last: int) -> int:
-        """The tick of the first round. ``last`` is that, then: only those born before it, or little after, are told now."""
-        seen = await self._seen()
+        """The tick of the first round. ``last`` is that, then: only those born before it, or little after, are told now.
+
+        The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
+        interrupt. Where that has just ended or begun, the shell is let go on a little.
+        """
+        shell = self.shell_pid if not self.exchange.done else 0
+        still = bool(shell) and number != signal.SIGKILL
+        for _ in range(_TRIES):
+            seen = await self._seen(processes.freeze(shell) if still else "")
+            if not still or shell not in seen.changing:
+                break
+            await self._beside(processes.thaw(shell))
         new = [one for one in self._ours(seen) if one not in self._told]
         if last and number != signal.SIGKILL:
-            new = [one for one in new if one.start <= last + _RACE]
-        shell = [self.shell_pid] if self.shell_pid and not self.exchange.done and (not last or new) else []
+            new = [one for one in new if one.start <= last + _RACE or (self.simple and seen.parents[one.pid] == shell)]
         if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
             new = [one for one in seen.members if one.pid != self._keeper.pid]
         self._told.update(new)
-        if shell or new:
-            await self._beside(processes.signal(number, [*shell, *(one.pid for one in new)]))
+        told = [*([shell] if shell and (new or not last) else []), *(one.pid for one in new)]
+        await self._beside(processes.signal(number, told) + (processes.thaw(shell) if still else ""))
         return last or seen.now.tick
 
-    async def _seen(self) -> processes.Seen:
-        return processes.read((await self._beside(processes.listing([self._keeper.session]))).out)
+    async def _seen(self, before: str = "") -> processes.Seen:
+        return processes.read((await self._beside(before + processes.listing([self._keeper.session]))).out)
 
     def _ours(self, seen: processes.Seen) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)

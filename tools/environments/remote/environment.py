@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
-from tools.environments.remote import frame, processes
+from tools.environments.remote import processes
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
@@ -144,9 +144,8 @@ class RemoteEnvironment(RemoteFiles):
             await self._upload(f"{shell.folder}/i", request.stdin)
         try:
             call = await self._run(shell, request, text, cwd, captures)
-            if (
-                not call.exchange.begun and not shell.alive and shell.status != frame.NO_FOLDER
-            ):  # it had died before: nothing was run
+            if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self._is_folder(cwd):
+                # It had died before: nothing was run.
                 self._notice = f"The shell had ended between two commands. {_ON}"
                 self._generation += own
                 call = await self._run(shell, request, text, cwd, captures)
@@ -174,6 +173,7 @@ class RemoteEnvironment(RemoteFiles):
     async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture]) -> Call:
         self._prepare(shell, cwd)
         call = Call(shell.keeper, captures, request.on_output, self._keepers.beside)
+        call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
             self._calls.add(call)
         try:
@@ -202,6 +202,12 @@ class RemoteEnvironment(RemoteFiles):
     async def _broke(self, error: Lost, known: str) -> EnvironmentFailed:
         why = await asyncio.to_thread(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
+
+    async def _is_folder(self, path: str) -> bool:
+        try:
+            return (await self._keepers.beside(f"(cd -P -- {driver.quote(path)})")).status == 0
+        except Lost as error:
+            raise await self._broke(error, "the command was not run") from error
 
     async def _no_folder(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
         if cwd != self._cwd or not own:

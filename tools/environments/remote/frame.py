@@ -17,8 +17,8 @@ from tools.environments.shell import driver
 from tools.environments.shell.driver import quote
 
 OUT, ERR = 250, 251
-HELLO = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\nset -m; trap : INT TERM HUP QUIT; umask 077; cd /\n"
-"""The keeper's first lines. Job control gives the shell a process group of its own: `kill 0` there spares the keeper."""
+HELLO = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\ntrap : INT TERM HUP QUIT; cd /\n"
+"""The keeper's first lines."""
 _GIVEN = f">&{OUT} 2>&{ERR} {OUT}>&- {ERR}>&-"
 
 
@@ -57,16 +57,19 @@ def _only(keeper: int) -> str:
 
 
 def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> str:
-    """``bare``: without the variables that every process gets there, since ``restore`` brings them."""
-    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit {NO_FOLDER}\n"
+    """``bare``: without the variables that every process gets there, since ``restore`` brings them.
+
+    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or the
+    keeper would go on where the shell is only stopped.
+    """
+    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n"
     state = f"\\builtin eval {quote(restore)}\n"
     return (
-        f'( \\builtin exec {"-c " if bare else ""}-a bash "$BASH" --noprofile --norc )\n'
+        f'set -m; ( exec {"-c " if bare else ""}-a bash "$BASH" --noprofile --norc ) & set +m; wait $!\n'
         f"{_only(keeper)}\\builtin eval {quote(first + state + driver.arm(folder))}\n"
     )
 
 
-NO_FOLDER = 77
 FACTS = "$$ $(</proc/uptime) $(</proc/loadavg)"
 
 

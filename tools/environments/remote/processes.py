@@ -12,17 +12,25 @@ printf '%s %s\n' "$(</proc/uptime)" "$(</proc/loadavg)"
 for _f in /proc/[0-9]*/stat; do
   _l=; IFS= read -rd '' _l <"$_f"
   set -- ${_l##*) }
-  case " SESSIONS " in *" $4 "*) case $1 in [ZX]) ;; *) printf '%s %s %s %s\n' "${_l%% *}" "${20}" "$4" "$1" ;; esac ;; esac
+  case " SESSIONS " in *" $4 "*) _c=${_l#*(}; printf '%s %s %s %s %s\n' "${_l%% *}" "${20}" "$1" "$2" "${_c%) *}" ;; esac
 done 2>/dev/null
 """
+_YOUNG = 3
+"""Clock ticks between a fork and its exec, generously."""
 _TICKS = 100
 """A second, in /proc, on every Linux."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """``parents`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so young that it may
+    not yet be what it is to be.
+    """
+
     now: Moment
     members: list[Member]
+    parents: dict[int, int]
+    changing: set[int]
 
 
 def listing(sessions: Iterable[int]) -> str:
@@ -32,8 +40,12 @@ def listing(sessions: Iterable[int]) -> str:
 
 def read(said: bytes) -> Seen:
     first, *lines = said.decode("ascii", "replace").splitlines() or [""]
-    found = [line.split() for line in lines]
-    return Seen(moment(first), [Member(int(each[0]), int(each[1])) for each in found if len(each) == 4 and each[1].isdigit()])
+    found = [words for line in lines if len(words := line.split(" ", 4)) == 5 and words[1].isdigit()]
+    now = moment(first)
+    living = [Member(int(each[0]), int(each[1])) for each in found if each[2] not in ("Z", "X")]
+    parents = {int(each[0]): int(each[3]) for each in found}
+    young = {int(each[3]) for each in found if each[2] == "Z" or (each[4] == "bash" and int(each[1]) >= now.tick - _YOUNG)}
+    return Seen(now, living, parents, young)
 
 
 def moment(text: str) -> Moment:
@@ -45,7 +57,16 @@ def moment(text: str) -> Moment:
         return Moment(0, 0)
 
 
+def freeze(group: int) -> str:
+    """Nothing there forks or ends while we look."""
+    return f"kill -STOP -- -{group} 2>/dev/null\n"
+
+
+def thaw(group: int) -> str:
+    return f"kill -CONT -- -{group} 2>/dev/null\n"
+
+
 def signal(number: int, pids: Iterable[int]) -> str:
     """A stopped process receives nothing before it goes on."""
     targets = " ".join(str(pid) for pid in pids)
-    return f"for _p in {targets}; do kill -{number} $_p; kill -CONT $_p; done 2>/dev/null"
+    return f"for _p in {targets}; do kill -{number} $_p; done 2>/dev/null\nfor _p in {targets}; do kill -CONT $_p; done 2>/dev/null\n"

@@ -40,7 +40,7 @@ class Shell:
         """Its files. Raises Lost."""
         files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
-        answer = await self.keeper.run(f"mkdir -p {self.folder} && rm -f {self.folder}/z && {text}:", limit=_REPORT_LIMIT)
+        answer = await self.keeper.run(f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:", limit=_REPORT_LIMIT)
         if answer.status:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 

@@ -59,7 +59,6 @@ class Call:
         self._nudged = False
         self._loop.add_reader(shell.epoll.fileno(), self._ready)
 
-    @property
     def done(self) -> bool:
         return self.exited or self._shell.status is not None
 
@@ -86,10 +85,10 @@ class Call:
             raise
 
     async def _until_done(self, deadline: float | None) -> None:
-        while not self.done and self.ended == "exited":
+        while not self.done() and self.ended == "exited":
             soon = self._loop.time() + (_WATCH if self._shell.process.fileno() >= 0 else _LOOK)
             await self._next(soon if deadline is None else min(soon, deadline))
-            if self.done:
+            if self.done():
                 break
             if deadline is not None and self._loop.time() >= deadline:
                 self.ended = "timeout"
@@ -106,14 +105,14 @@ class Call:
     def _look(self) -> None:
         """Whether the shell has run all it was given and yet said nothing: then it never will."""
         self._gone()
-        if self.done or self._shell.folder.unread():
+        if self.done() or self._shell.folder.unread():
             return
         if not self._nudged:
             self._nudged = True
             self._shell.nudge()
             return
         self._shell.collect()
-        if not self.done:
+        if not self.done():
             self.lost = True
             self._shell.was_whole = self._shell.folder.is_whole()
             kill_session(self._shell.process)
@@ -128,7 +127,7 @@ class Call:
             while self._loop.time() < give_up:
                 await self._next(self._loop.time() + _LOOK)
                 self._gone()
-                if self.done and not self._born():
+                if self.done() and not self._born():
                     self._drain()
                     return
                 if self._loop.time() >= again:
@@ -143,7 +142,7 @@ class Call:
         new = [
             one for one in self._born() if one not in told and (until is None or number == signal.SIGKILL or one.start <= until)
         ]
-        if not self.done and (until is None or new):
+        if not self.done() and (until is None or new):
             _send(shell, number)
         for one in new:
             told.add(one)
@@ -196,7 +195,7 @@ class Call:
             else:
                 shell.epoll.unregister(fd)
                 self._gone()
-        if self.done:
+        if self.done():
             self._notify()
 
     def _gone(self) -> None:
@@ -251,7 +250,7 @@ class Call:
         """Leaves the loop."""
         if not self._loop.is_closed():
             self._loop.remove_reader(self._shell.epoll.fileno())
-        if not self.done:  # cancelled twice, or out of reach
+        if not self.done():  # cancelled twice, or out of reach
             kill_session(self._shell.process)
             self._gone()
         self.held = [self._shell.renew(name) for name, is_open in self._open.items() if is_open]

@@ -253,7 +253,7 @@ class ShellPool:
             self._closed = True
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._calls and time.monotonic() < give_up:  # they may run in loops of other threads
+        while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
         if shell is not None:
@@ -262,7 +262,7 @@ class ShellPool:
             sessions = {retired.process.session for retired, _ in self._retired}
             alive = [retired for retired, _ in self._retired]
         give_up = time.monotonic() + _CLOSE_GRACE
-        while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:
+        while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:  # noqa: ASYNC110 - processes
             await asyncio.sleep(0.005)
         sessions |= {spawned.process.session for spawned in self._spawned}
         await _end_all(sessions | {left for left in self._left if not _groups.number_taken(left)}, alive)

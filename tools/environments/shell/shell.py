@@ -75,9 +75,7 @@ class Shell:
 
     # -- a call --------------------------------------------------------------------------------------------------
 
-    def begin(
-        self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False
-    ) -> int:
+    def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
         """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
 
         ``brief``: it changes nothing, so that its state need not be told.

@@ -54,6 +54,11 @@ class Snapshot:
         return bool(re.search(r" DEBUG$", self._traps, re.MULTILINE))
 
     @property
+    def mentions_traps(self) -> bool:
+        """Whether an interrupt may make it run something."""
+        return "trap " in self._functions or bool(re.search(r" SIGINT$", self._traps, re.MULTILINE))
+
+    @property
     def has_exit_trap(self) -> bool:
         return bool(re.search(r" EXIT$", self._traps, re.MULTILINE))
 

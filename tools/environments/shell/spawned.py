@@ -139,7 +139,7 @@ class Spawned:
                     with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
                         os.kill(pid, each)
             give_up = loop.time() + _GRACE
-            while loop.time() < give_up and (self._look() is None or self._others(shell)):
+            while loop.time() < give_up and (self._look() is None or self._others(shell)):  # noqa: ASYNC110 - processes
                 await asyncio.sleep(_LOOK)
         self.end()
 

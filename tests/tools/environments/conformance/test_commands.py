@@ -80,7 +80,7 @@ def test_big_input_and_commands(run: Run, says: Says) -> None:
 
 
 def test_variables_for_one_call(run: Run, says: Says) -> None:
-    assert says("echo $A; sh -c 'echo $A'", env={"A": "it's \"x\"\n y"}) == "it's \"x\" y\n" + "it's \"x\" y\n"
+    assert says("echo $A; sh -c 'echo $A'", env={"A": 'it\'s "x"\n y'}) == 'it\'s "x" y\n' + 'it\'s "x" y\n'
     assert says("echo ${A-unset}") == "unset\n"
     for env in ({"A=B": "x"}, {"A": "x\0y"}, {"A": "x" * 5_000_000}):
         with pytest.raises(EnvironmentFailed):

@@ -67,7 +67,7 @@ def test_a_server_started_before_lives_on(run: Run, says: Says, sleeper: Any, ev
 def test_200_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
     """None is lost, the next command is right, and a server from before lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")
-    dice = random.Random(29)
+    dice = random.Random(29)  # noqa: S311 - times, not secrets
     commands = ["sleep 300", "while :; do /bin/true; done", "while :; do :; done", "/bin/sleep 300 | cat", "(sleep 300)"]
 
     async def main() -> None:
@@ -85,7 +85,9 @@ def test_200_interrupts_at_random_times(env: Environment, says: Says, sleeper: A
     assert sleeper.count() == 1
 
 
-def test_an_interrupt_from_another_thread_ends_every_call(env: Environment, run: Run, folder: Path, eventually: Eventually) -> None:
+def test_an_interrupt_from_another_thread_ends_every_call(
+    env: Environment, run: Run, folder: Path, eventually: Eventually
+) -> None:
     env.interrupt()
     outcomes: list[ExecOutcome] = []
     threads = [threading.Thread(target=lambda n=n: outcomes.append(run(f"touch {n}; sleep 300"))) for n in range(3)]
@@ -104,7 +106,7 @@ def test_an_interrupt_from_another_thread_ends_every_call(env: Environment, run:
 def test_cancellation_leaves_no_process(env: Environment, says: Says, sleeper: Any, hang: str, twice: bool) -> None:
     async def main() -> None:
         call = asyncio.create_task(env.execute(ExecRequest(HANGS[hang].format(*[sleeper.command] * 2), timeout=100)))
-        while not sleeper.count():
+        while not sleeper.count():  # noqa: ASYNC110 - another process's
             await asyncio.sleep(0.01)
         call.cancel()
         if twice:
@@ -123,12 +125,18 @@ def test_close_leaves_nothing(opened: Callable[..., Environment], sleeper: Any, 
     """No process, no descriptor, no thread, no folder."""
 
     def left() -> tuple[int, int, list[Path]]:
-        ours = [path for base in ("/dev/shm", os.environ.get("TMPDIR", "/tmp")) for path in Path(base).glob(f"toolcrib-{os.getpid()}-*")]
+        ours = [
+            path
+            for base in ("/dev/shm", os.environ.get("TMPDIR", "/tmp"))
+            for path in Path(base).glob(f"toolcrib-{os.getpid()}-*")
+        ]
         return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), ours
 
     async def main(env: Environment) -> None:
         await env.execute(ExecRequest(f"trap '' TERM; {sleeper.command} & ({sleeper.command} >/dev/null 2>&1 &)", timeout=60))
-        await asyncio.gather(*(env.execute(ExecRequest(f"{sleeper.command} >/dev/null 2>&1 & echo", timeout=60)) for _ in range(3)))
+        await asyncio.gather(
+            *(env.execute(ExecRequest(f"{sleeper.command} >/dev/null 2>&1 & echo", timeout=60)) for _ in range(3))
+        )
         await env.spawn(ExecRequest(sleeper.command))
         await env.execute(ExecRequest("kill -9 $$"))
         await env.close()

@@ -81,7 +81,7 @@ def test_only_the_project_is_writable(boxed: Callable[..., Environment], tmp_pat
     assert "done" in said
     assert (tmp_path / "other" / "x").exists()
     for path in ("/etc/x", "/usr/local/x"):
-        with pytest.raises(OSError, match="read-only in the sandbox, where /tmp and these are writable: ") as raised:
+        with pytest.raises(OSError, match=r"read-only in the sandbox, where /tmp and these are writable: ") as raised:
             do(env.write_file(path, b"x"))
         assert raised.value.errno == errno.EROFS
     with pytest.raises(OSError, match="read-only in the sandbox"):
@@ -96,7 +96,7 @@ def test_keys_are_masked_for_commands_and_files(boxed: Callable[..., Environment
     assert do(env.list_dir(f"{tmp_path}/home/.ssh")) == []
     with pytest.raises(FileNotFoundError):
         do(env.read_file(f"{tmp_path}/home/.ssh/id"))
-    with pytest.raises(OSError, match="not a regular file|denied"):
+    with pytest.raises(OSError, match=r"not a regular file|denied"):
         do(env.read_file(f"{tmp_path}/home/.netrc"))
 
 
@@ -133,10 +133,7 @@ def test_faults_in_its_options_are_named(boxed: Callable[..., Environment], opti
         boxed(**options)
 
 
-def test_never_without_a_sandbox(
-    boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import os
+def test_never_without_a_sandbox(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     env = boxed()
@@ -151,6 +148,6 @@ def test_never_without_a_sandbox(
     monkeypatch.setattr(shutil, "which", lambda name: str(broken) if name == "bwrap" else which(name))
     with pytest.raises(EnvironmentFailed, match=r"cannot work here.*nothing runs outside.*No permissions.*User namespaces"):
         command(env, "touch ran")
-    assert not os.path.exists(tmp_path / "home" / "work" / "ran")
+    assert not (tmp_path / "home" / "work" / "ran").exists()
     with pytest.raises(EnvironmentFailed, match="unknown sandbox 'jail'; known: bubblewrap, none"):
         open_environment("local", sandbox="jail")
