@@ -15,6 +15,7 @@ Factory: TypeAlias = Callable[..., Environment]
 _BUILT_IN = {
     "docker": ("tools.environments.docker", "open_docker"),
     "local": ("tools.environments.local", "open_local"),
+    "ssh": ("tools.environments.ssh", "open_ssh"),
 }
 _registered: dict[str, Factory] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import select
 import shlex
@@ -35,8 +36,6 @@ class Connection:
         self._full = False
         self._guard: guard.Guard | None = None
         self._sock = cast("Line", transports[0].sock)
-        self._poll = select.poll()
-        self._poll.register(self._sock, select.POLLOUT)
         self._lock = threading.Lock()
 
     @property
@@ -116,7 +115,9 @@ class Connection:
         through = [each.sock for each in self._transports[1:] if isinstance(each.sock, Heard)]
         if not self._transport.clear_to_send.is_set() or not all(each.send_ready() for each in through):
             return 0
-        if not any(event & select.POLLOUT for _, event in self._poll.poll(0)):
+        poll = select.poll()  # one for each call: it refuses to be used by two threads at once
+        poll.register(self._sock, select.POLLOUT)
+        if not poll.poll(0):
             return 0
         return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
 
@@ -143,7 +144,7 @@ def _reason(transport: Transport) -> str:
     error = transport.saved_exception
     if isinstance(error, EOFError):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
-    if isinstance(error, Lost):
+    if isinstance(error, Lost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
     if isinstance(error, ConnectionResetError):
         return "the connection was reset (the host was restarted, or something in between cut it)"

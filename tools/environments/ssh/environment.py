@@ -15,11 +15,12 @@ from tools.environments.ssh.target import Wish
 def open_ssh(cwd: str | None = None, **wish: Any) -> Environment:
     """``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port, identity_file, known_hosts, jump.
 
-    ``cwd`` is a folder over there (default: the account's home). Connects. Raises EnvironmentFailed.
+    ``cwd`` is a folder over there; where it is not an absolute path (default: the account's home), this connects to find out
+    which. Raises EnvironmentFailed.
     """
     link = SshLink(Wish(**wish))
     try:
-        start = _folder(link, cwd or "~")
+        start = cwd if cwd is not None and cwd.startswith("/") else _folder(link, cwd or "~")
     except BaseException:
         link.close()
         raise

@@ -14,7 +14,7 @@ import pytest
 from toolcrib import Environment, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 
-BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}}
+BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}, "ssh": {}}
 
 
 @pytest.fixture(params=list(BACKENDS))
@@ -22,9 +22,12 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     """Opens the backend, in a folder that can be written from both sides."""
     (tmp_path / "work").mkdir()
     made: list[Environment] = []
+    kind, given = "local", BACKENDS[request.param]
+    if request.param == "ssh":
+        kind, given = "ssh", request.getfixturevalue("root_sshd").options
 
     def opened(**options: Any) -> Environment:
-        made.append(open_environment("local", cwd=str(tmp_path / "work"), **{**BACKENDS[request.param], **options}))
+        made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
         return made[-1]
 
     yield opened
