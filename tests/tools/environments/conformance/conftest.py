@@ -14,17 +14,20 @@ import pytest
 from toolcrib import Environment, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 
-BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}}
+BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}, "docker": {}}
 
 
-@pytest.fixture(params=list(BACKENDS))
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Environment]]:
     """Opens the backend, in a folder that can be written from both sides."""
     (tmp_path / "work").mkdir()
     made: list[Environment] = []
+    kind, given = "local", BACKENDS[request.param]
+    if request.param == "docker":
+        kind, given = "docker", request.getfixturevalue("engine").options
 
     def opened(**options: Any) -> Environment:
-        made.append(open_environment("local", cwd=str(tmp_path / "work"), **{**BACKENDS[request.param], **options}))
+        made.append(open_environment(kind, cwd=str(tmp_path / "work"), **{**given, **options}))
         return made[-1]
 
     yield opened
