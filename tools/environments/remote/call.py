@@ -25,6 +25,7 @@ _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """How a command is ended: each signal, and the seconds until the next."""
 _AGAIN = 0.04
 _WATCH = 0.25
+_LOOKS = 5
 _WATCH_MOST = 4.0
 """Seconds between looks at whether the shell still answers, at first and at most."""
 _RACE = 3
@@ -41,8 +42,6 @@ class Call:
         self.ended: Ended = "exited"
         self.lost = False
         """The shell ran it and then did not answer."""
-        self.last_pid = 0
-        """The shell's, as it was before."""
         self.simple = False
         """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
         self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
@@ -106,25 +105,21 @@ class Call:
         return None
 
     async def _is_lost(self) -> bool:
-        """Whether the shell is done with all it was given and yet said nothing: then it never will."""
-        if not self._asks_for:
-            return False
+        """Whether the shell is done with all it was given and yet said nothing: then it never will. A line of ours may be under
+        way to it, so it is watched for a while; before the command has begun that may be a long line, and nothing can be told.
+        """
         before = b""
-        for _ in range(3):
-            said = (await self._beside(frame.idle(self._asks_for))).out
+        for _ in range(_LOOKS if self.exchange.begun else 0):
+            said = (await self._beside(frame.idle(self.shell_pid))).out
             if not said or (before and said != before) or self._keeper.pump(self.exchange):
                 return False
             before = said
-            await asyncio.sleep(_WATCH / 4)
-        return not self._keeper.pump(self.exchange)
-
-    @property
-    def _asks_for(self) -> int:
-        return self.shell_pid or self.last_pid
+            await self._keeper.next(self._loop.time() + _WATCH)
+        return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
 
     async def _give_up(self) -> None:
         self.lost = True
-        await self._beside(processes.signal(signal.SIGKILL, [self._asks_for]))
+        await self._beside(processes.signal(signal.SIGKILL, [self.shell_pid]))
         await self._ask_again()
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange):

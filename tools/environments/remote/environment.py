@@ -176,7 +176,6 @@ class RemoteEnvironment(RemoteFiles):
     async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture]) -> Call:
         self._prepare(shell, cwd)
         call = Call(shell.keeper, captures, request.on_output, self._keepers.beside)
-        call.last_pid = shell.pid if shell.alive else 0
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
             self._calls.add(call)
