@@ -5,6 +5,7 @@ from toolcrib import registry, tool, hookimpl, Block
 
 from __future__ import annotations
 
+from toolcrib._after import After
 from toolcrib._context import (
     ActivityEvent,
     AgentSpec,
@@ -64,6 +65,7 @@ from toolcrib._types import (
 
 __all__ = [
     "ActivityEvent",
+    "After",
     "AgentSpec",
     "Answer",
     "AuthFailed",

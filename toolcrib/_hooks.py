@@ -19,6 +19,7 @@ import pluggy
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from toolcrib._after import After
     from toolcrib._context import RunIdentity, ToolCallContext
     from toolcrib._decision import Decision
     from toolcrib._entry import ToolEntry
@@ -59,8 +60,12 @@ class ToolHooks:
         """
 
     @hookspec
-    def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> Awaitable[None] | None:
-        """The result, as it will leave. Also for calls that were blocked or given a result. An observer."""
+    def post_tool_call(self, call: ToolCall, result: ToolResult, ctx: ToolCallContext) -> After | Awaitable[After | None] | None:
+        """The result, as it will leave. Also for calls that were blocked or given a result. An observer.
+
+        It may return an ``After``: changes of the session's state, events, actions for later. The result stands, whatever it
+        returns; anything but an After or None is logged and left out.
+        """
 
 
 class RunHooks:

@@ -57,7 +57,8 @@ _TEMPLATES: dict[str, Sequence[str]] = {
         "@sub@", '"@sub@"',
         "$((@num@))", "@list@",
     ),
-    "brace": ("{a,b}", "{1..3}", "{c,d{e,f}}", "x{,y}z", "{3..1}", "{a..e..2}", "{a}", "{,", '{a,"b c"}', "{@quoted@,z}",
+    "brace": ("$u{a,b}", "${u}{a,b}",
+    "$u{1..2}$v", "{a,b}", "{1..3}", "{c,d{e,f}}", "x{,y}z", "{3..1}", "{a..e..2}", "{a}", "{,", '{a,"b c"}', "{@quoted@,z}",
     "{01..3}"),
     "list": ("$@", '"$@"', "$*", '"$*"', "$1", '"${@:2}"', "$#", "$?", "${#u}", "~", "'$u'", "\\$u", '"${*:1:1}"', "${@/a/b}"),
     "pattern": ("a", "?", "*", "*b", "b*", "[a-c]", "*.", " *", "[!a]*", "al*a", "'*'"),
@@ -124,7 +125,12 @@ _TEMPLATES: dict[str, Sequence[str]] = {
     "definition": (
         "@func@() { @local@@block@@return@; }; @func@@words@", "function @func@ { @local@@block@; }", "@func@() ( @block@ )",
         '@func@() { @name@ "$@"; shift; @name@ $1 $#; }; @func@ @word@@words@',
+        'fself() { @name@ $1 "$@var@"; [ $1 -gt 0 ] && fself $(($1-1)) @word@; @assignment@; @simple@; }; fself @count@ @word@',
+        'fself() { @assignment@; (( $# > @count@ )) && return; fself "$@" x; @name@ "$@var@"; }; fself',
+        """fself() { if (( d@new@++ > @count@ )); then @block@; else fother $1; fi; }
+fother() { fself @word@; @name@ $@var@; }; fother 1""",
     ),
+    "count": ("1", "3", "7", "12"),
     "local": ("", "local @var@=@word@; ", "local u; "),
     "return": ("", "", "; return", "; @condition@ && return; @simple@"),
     "dynamic": (
@@ -265,13 +271,19 @@ def _shape(act: Act) -> str:
     return "".join(out)
 
 
+def _comes_from(argv: tuple[str, ...], code: str) -> bool:
+    """Whether evaluating ``code``, which holds a HOLE, may have executed it."""
+    return not code.replace(HOLE, "").strip() or argv[0] in code
+
+
 def missed(script: str, argvs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Of what bash executed, that which the interpreter does not list; nothing where it says that it can't tell."""
     meaning = interpret(script, ShellNow(cwd="/empty", home="/home/dev"), NoFiles())
     if any(fault.kind == "opaque" for fault in meaning.faults):
         return [("@opaque", str(meaning.faults))]
-    if meaning.faults or any(HOLE in code.text.text for act in meaning.acts for code in act.code):
+    if meaning.faults:
         return []
+    codes = [code.text.text for act in meaning.acts for code in act.code if HOLE in code.text.text]
     exact = {tuple(value.text for value in act.argv) for act in meaning.acts}
     shapes: list[re.Pattern[str]] | None = None
     found: list[tuple[str, ...]] = []
@@ -283,7 +295,7 @@ def missed(script: str, argvs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...
                 re.compile(_shape(act), re.DOTALL) for act in meaning.acts if act.argv and any(HOLE in v.text for v in act.argv)
             ]
         text = "".join(f"{word}\0" for word in argv)
-        if not any(shape.fullmatch(text) for shape in shapes):
+        if not any(shape.fullmatch(text) for shape in shapes) and not any(_comes_from(argv, code) for code in codes):
             found.append(argv)
     return found
 

@@ -13,9 +13,9 @@ from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
 LOOP = 'for file; do bash $options -n "$file" 2>"$file.err"; echo "$?"; done'
 # Where this parser refuses more than ``bash -n`` does: the start of our message, and why.
 STRICTER = {
-    "bad substitution": "bash looks into ${...} only when it runs it; it fails then, but for the ${ command; } of bash 5.3",
+    "bad substitution": "bash finds it when it runs it; ${ command; } is bash 5.3's",
     "unclosed ${": "the same",
-    "quotes inside ${...}": "in double quotes they are characters that yet come in pairs; a brace or an expansion among them is a trap",
+    "quotes inside ${...}": "in double quotes they are characters that yet come in pairs",
     "$'...' inside ${...}": "in double quotes its decoded text is read again",
     "an escaped quote in backquotes inside ${...}": "who takes the backslash away is unclear",
     "a quoted expansion in arithmetic": "bash expands it although it stands in single quotes",
@@ -46,6 +46,8 @@ STRICTER = {
     "malformed for ((": "bash stops without a word",
     "a newline before in, in a loop after case": "bash 5.2 refuses it",
     "unclosed [...]": "in ${...} for bash the brace ends it, and running it fails",
+    "an empty [[": "bash -n lets it pass, and running it fails",
+    "text after an array": "then it is none, or an error",
     "time after coproc": "nobody writes that",
     "a NUL character": "bash drops it",
     "the script is too complex": "the budget",

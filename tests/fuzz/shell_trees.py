@@ -28,7 +28,7 @@ def shfmt_path() -> str | None:
     return str(beside) if beside.exists() else shutil.which("shfmt")
 
 
-LOSES_A_LINE = re.compile(r"<<.*\]\]").search
+LOSES_A_LINE = re.compile(r"<<.*\]\]", re.DOTALL).search
 
 
 def shfmt_form(program: str, text: str) -> Form:
@@ -73,8 +73,8 @@ def command(node: tree.Command) -> Form:  # noqa: C901 -- one case for each kind
         case tree.Loop():
             return ("until" if node.until else "while", our_form(node.condition), our_form(node.body))
         case tree.For():
-            words = None if node.words is None else tuple(map(word_form, node.words))
-            return ("select" if node.select else "for", node.name, words, our_form(node.body))
+            listed = None if node.words is None else tuple(map(word_form, node.words))
+            return ("select" if node.select else "for", node.name, listed, our_form(node.body))
         case tree.ArithmeticFor():
             return ("for((", tuple(inside for part in node.parts for inside in expansions(part)), our_form(node.body))
         case tree.Case():
@@ -293,7 +293,7 @@ class Theirs:
         return ("!", ("time", inner[1])) if inner[0] == "!" else ("time", inner)
 
     def _CoprocClause(self, node: Any) -> Form:  # noqa: N802 - shfmt's own names of node kinds
-        if node["Stmt"]["Cmd"]["Type"] == "BinaryCmd":
+        if (node["Stmt"].get("Cmd") or {}).get("Type") == "BinaryCmd":
             raise IncomparableError("after a coprocess in a pipeline shfmt takes what follows into its body")
         name = self.word(node["Name"]) if node.get("Name") else ("",)
         return ("coproc", name[0], self.statement(node["Stmt"]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible
 from tools.approval.folders import under
+from tools.approval.links import Links
 from tools.approval.meaning.act import Act, Meaning
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.operator_rules import without_allowed
@@ -35,8 +36,16 @@ _LOOKS = frozenset(
 )
 """They tell names at most, never what a file holds."""
 
+_NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
+"""What they are told to do to a link stops at the link, or their words are no paths."""
+
+_MOST_NAME = 1_000
+
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "tar", "rsync", "cp", "zip", "chgrp"})
+_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
+"""What they are given goes with all that is in it: at once, or where they are told to (``-r``)."""
+_TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
+"""Always."""
 _RUN_OTHERS = frozenset(
     (
         "docker podman nerdctl ssh kubectl oc nsenter xargs find fd sudo doas env su chroot timeout bash sh zsh dash "
@@ -58,21 +67,31 @@ class Setting(NamedTuple):
     protected: Sequence[str]
     home: str
     extra: Mapping[str, Sequence[Rule]]
+    links: Links
 
 
-def assess(meaning: Meaning, *, protected: Sequence[str] = (), home: str = "", extra: Sequence[Rule] = ()) -> list[Finding]:
+def assess(
+    meaning: Meaning,
+    *,
+    protected: Sequence[str] = (),
+    home: str = "",
+    extra: Sequence[Rule] = (),
+    real: Callable[[str], str] | None = None,
+) -> list[Finding]:
     """Every finding of a command, in the order of its acts; [] where nobody needs to be asked.
 
     ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of whom it runs as, "" where unknown;
     ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.
-    Pure; the same key of the same command is told once.
+    ``real`` is where an absolute path leads by links, as far as somebody can tell. Pure but for that; the same key of the same
+    command is told once.
     """
-    setting = Setting(protected, home, file_rules(extra) if extra else {})
+    setting = Setting(protected, home, file_rules(extra) if extra else {}, Links(real))
     found: Found = {}
     before: Act | None = None
     for act in meaning.acts:
         findings = _of_act(act, setting, before)
         before = act
+        setting.links.note(act)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
     for one in across(meaning.acts):
@@ -180,9 +199,20 @@ def _of_rule(row: Rule, act: Act, view: View, setting: Setting) -> Finding:
         paths = tuple(dict.fromkeys(path for one in given for path in resolve_value(one, act.cwds, setting.home)))
         if not paths or (act.fed and UNKNOWN_PATH not in paths):
             paths = (*paths, UNKNOWN_PATH)
-        if row.roots and any(root_of(one, act.cwds, setting.home) for one in given):
+        if row.roots and (any(root_of(one, act.cwds, setting.home) for one in given) or _leads_to_root(given, act, setting)):
             key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
     return _finding(act, key, level, why, scope=at, paths=paths)
+
+
+def _leads_to_root(given: Sequence[Value], act: Act, setting: Setting) -> bool:
+    """Behind a link: ``r/*`` and ``r/`` are what the link leads to, ``r`` is the link itself."""
+    for one in given:
+        if one.text[-1:] != "/" and not one.pattern:
+            continue
+        for path in spelled(one, act.cwds, setting.home):
+            if any(root_of(one._replace(text=there), (), setting.home) for there in setting.links.real(path)):
+                return True
+    return False
 
 
 def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
@@ -225,7 +255,8 @@ def _by_paths(act: Act, view: View, names: Sequence[str], setting: Setting) -> I
 
 
 def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
-    for path in spelled(touch.path, act.cwds, setting.home):
+    named = spelled(touch.path, act.cwds, setting.home)
+    for path in [*named, *(there for one in named for there in _opened(act, touch, one, setting))]:
         rules = path_rules(path, touch.mode, setting.home)
         if rules and act.argv and only_says(view, names) and not act.redirects:
             return
@@ -250,6 +281,13 @@ def _may_land_in_own(act: Act, path: str, setting: Setting) -> bool:
     return any(under(folder, above) and folder != above for folder in setting.protected)
 
 
+def _opened(act: Act, touch: Touch, path: str, setting: Setting) -> Sequence[str]:
+    """What is written where ``path`` is a link; a link that is deleted or replaced is its own."""
+    if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
+        return ()
+    return setting.links.real(path)
+
+
 def _process(act: Act, given: Value) -> Iterator[Finding]:
     for finding in judge_process(given.text, ""):
         yield _finding(act, finding.key, finding.level, finding.why, scope=given.for_people(), paths=(given.text,))
@@ -261,7 +299,7 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    given = [one for one in act.argv[1:] if len(one.text) > 1]
+    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern)]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
         if _reaches_own(act, one, setting):
@@ -288,9 +326,18 @@ def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
         forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
     if ":" in text:
         forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
+    opens = act.name not in _NAMES_ONLY or any(target.path is one for target in act.redirects)
+    if opens and any(
+        is_protected(there, setting.protected) and not (act.name in _READS and there.endswith(READABLE))
+        for form in forms[:2]
+        if form.text[:1] != "-" and len(form.text) < _MOST_NAME
+        for path in spelled(form, act.cwds, setting.home)
+        for there in setting.links.real(path)
+    ):
+        return True
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
-        if plain and act.name not in _TAKES_AWAY and not any("toolcrib" in cwd for cwd in act.cwds):
+        if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
         for path in spelled(form, act.cwds, setting.home):
             if is_protected(path, setting.protected):
@@ -304,9 +351,9 @@ def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
 
 def _is_taken(act: Act, path: str, setting: Setting) -> bool:
     """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in _TAKES_AWAY or path == setting.home or path.count("/") < 3:
+    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == setting.home or path.count("/") < 3:
         return False
-    if act.name not in ("mv", "shred") and not any(
+    if act.name not in _TAKES_ALL and not any(
         text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())
     ):
         return False

@@ -47,7 +47,8 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
         shown = f"it holds {match[0].encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
     meaning = interpret(command, _now(cwd, shell, setting.home), files, Budget(chars=setting.max_chars))
-    found += assess(meaning, protected=setting.protected, home=setting.home, extra=setting.rules)
+    real = getattr(files, "real", None)
+    found += assess(meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real)
     return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.read)
 
 

@@ -101,7 +101,7 @@ class ApprovalGate:
             return None
         files = GatheredFiles(self._files.of(ctx.run_identity.session_id))
         judged = judge(entry, ctx.effects, setting=self._setting, files=files)
-        if files.wanted or any(_may_be_granted(finding) for finding in judged.findings):
+        if files.is_open or any(_may_be_granted(finding) for finding in judged.findings):
             return self._read_on(call, entry, ctx, files)
         return self._decide(call, ctx, judged, files)
 
@@ -109,7 +109,7 @@ class ApprovalGate:
         for _ in range(ROUNDS):
             await files.gather(ctx.environment)
             judged = judge(entry, ctx.effects, setting=self._setting, files=files)
-            if not files.wanted:
+            if not files.is_open:
                 break
         else:
             files.give_up()
@@ -244,7 +244,7 @@ def _may_be_granted(finding: Finding) -> bool:
 
 
 async def _with_links(finding: Finding, environment: Environment) -> Finding:
-    """With the paths that its paths lead to by links: a grant must cover both, or a link would lead out of what it was given for."""
+    """With what its paths lead to by links: a grant must cover both, or a link would lead out of what it was given for."""
     if not _may_be_granted(finding):
         return finding
     paths = dict.fromkeys(finding.paths)

@@ -85,7 +85,7 @@ def simple_argv(command: str) -> tuple[str, ...] | None:
 
 
 def _stands_before_others(name: str) -> bool:
-    from tools.approval.meaning.external import SHELLS  # the judge loads where it is needed, not at the start
+    from tools.approval.meaning.interpreters import SHELLS  # the judge loads where it is needed, not at the start
     from tools.approval.meaning.specials import SPECIALS
     from tools.approval.meaning.wrappers import WRAPPERS
     from tools.approval.rules import family
@@ -115,7 +115,7 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
 
 
 def _places(finding: Finding) -> Iterator[str]:
-    """The folder that a simple command is executed in, and what its words may name outside of it (``-C ../x``, ``--prefix=/x``)."""
+    """The folder that a simple command is executed in, and what its words may name elsewhere (``-C ../x``, ``--prefix=/x``)."""
     yield finding.cwd
     for word in finding.argv[1:]:
         for text in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else ""):

@@ -77,6 +77,8 @@ def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
         if home and (text == "~" or text[1] == "/"):
             text = home + text[1:]
         return [_absolute(text)]
+    if text.startswith("/proc/self/cwd"):
+        text = f".{text[14:]}"
     if text[0] == "/" or text[0] == HOLE:
         return [_absolute(text)]
     return [_absolute(f"{cwd}/{text}") for cwd in cwds]
@@ -125,10 +127,15 @@ def _is_root(path: str, pattern: bool, home: str) -> bool:
 def _absolute(path: str) -> str:
     if path[0] != "/":
         return posixpath.normpath(path)
-    if "//" not in path and "/." not in path and path[-1] != "/":
+    if "//" not in path and "/." not in path and path[-1] != "/" and path[:6] != "/proc/":
         return path
     path = posixpath.normpath(path)
-    return path[1:] if path.startswith("//") else path
+    path = path[1:] if path.startswith("//") else path
+    return _SAME_ROOT.sub("", path) or "/" if path.startswith("/proc/") else path
+
+
+_SAME_ROOT = re.compile(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?root(?=/|$))+")
+"""The root of a process is the root, under another name."""
 
 
 # what a change or a look means

@@ -34,7 +34,9 @@ class GatheredFiles:
         self._taints = taints
         self._seen: dict[str, Seen] = {}
         self._digests: dict[str, str] = {}
+        self._real: dict[str, str] = {}
         self.wanted: set[str] = set()
+        self.unresolved: set[str] = set()
 
     def look(self, path: str) -> Seen:
         seen = self._seen.get(path)
@@ -42,6 +44,19 @@ class GatheredFiles:
             self.wanted.add(path)
             return _UNKNOWN
         return seen
+
+    def real(self, path: str) -> str:
+        """Where an absolute path leads by links; itself, until ``gather`` has asked."""
+        known = self._real.get(path)
+        if known is None:
+            self.unresolved.add(path)
+            return path
+        return known
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something was asked for that only ``gather`` can tell."""
+        return bool(self.wanted or self.unresolved)
 
     def give_up(self) -> None:
         """Nothing more can be read: what is wanted still counts as there, and unread."""
@@ -54,11 +69,16 @@ class GatheredFiles:
         for path in sorted(self.wanted):
             seen, data = await _read(environment, path)
             self._keep(path, seen, data)
-        self.wanted = set()
+        for path in sorted(self.unresolved):
+            try:
+                self._real[path] = await environment.resolve(path)
+            except (OSError, EnvironmentFailed, ValueError):
+                self._real[path] = path  # nothing can be opened there
+        self.wanted, self.unresolved = set(), set()
 
     def digests(self) -> dict[str, str]:
-        """By path: what was seen there, as kind and SHA-256."""
-        return dict(self._digests)
+        """By path: what was seen there, as kind and SHA-256; and where links lead."""
+        return {**self._digests, **{f"{path} ->": there for path, there in self._real.items() if there != path}}
 
     def _keep(self, path: str, seen: Seen, data: bytes) -> None:
         taint = self._taints.get(path, Taint.NONE)
@@ -105,6 +125,12 @@ def _as_text(data: bytes) -> Seen:
 
 class LocalFiles:
     """A Snapshot that reads this machine's files at once: for a person who asks what a command would do here."""
+
+    def real(self, path: str) -> str:
+        try:
+            return os.path.realpath(path)
+        except (OSError, ValueError):
+            return path
 
     def look(self, path: str) -> Seen:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
 from tools.clip import clip_data, clip_text, encode, spill_to
+from tools.dispatch.after import take
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
@@ -36,20 +37,26 @@ async def close(run: Run, result: ToolResult) -> ExecutedCall:
     if run.scope.ledger is not None:
         run.finish(result, status)
     if hooks is not None and hooks.after:
-        await observe(run, hooks.after, run.call, result, run.ctx)
+        said = await observe(run, hooks.after, run.call, result, run.ctx)
+        if said:
+            take(run, said)
     return ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
 
 
-async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> None:
-    """Tell every hook. One that raises or is late is logged, and the call goes on."""
+async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:
+    """Tell every hook; what they answer but None, by plugin. One that raises or is late is logged, and the call goes on."""
+    said: list[tuple[str, object]] = []
     for hook in hooks:
         try:
             seen = hook.call(*values)
             if seen is not None:
-                await run.settle(seen, run.scope.limits.gate_seconds)
+                seen = await run.settle(seen, run.scope.limits.gate_seconds)
+                if seen is not None:
+                    said.append((hook.plugin, seen))
         except BaseException as error:
             run.let_pass(error)
             run.log_failure(error, "the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
+    return said
 
 
 async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:

@@ -33,6 +33,7 @@ from toolcrib import (
 from toolcrib._context import mint_context
 from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_again, run_handler
+from tools.dispatch.after import run_later
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
@@ -73,13 +74,17 @@ class Dispatcher:
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async
         run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter())
-        if inline:
-            return contextvars.copy_context().run(_drive, self._whole(run))
-        return run_async(self._whole(run))
+        executed = contextvars.copy_context().run(_drive, self.whole(run)) if inline else run_async(self.whole(run))
+        if run.later:
+            run_async(run_later([run]))
+        return executed
 
     async def call(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
         """The same from async code. Sync handlers run in a thread, so that the loop goes on."""
-        return await self._whole(self.begin(call, scope, extra))
+        run = self.begin(call, scope, extra)
+        executed = await self.whole(run)
+        await run_later([run])
+        return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
         """Go on with a call that was left suspended, now that its answer is here; in this process or another.
@@ -97,7 +102,9 @@ class Dispatcher:
             raise Denied(f"the answer does not count: {why_not(scope.tickets.get(answer.ticket_id))}")
         run = self.begin(record.ticket.call, scope)
         run.move(ToolCallStatus.RESUMING)
-        return await self._whole(run, (record.ticket, answer))
+        executed = await self.whole(run, (record.ticket, answer))
+        await run_later([run])
+        return executed
 
     # -- steps; ``turn`` takes them one by one for calls that run together ------------------------------------------
 
@@ -137,7 +144,8 @@ class Dispatcher:
         except BaseException as error:
             return await _broken_off(run, error, "running")
 
-    async def _whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
+    async def whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
+        """Gate and act. What plugins scheduled (``run.later``) is left to the caller."""
         task = None if run.inline else asyncio.current_task()
         if task is not None:
             run.scope.running.add(task)

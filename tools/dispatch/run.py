@@ -7,12 +7,23 @@ import functools
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CoroutineType
 from typing import Any, TypeVar
 
-from toolcrib import Block, SetResult, Suspend, ToolCall, ToolCallContext, ToolCallStatus, ToolEntry, ToolOutput, ToolResult
+from toolcrib import (
+    After,
+    Block,
+    SetResult,
+    Suspend,
+    ToolCall,
+    ToolCallContext,
+    ToolCallStatus,
+    ToolEntry,
+    ToolOutput,
+    ToolResult,
+)
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan
@@ -20,7 +31,7 @@ from tools.dispatch.scope import CallScope
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput})
+PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput, After})
 """The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
 
 LIMIT = "toolcrib: time limit"
@@ -57,6 +68,8 @@ class Run:
     started: float
     prepared: bool = False
     end_run: bool = False
+    later: Sequence[tuple[str, Callable[[], object]]] = ()
+    """What plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)
     ctx: ToolCallContext = field(init=False)
     args: dict[str, Any] = field(init=False)

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from toolcrib import Cancelled, Denied, ExecutedCall, ToolCall, ToolCallStatus
+from tools.dispatch.after import run_later
 from tools.dispatch.faces import failed
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.run import Run
@@ -28,24 +29,29 @@ async def run_turn(
 
     Neighbouring parallel_safe calls are gated one by one and then run together; any other call is gated right before it
     runs, since an earlier one may have changed what it would do. After a pending result, an ended run or an interrupt the rest
-    is not started, and told so.
+    is not started, and told so. What plugins scheduled for later is done last.
     """
     done: list[ExecutedCall] = []
+    runs: list[Run] = []
     stopped: str | None = None
     for together, group in _groups(dispatcher, calls):
         if scope.cancelled:
             stopped = "interrupted before it began"
         if stopped is not None:
             executed = [_not_run(call, stopped) for call in group]
-        elif together:
-            executed = await _together(dispatcher, group, scope, on_start)
         else:
-            on_start(group[0])
-            executed = [await asyncio.create_task(dispatcher.call(group[0], scope))]
+            begun = [dispatcher.begin(call, scope) for call in group]
+            runs += begun
+            if together:
+                executed = await _together(dispatcher, begun, on_start)
+            else:
+                on_start(group[0])
+                executed = [await asyncio.create_task(dispatcher.whole(begun[0]))]
         for one in executed:
             on_done(one)
         done += executed
         stopped = stopped or _stops(executed)
+    await run_later(runs)
     return done
 
 
@@ -62,10 +68,7 @@ def _groups(dispatcher: Dispatcher, calls: Sequence[ToolCall]) -> Iterator[tuple
             yield from ((False, [call]) for call in group)
 
 
-async def _together(
-    dispatcher: Dispatcher, calls: Sequence[ToolCall], scope: CallScope, on_start: Callable[[ToolCall], None]
-) -> list[ExecutedCall]:
-    runs = [dispatcher.begin(call, scope) for call in calls]
+async def _together(dispatcher: Dispatcher, runs: Sequence[Run], on_start: Callable[[ToolCall], None]) -> list[ExecutedCall]:
     ended: list[ExecutedCall | None] = []
     for run in runs:
         on_start(run.call)

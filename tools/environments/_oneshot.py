@@ -31,6 +31,7 @@ class OneShot:
         path = shutil.which("bash")
         self._shell = Shell(path, is_bash=True) if path else Shell(shutil.which("sh") or "/bin/sh", is_bash=False)
         self._running: set[Running] = set()
+        self._interrupts = 0
         self._left: set[int] = set()
         self._lingering = Lingering()
         self._lock = threading.Lock()
@@ -44,13 +45,16 @@ class OneShot:
         """``cwd`` is there. Raises EnvironmentFailed."""
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        started = time.monotonic()
+        started, interrupts = time.monotonic(), self._interrupts
         child = spawn(self._shell, request.command, cwd, {**self._base(), **request.env}, request.stdin)
         try:
             captures = {name: Capture(name, request.keep, request.spill) for name in child.pipes}
             running = Running(child.process, child.pipes, captures, request.on_output)
             with self._lock:
                 self._running.add(running)
+                missed = self._interrupts != interrupts  # it came while the process was started
+            if missed:
+                running.interrupt()
             try:
                 await running.finish(request.timeout)
             finally:
@@ -89,6 +93,7 @@ class OneShot:
 
     def interrupt(self) -> None:
         with self._lock:
+            self._interrupts += 1
             running = list(self._running)
         for each in running:
             each.interrupt()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,51 @@ def eventually() -> Callable[[Callable[[], object]], None]:
 def open_files() -> Callable[[], int]:
     """How many descriptors this process has open."""
     return lambda: len(list(Path("/proc/self/fd").iterdir()))
+
+
+@dataclass
+class Engine:
+    """A docker engine of these tests' own. ``options`` open an environment in it."""
+
+    process: subprocess.Popen[str]
+    host: str
+    image: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"image": self.image, "host": self.host, "mounts": ["/usr:/usr:ro"]}
+
+    def tell(self, word: str) -> None:
+        """``kill`` or ``start``."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "ok\n"
+
+
+@pytest.fixture(scope="session")
+def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Fails where it ought to run (root on Debian, as in CI) and cannot; skips elsewhere."""
+    path = root / "tests" / "infra" / "dockerd.py"
+    spec = importlib.util.spec_from_file_location("dockerd", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    why = module.missing()
+    if why and (os.geteuid() != 0 or not Path("/etc/debian_version").exists()):
+        pytest.skip(f"no docker engine: {why}")
+    assert not why, f"no docker engine: {why}"
+    process = subprocess.Popen([sys.executable, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        word, _, rest = process.stdout.readline().strip().partition(" ")
+        assert word == "ready", f"the docker engine did not start: {rest}"
+        host, _, image = rest.partition(" ")
+        yield Engine(process, f"unix://{host}", image)
+    finally:
+        process.communicate(timeout=120)
 
 
 # -- ssh servers, always stopped, and nothing of them left ----------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tools.approval.meaning import parameters
+from tools.approval.meaning import variables
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Value, unknown
 
@@ -213,9 +213,9 @@ class _Reader:
 
     def read(self, name: str, key: str | None) -> int:
         if key is None:
-            text = parameters.scalar(self.it, self.state, name)
+            text = variables.scalar(self.it, self.state, name)
         else:
-            var = parameters.find(self.state, name)
+            var = variables.find(self.state, name)
             if var is None or var.items is None or var.open:
                 raise _Unknown
             text = var.items.get(key, Value("0"))

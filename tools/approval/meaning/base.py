@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tools.approval.meaning import expand, printing, simple
+from tools.approval.meaning import assigning, expand, printing
 from tools.approval.meaning.act import Act, Code, Fault, Target
 from tools.approval.meaning.shellstate import State, merged
 from tools.approval.meaning.state import Budget, ShellNow, Snapshot
@@ -18,9 +18,6 @@ from tools.approval.shell.tree import Script, Simple, Word
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
-
-if TYPE_CHECKING:
-    pass
 
 _PROGRAM = re.compile(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
 _COMMANDS_IN = re.compile(r"\$\(|`|[<>]\(")
@@ -55,6 +52,15 @@ class Context(NamedTuple):
     """Counts the texts that were parsed."""
 
 
+class Called(NamedTuple):
+    """A function that runs: the state it began with, and counts of then."""
+
+    name: str
+    spawned: int
+    conditional: int
+    state: State
+
+
 class Base:
     """What a run over one command keeps count of, and what the other modules of this package lean on."""
 
@@ -76,10 +82,12 @@ class Base:
         self.line = 0
         self.span = (0, 0)
         self.choice = -1
-        self.forked = False
+        """How expansions in doubt come out in this pass over a command: -1 blurred, 0 as if set, 1 as if not, 2 blurred again."""
+        self.doubts: set[object] = set()
+        """What was in doubt in the command that is expanded."""
         self.mishap = False
         self.forks = 0
-        self.calls: list[tuple[str, int, int]] = []
+        self.calls: list[Called] = []
         self.spawned = 0
         self.conditional = 0
         self.rounds = 0
@@ -268,4 +276,4 @@ class Base:
     # variables
 
     def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
-        simple.store(cast("Interpreter", self), state, name, value, key)
+        assigning.store(cast("Interpreter", self), state, name, value, key)

@@ -10,7 +10,7 @@ from tools.approval.shell.tree import Parameter, Part, Plain
 MAX_WORDS = 512
 
 _RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?")
-_NAME = re.compile(r"\w", re.ASCII)
+_NAME = re.compile(r"\w*", re.ASCII)
 _TOKEN = re.compile(r"[{},]|[^{},]+")
 
 _Token = Part | str
@@ -40,9 +40,13 @@ def _plain(word: list[Part]) -> list[Part]:
     """Neighbouring plain texts as one, so that a tilde or a pattern is seen whole."""
     out: list[Part] = []
     for part in word:
-        if type(part) is Plain and out and _NAME.match(part.text) and type(out[-1]) is Parameter:
-            # $x{a,b} is $xa $xb, ${x}{a,b} is not, and the tree does not tell them apart: something unknown.
-            out[-1] = Parameter("!")
+        last = out[-1] if out else None
+        if type(part) is Plain and type(last) is Parameter and last.bare and last.name.isidentifier():
+            # $x{a,b} is $xa $xb, as ${x}{a,b} is not.
+            end = _NAME.match(part.text).end()  # type: ignore[union-attr]  # it matches any text
+            out[-1] = Parameter(last.name + part.text[:end], bare=True)
+            if part.text[end:]:
+                out.append(Plain(part.text[end:]))
         elif type(part) is Plain and out and type(out[-1]) is Plain:
             out[-1] = Plain(out[-1].text + part.text)
         else:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from tools.approval.meaning import arithmetic, conditions, declare, external, filestate, output, reading, simple
+from tools.approval.meaning import arithmetic, code, conditions, declare, external, filestate, output, reading
 from tools.approval.meaning.call import Call
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
-
-if TYPE_CHECKING:
-    pass
 
 
 def _nothing(call: Call) -> list[State]:
@@ -219,14 +215,14 @@ def _getopts(call: Call) -> list[State]:
 
 def _eval(call: Call) -> list[State]:
     words = call.argv[2:] if call.argv[1:2] and call.argv[1].text == "--" else call.argv[1:]
-    return external.evaluated(call.it, call.state, joined(words, " "), call.argv, call.redirects)
+    return code.here(call.it, call.state, joined(words, " "), "argument", call.argv, call.redirects)
 
 
 def _source(call: Call) -> list[State]:
     words = [value for value in call.argv[1:] if value.text != "--"]
     if not words:
         return call.end(2)
-    return external.sourced(call.it, call.state, words[0], words[1:], call.argv, call.redirects)
+    return code.sourced(call.it, call.state, words[0], words[1:], call.argv, call.redirects)
 
 
 def _command(call: Call) -> list[State]:
@@ -248,7 +244,7 @@ def _command(call: Call) -> list[State]:
     it.step()
     if call.argv[0].text == "exec":
         return external.child(it, state, argv, call.redirects)
-    return simple.dispatch(it, state, argv, call.redirects, call.cmd, functions=False)
+    return it.dispatch(state, argv, call.redirects, call.cmd, functions=False)
 
 
 def _found(value: Value) -> Value:

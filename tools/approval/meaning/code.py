@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from tools.approval.meaning import effects, external, filestate, interpreters
+from tools.approval.meaning import effects, filestate, interpreters
 from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.state import Seen
 from tools.approval.meaning.value import HOLE, Taint, Value, settled, unknown
@@ -96,6 +97,45 @@ def shell_text(
     return it.returned(state, ends, files)
 
 
+def sourced(it: Interpreter, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
+    """``source`` and ``.``"""
+    text = filestate.content(it, state, path)
+    if text is None and "/" not in path.text and path.known:
+        text = None
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        return [state]
+    before = state.positional
+    if args:
+        state.positional = settled(args)
+    it.sourced.append(path.text)
+    try:
+        results = here(it, state, text, "file", argv, targets, path.text)
+    finally:
+        it.sourced.pop()
+    for one in results:
+        if args:
+            one.positional = before
+        if one.flow == "return":
+            one.flow = ""
+    return results
+
+
+def script_file(
+    it: Interpreter, state: State, path: Value, args: Values, language: str, argv: Values, targets: Targets
+) -> list[State]:
+    """A shell runs the file ``path``; ``args`` are $0 and the rest."""
+    text = filestate.content(it, state, path)
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        if state.capture:
+            state.emit(unknown())
+        return [state]
+    return shell_text(it, state, text, "file", argv, targets, list(args), path.text)
+
+
 def shell_program(it: Interpreter, state: State, name: str, argv: Values, targets: Targets) -> list[State]:
     """``bash`` and its kin, with whatever they are given."""
     at = 1
@@ -113,7 +153,7 @@ def shell_program(it: Interpreter, state: State, name: str, argv: Values, target
             no_run = no_run or ("n" in word and word[0] == "-")
             at += 1 + (word[-1] == "o" and word[1:] != "o")
         elif word in ("--rcfile", "--init-file") and at + 1 < len(argv):
-            external.script_file(it, state.copy(), argv[at + 1], [argv[0]], "shell", argv, targets)
+            script_file(it, state.copy(), argv[at + 1], [argv[0]], "shell", argv, targets)
             at += 2
         else:
             no_run = no_run or word in ("--version", "--help")
@@ -121,15 +161,15 @@ def shell_program(it: Interpreter, state: State, name: str, argv: Values, target
     rest = list(argv[at:])
     if no_run:
         it.act(state, argv, targets)
-        return external.finished(it, state, name, argv)
+        return finished(it, state, name, argv)
     if text_wanted and rest:
         return shell_text(it, state, rest[0], "argument", argv, targets, rest[1:] or [Value(name)])
     if rest and not from_stdin:
-        return external.script_file(it, state, rest[0], rest, "shell", argv, targets)
+        return script_file(it, state, rest[0], rest, "shell", argv, targets)
     if state.stdin is not None:
         return shell_text(it, state, state.stdin, "stdin", argv, targets, [Value(name), *rest])
     it.act(state, argv, targets)
-    return external.finished(it, state, name, argv)
+    return finished(it, state, name, argv)
 
 
 def script(it: Interpreter, state: State, text: Value, head: str, argv: Values, targets: Targets, name: str) -> list[State]:
@@ -138,12 +178,12 @@ def script(it: Interpreter, state: State, text: Value, head: str, argv: Values, 
     if words and words[0].endswith("/env"):
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     program = words[0].rpartition("/")[2] if words else "sh"
-    if program in external.SHELLS:
+    if program in interpreters.SHELLS:
         return shell_text(it, state, text, "file", argv, targets, list(argv), argv[0].text)
     spec = interpreters.known(program)
     if spec is None:
         it.act(state, argv, targets)
-        return external.finished(it, state, name, argv)
+        return finished(it, state, name, argv)
     piece = Code(spec.language, text, "file", argv[0].text)
     return _read(it, state, name, argv, targets, [piece], list(argv[1:]))
 
@@ -175,7 +215,7 @@ def _read(
             codes.append(piece._replace(text=piece.text._replace(taint=piece.text.taint | Taint.UNKNOWN)))
     it.act(state, argv, targets, code=codes)
     effects.apply(it, state, name, argv)
-    return external.finished(it, state, name, argv)
+    return finished(it, state, name, argv)
 
 
 def _understood(it: Interpreter, piece: Code, args: Values, sink: CodeSink) -> bool:
@@ -230,7 +270,7 @@ class CodeSink:
             if redirects:
                 it.act(child, (), redirects)
         else:
-            external.child(it, child, argv, redirects)
+            it.program(child, argv, redirects)
         self._keep([child])
 
     def shell(self, text: Value) -> None:

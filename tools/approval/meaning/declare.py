@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tools.approval.meaning import arithmetic, simple
+from tools.approval.meaning import arithmetic, assigning
 from tools.approval.meaning.call import Call
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import Taint, Value, unknown
@@ -24,7 +24,7 @@ def unset(call: Call) -> list[State]:
     for value in call.argv[1:]:
         if not value.text.startswith("-"):
             _forgotten(call, value, words)
-    return call.end(0)
+    return call.end(None if any("r" in var.flags for var in map(call.state.vars.get, words) if var is not None) else 0)
 
 
 def _forgotten(call: Call, value: Value, words: list[str]) -> None:
@@ -77,7 +77,7 @@ def declare(call: Call) -> list[State]:
     local = name == "local" or (name in ("declare", "typeset") and "g" not in flags and bool(state.frames))
     for value in rest:
         _declared(it, state, value, flags, minus, compounds, local=local)
-    return call.end(it.substituted if any(not value.known for value in rest) else 0)
+    return call.end(None if it.mishap else it.substituted if any(not value.known for value in rest) else 0)
 
 
 def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
@@ -122,13 +122,13 @@ def _declared(
         return
     if name in compounds:
         state.put(name, Var(None, dict(base.items or {}), attributes))
-        simple.assign(it, state, compounds[name])
+        assigning.assign(it, state, compounds[name])
     elif "n" in attributes:
         state.put(name, Var(value._replace(text=value.text[match.end() :], shown=""), None, attributes))
     else:
         state.put(name, base._replace(flags=attributes.replace("r", "")))
         text = value._replace(text=value.text[match.end() :], shown="")
-        simple.store(it, state, name, text, match[2], append=bool(match[3]))
+        assigning.store(it, state, name, text, match[2], append=bool(match[3]))
     if readonly and (var := state.vars.get(name)) is not None:
         state.put(name, var._replace(flags=var.flags + readonly))
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tools.approval.meaning import arithmetic, braces, parameters, patterns
 from tools.approval.meaning.shellstate import State
-from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, listed, plain, unknown
+from tools.approval.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
+from tools.approval.meaning.variables import Many, any_number
 from tools.approval.shell.tree import (
     Arithmetic,
     Assignment,
@@ -85,8 +86,12 @@ def _assignments(it: Interpreter, state: State, item: Assignment) -> list[Value]
     except braces.TooMany:
         it.fault("size", "a brace expansion gives too many words")
         return [Value(f"{item.name}={HOLE}", Taint.UNKNOWN)]
-    values = [Word(parts, item.value.start, item.value.end) for parts in expanded]
-    return [assignment_text(it, state, Assignment(item.name, value, item.append, item.index)) for value in values]
+    if len(expanded) == 1:
+        return [assignment_text(it, state, item)]
+    out: list[Value] = []
+    for parts in expanded:  # what braces gave counts as an assignment no more: it is split
+        _field(it, state, [Plain(f"{item.name}{'+' if item.append else ''}="), *parts], item.value, out)
+    return out
 
 
 def assignment_text(it: Interpreter, state: State, item: Assignment) -> Value:
@@ -132,7 +137,7 @@ def _whole(it: Interpreter, state: State, part: Part) -> Value:
     got = expansion(it, state, part, quoted=True)
     if isinstance(got, Word):
         return joined([_whole(it, state, inner) for inner in got.parts])
-    if isinstance(got, parameters.Many):
+    if isinstance(got, Many):
         between = first_of_ifs(state) if got.star else " "
         return listed(got.values, between)
     return got
@@ -163,7 +168,7 @@ def _pattern_part(it: Interpreter, state: State, part: Part, *, quoted: bool) ->
     return got._replace(text=patterns.escape(got.text)) if quoted else got
 
 
-def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | parameters.Many | Word:
+def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | Many | Word:
     """What ``$...`` gives: one value, several, or a word that is to be expanded in its place."""
     if isinstance(part, Parameter):
         return parameters.evaluate(it, state, part, quoted=quoted)
@@ -222,7 +227,7 @@ def splitter(ifs: str) -> re.Pattern[str]:
 class _Builder:
     """Puts the arguments of one word together."""
 
-    __slots__ = ("active", "elastic", "exists", "it", "out", "shown", "state", "taint", "texts")
+    __slots__ = ("active", "elastic", "exists", "it", "loose", "out", "shown", "state", "taint", "texts")
 
     def __init__(self, it: Interpreter, state: State) -> None:
         self.it = it
@@ -233,9 +238,12 @@ class _Builder:
         self.active = False
         self.exists = False
         self.elastic = False
+        self.loose = 0
 
     def add(self, text: str, taint: Taint, *, quoted: bool) -> None:
         if text:
+            if self.loose:
+                self.rejoin()
             self.texts.append(text)
             self.exists = True
             if not quoted and not self.active and _ACTIVE.search(text):
@@ -245,6 +253,16 @@ class _Builder:
             if taint:
                 self.taint |= taint
 
+    def rejoin(self) -> None:
+        """A list's last words may be none: what follows them then belongs to the word before."""
+        joint = self.out[-self.loose :]
+        del self.out[-self.loose :]
+        self.loose = 0
+        self.texts[:0] = [value.text for value in joint]
+        for value in joint:
+            self.taint |= value.taint
+        self.elastic = True
+
     def end(self, *, forced: bool = False) -> None:
         if self.exists or forced:
             text = plain("".join(self.texts))
@@ -253,6 +271,24 @@ class _Builder:
         self.texts = []
         self.taint = Taint.NONE
         self.active = self.exists = self.elastic = False
+        self.loose = 0
+
+    def many(self, values: Sequence[Value], *, quoted: bool) -> None:
+        """The words of a list: the first goes on with what stands before it, the last with what follows."""
+        sure = not self.exists
+        trailing = 0
+        for index, value in enumerate(values):
+            if index and sure:
+                self.end(forced=quoted)
+            if quoted:
+                self.elastic = self.elastic or any_number(value)
+                self.add(value.text, value.taint, quoted=True)
+                self.exists = True
+            else:
+                self.split(value)
+            trailing = trailing + 1 if any_number(value) else 0
+            sure = sure or not trailing
+        self.loose = trailing if 0 < trailing < len(values) else 0
 
     def parts(self, parts: Sequence[Part], *, split: bool) -> None:
         """``split``: plain text is the outcome of an expansion (``${x:-a b}``)."""
@@ -280,14 +316,11 @@ class _Builder:
                 if isinstance(part, ExtGlob):
                     self.active = True
 
-    def expanded(self, got: Value | parameters.Many | Word) -> None:
+    def expanded(self, got: Value | Many | Word) -> None:
         if isinstance(got, Word):
             self.parts(got.parts, split=True)
-        elif isinstance(got, parameters.Many):
-            for index, value in enumerate(got.values):
-                if index:
-                    self.end()
-                self.split(value)
+        elif isinstance(got, Many):
+            self.many(got.values, quoted=False)
         else:
             self.split(got)
 
@@ -300,15 +333,10 @@ class _Builder:
             got = expansion(self.it, self.state, part, quoted=True)
             if isinstance(got, Word):
                 self.double(_flat(got.parts))
-            elif isinstance(got, parameters.Many) and not got.star:
+            elif isinstance(got, Many) and not got.star:
                 empty_list = empty_list or not got.values
-                for index, value in enumerate(got.values):
-                    if index:
-                        self.end(forced=True)
-                    self.elastic = self.elastic or value.text == HOLE
-                    self.add(value.text, value.taint, quoted=True)
-                    self.exists = True
-            elif isinstance(got, parameters.Many):
+                self.many(got.values, quoted=True)
+            elif isinstance(got, Many):
                 value = listed(got.values, first_of_ifs(self.state))
                 self.add(value.text, value.taint, quoted=True)
                 self.exists = True
@@ -349,31 +377,3 @@ def _flat(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         out += part.parts if isinstance(part, Double) else [part]
     return out
-
-
-def items(it: Interpreter, state: State, compound: Compound, *, keyed: bool) -> tuple[dict[str, Value], bool]:
-    """An array's elements, and whether there may be more than these."""
-    found: dict[str, Value] = {}
-    at = 0
-    more = False
-    for key, word in compound.items:
-        if key is not None:
-            name = single(it, state, key)
-            number = None if keyed else arithmetic.evaluate(it, state, name)
-            value = single(it, state, word)
-            if keyed and name.known:
-                found[name.text] = value
-            elif number is not None:
-                found[str(number)] = value
-                at = number + 1
-            else:
-                more = True
-                found[str(at)] = either(found.get(str(at), EMPTY), value)
-            continue
-        for value in fields(it, state, [word]):
-            if isinstance(value, Elastic):
-                more = True
-            found[str(at)] = value._replace(text=HOLE, taint=value.taint | Taint.UNKNOWN) if value.pattern else value
-            at += 1
-            more = more or not found[str(at - 1)].known
-    return found, more

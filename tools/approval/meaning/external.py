@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.folders import under
-from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes, simple
+from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes
 from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.specials import SPECIALS
-from tools.approval.meaning.value import HOLE, Taint, Value, names, settled, unknown
+from tools.approval.meaning.value import HOLE, Taint, Value, unknown
 from tools.approval.meaning.wrappers import WRAPPERS, Inner, inner
 from tools.approval.shell.tree import Simple
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 Values = Sequence[Value]
 Targets = Sequence[Target]
 
-SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
-_CONSUMERS = names("cat head tail sed awk grep sort tr cut tee wc xargs ssh bash sh python python3 perl")
-_PASS_ON = names("cat tee pv tr base64 base32 gzip pigz bzip2 xz zstd lz4 fold rev nl expand openssl stdbuf")
-"""They print as long as they are given something."""
-_NO_END = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 _OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
@@ -40,7 +36,7 @@ def unknown_command(it: Interpreter, state: State, argv: Values, targets: Target
     if first.text == HOLE and not first.pattern and not first.taint & _MAYBE_NOTHING and len(argv) > 1:
         other = state.copy()
         other.out = state.out
-        return it.merge([state, *simple.dispatch(it, other, argv[1:], targets, cmd)])
+        return it.merge([state, *it.dispatch(other, argv[1:], targets, cmd)])
     return [state]
 
 
@@ -73,7 +69,7 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
             found = (found or []) + special(argv, state.stdin)
         if found:
             return _wrapped(it, state, name, argv, targets, found)
-    if name in SHELLS:
+    if name in interpreters.SHELLS:
         return code.shell_program(it, state, name, argv, targets)
     spec = interpreters.known(name)
     if spec is not None:
@@ -111,27 +107,6 @@ def _shadowed(it: Interpreter, state: State, path: str, argv: Values, targets: T
                 run(it, state.copy(), [argv[0]._replace(text=file), *argv[1:]], targets)
             finally:
                 it.shadowing.discard(file)
-
-
-def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[State]:
-    """After a program: its files, its output."""
-    effects.apply(it, state, name, argv)
-    if state.capture:
-        state.emit(_flowing(name, argv, state.stdin, output.of_program(it, state, name, argv)))
-    if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
-        state.stdin = unknown(state.stdin.taint)
-    state.status = None
-    return [state]
-
-
-def _flowing(name: str, argv: Values, stdin: Value | None, printed: Value) -> Value:
-    """What it prints, told apart by whether that ever ends."""
-    flows = name == "yes" or (name == "seq" and argv[-1].text.lower() in ("inf", "infinity"))
-    flows = flows or (name in _PASS_ON and stdin is not None and bool(stdin.taint & Taint.ENDLESS))
-    flows = flows or (name in ("cat", "pv", "tac") and any(value.text in _NO_END for value in argv[1:]))
-    if flows:
-        return unknown(printed.taint | Taint.ENDLESS)
-    return printed._replace(taint=printed.taint & ~Taint.ENDLESS) if printed.taint & Taint.ENDLESS else printed
 
 
 def _wrapped(it: Interpreter, state: State, name: str, argv: Values, targets: Targets, found: list[Inner]) -> list[State]:
@@ -192,53 +167,6 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
 
 def _text(it: Interpreter, state: State, text: Value) -> list[State]:
     return code.shell_text(it, state, text, "argument", [Value("sh"), Value("-c"), text])
-
-
-# -- code ----------------------------------------------------------------------------------------------------------
-
-
-def evaluated(it: Interpreter, state: State, text: Value, argv: Values, targets: Targets) -> list[State]:
-    """``eval``"""
-    return code.here(it, state, text, "argument", argv, targets)
-
-
-def sourced(it: Interpreter, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
-    """``source`` and ``.``"""
-    text = filestate.content(it, state, path)
-    if text is None and "/" not in path.text and path.known:
-        text = None
-    if text is None:
-        it.act(state, argv, targets)
-        state.status = None
-        return [state]
-    before = state.positional
-    if args:
-        state.positional = settled(args)
-    it.sourced.append(path.text)
-    try:
-        results = code.here(it, state, text, "file", argv, targets, path.text)
-    finally:
-        it.sourced.pop()
-    for one in results:
-        if args:
-            one.positional = before
-        if one.flow == "return":
-            one.flow = ""
-    return results
-
-
-def script_file(
-    it: Interpreter, state: State, path: Value, args: Values, language: str, argv: Values, targets: Targets
-) -> list[State]:
-    """A shell runs the file ``path``; ``args`` are $0 and the rest."""
-    text = filestate.content(it, state, path)
-    if text is None:
-        it.act(state, argv, targets)
-        state.status = None
-        if state.capture:
-            state.emit(unknown())
-        return [state]
-    return code.shell_text(it, state, text, "file", argv, targets, list(args), path.text)
 
 
 def _program_file(it: Interpreter, state: State, name: str, argv: Values, targets: Targets) -> list[State] | None:

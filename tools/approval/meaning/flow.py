@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tools.approval.meaning import conditions, expand, patterns
 from tools.approval.meaning.act import Act
+from tools.approval.meaning.base import Called
 from tools.approval.meaning.shellstate import Body, State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, names, settled, unknown
 from tools.approval.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
@@ -18,7 +19,7 @@ _MAX_ROUNDS = 48
 """Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
 _FEW_ROUNDS = 8
 """The same, where nobody knows how many there are."""
-_MAX_SAME_CALL = 6
+_MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
 
@@ -326,30 +327,44 @@ def _tested(it: Interpreter, condition: Script | Word, state: State) -> list[Sta
 
 def call(it: Interpreter, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
     """A function runs, in this shell."""
-    same = [entry for entry in it.calls if entry[0] == name]
-    if same and it.spawned > same[-1][1] and it.conditional == same[-1][2]:
+    same = [entry for entry in it.calls if entry.name == name]
+    if same and it.spawned > same[-1].spawned and it.conditional == same[-1].conditional:
         it.act(state, [Value(name), *arguments], name="@forkbomb")
-        return [state]
-    if len(same) >= _MAX_SAME_CALL:
-        state.status = None
         return [state]
     if it.depth >= it.budget.depth:
         it.fault("depth", "functions call each other too deeply")
         return [state]
-    if len(same) >= _WIDEN_CALL:
-        arguments = [unknown(value.taint) if value.text else value for value in arguments]
+    deep = len(same) >= _WIDEN_CALL
+    if deep:
+        arguments = [unknown(value.taint) if value.text else value for value in settled(arguments)]
+        blurred(same[-1].state, state)
+    if len(same) > _WIDEN_CALL and _again(same[-1].state, state, settled(arguments)):
+        state.status = None
+        return [state]
+    if len(same) >= _MAX_SAME_CALL:
+        it.fault("depth", f"{name} calls itself too often")
+        return [state]
     states: list[State] = []
     for index, body in enumerate(bodies):
         one = state.copy() if index + 1 < len(bodies) else state
-        states += _called(it, one, name, body, arguments)
+        before = one.copy()
+        results = _called(it, one, name, body, arguments)
+        states += [blurred(before, after) for after in results] if deep else results
     return it.merge(states)
+
+
+def _again(before: State, state: State, arguments: tuple[Value, ...]) -> bool:
+    """Whether a call would do what the one that it stands in did."""
+    probe = state.copy()
+    probe.positional, probe.frames, probe.status, probe.out = arguments, before.frames, before.status, before.out
+    return probe.same(before) and probe.cwds == before.cwds
 
 
 def _called(it: Interpreter, state: State, name: str, body: Body, arguments: Sequence[Value]) -> list[State]:
     outer = state.positional
     state.positional = settled(arguments)
     state.frames = (*state.frames, {})
-    it.calls.append((name, it.spawned, it.conditional))
+    it.calls.append(Called(name, it.spawned, it.conditional, state.copy()))
     it.depth += 1
     saved, span = it.context, it.span
     inner_span = saved.span if body.text is saved.text or saved.span is not None else span

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from tools.approval.meaning.value import Value
 
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
+
 
 class Interpreter(NamedTuple):
     """``code``: options whose value is code; ``file``: whose value is a file of it. ``valued``: others with a value.

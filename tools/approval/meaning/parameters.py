@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tools.approval.meaning import arithmetic, expand, transforms
+from tools.approval.meaning import arithmetic, transforms
 from tools.approval.meaning.shellstate import State, Var
-from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
+from tools.approval.meaning.variables import MAYBE_UNSET, Many, any_number, as_number, find, ordered, positional, scalar
 from tools.approval.shell.tree import Parameter, Word
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 
-class Many(NamedTuple):
-    """``$@`` (star False) and ``$*``, and the like of arrays."""
-
-    values: tuple[Value, ...]
-    star: bool
-
-
-MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
-"""A variable that the script did not set: it may hold anything, or nothing."""
-
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_GUESSED = {
-    "HOME": None,
-    "IFS": " \t\n",
-    "SHELL": "/bin/bash",
-    "BASH": "/bin/bash",
-    "PATH": f"/{HOLE}",
-    "OPTIND": "1",
-    "OSTYPE": "linux-gnu",
-}
-"""What nearly every shell starts with."""
 
 
 def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | Many | Word:
@@ -56,8 +37,11 @@ def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) ->
         return _length(value, _missing(it, state, name), counted=part.name in "@*" or _all_of(part) is not None)
     if op in _DEFAULTS:
         return _default(it, state, part, value)
-    if value is None:
+    if value is None:  # a pattern that fits an empty text does not fit one that is not set, nor is that quoted
         value = _missing(it, state, name)
+        if op != ":":
+            _change(it, state, part)
+            return value
     return _transformed(it, state, part, value)
 
 
@@ -82,62 +66,6 @@ def subject(it: Interpreter, state: State, part: Parameter) -> Value | Many | No
     if var is not None:
         return var.scalar()
     return scalar(it, state, name)
-
-
-def positional(state: State, number: int) -> Value | None:
-    if number == 0:
-        return state.zero
-    for index, value in enumerate(state.positional):
-        if not value.known and value.text == HOLE:
-            return unknown(value.taint)
-        if index == number - 1:
-            return value
-    return None
-
-
-def find(state: State, name: str) -> Var | None:
-    """The variable, through name references."""
-    for _ in range(8):
-        var = state.vars.get(name)
-        if var is None or "n" not in var.flags or var.value is None:
-            return var
-        name = var.value.text
-    return None
-
-
-def scalar(it: Interpreter, state: State, name: str) -> Value:
-    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that can't be told."""
-    var = find(state, name)
-    if var is not None:
-        value = var.scalar()
-        return value if value is not None else EMPTY
-    if state.wild:
-        return unknown(state.wild)
-    if name in state.vars:
-        return unknown()
-    return _special(it, state, name)
-
-
-def _special(it: Interpreter, state: State, name: str) -> Value:
-    if name == "?":
-        return Value(str(state.status)) if state.status is not None and state.status >= 0 else unknown()
-    if name == "#":
-        many = [value for value in state.positional if value.text == HOLE]
-        return unknown() if many else Value(str(len(state.positional)))
-    if name == "PWD":
-        return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
-    if name == "OLDPWD":
-        return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
-    if name in it.now.variables:
-        return Value(it.now.variables[name])
-    if name == "HOME":
-        return Value(it.home(state))
-    if name in ("USER", "LOGNAME"):
-        return Value(it.now.user) if it.now.user else unknown()
-    guess = _GUESSED.get(name)
-    if guess is not None:
-        return Value(guess, Taint.UNKNOWN if HOLE in guess else Taint.NONE)
-    return MAYBE_UNSET
 
 
 def _missing(it: Interpreter, state: State, name: str) -> Value:
@@ -165,29 +93,29 @@ def _element(it: Interpreter, state: State, part: Parameter) -> Value | Many | N
             got = either(got, value)
         return got
     found = listed.get(key)
-    return unknown() if found is None and var.open else found
+    if var.open and (found is None or _shifts(var, listed, key)):
+        return unknown(joined(listed.values()).taint)
+    return found
 
 
-def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
-    keys = list(listed) if "A" in var.flags else sorted(listed, key=_as_number)
-    values = tuple(listed[key] for key in keys)
-    return (*values, unknown()) if var.open and not any(value.text == HOLE for value in values) else values
-
-
-def _as_number(key: str) -> int:
-    return int(key) if key.lstrip("-").isdigit() else 0
+def _shifts(var: Var, listed: dict[str, Value], key: str) -> bool:
+    """Whether a word before that element may be several or none."""
+    before = as_number(key)
+    return "A" not in var.flags and any(isinstance(value, Elastic) and as_number(at) <= before for at, value in listed.items())
 
 
 def index_key(it: Interpreter, state: State, index: Word, var: Var | None) -> str | None:
     """The key that an index names; None where it can't be told."""
-    text = expand.single(it, state, index)
+    text = it.single(state, index)
     if var is not None and "A" in var.flags:
         return text.text if text.known else None
     number = arithmetic.evaluate(it, state, text)
     if number is None:
         return None
     if number < 0 and var is not None and var.items:
-        number += max(map(_as_number, var.items)) + 1
+        if var.open:
+            return None
+        number += max(map(as_number, var.items)) + 1
     return str(number)
 
 
@@ -205,7 +133,7 @@ def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -
             return Many((unknown(),), star=bool(_all_of(part)))
         keys = list(var.items) if var.items is not None else ["0"] if var.value is not None else []
         if "A" not in var.flags:
-            keys.sort(key=_as_number)
+            keys.sort(key=as_number)
         return Many(tuple(map(Value, keys)), star=bool(_all_of(part)))
     direct = state.vars.get(part.name)
     if direct is not None and "n" in direct.flags and direct.value is not None:
@@ -224,7 +152,7 @@ def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -
 
 def _length(value: Value | Many | None, missing: Value, *, counted: bool) -> Value:
     if isinstance(value, Many) and counted:
-        return unknown() if any(one.text == HOLE for one in value.values) else Value(str(len(value.values)))
+        return unknown() if any(map(any_number, value.values)) else Value(str(len(value.values)))
     if isinstance(value, Many):
         return unknown()
     got = value if value is not None else missing
@@ -258,11 +186,11 @@ def _default(it: Interpreter, state: State, part: Parameter, value: Value | Many
     if is_set:
         return value if value is not None else EMPTY
     if kind == "=":
-        got = expand.single(it, state, word)
+        got = it.single(state, word)
         it.assign_name(state, part.name, got)
         return got
     if kind == "?":
-        expand.single(it, state, word)
+        it.single(state, word)
         return EMPTY
     return word
 
@@ -272,14 +200,13 @@ def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many 
     kind = part.op[-1]
     given = value if value is not None else EMPTY
     if kind == "?":
-        expand.single(it, state, word)
+        it.single(state, word)
         return given
     if kind != "=" and it.choice >= 0 and it.forks < 40:
-        it.forked = True
-        if kind == "+":
-            return word if it.choice == 0 else EMPTY
-        return word if it.choice == 0 else given
-    default = expand.single(it, state, word)
+        it.doubts.add((part.name, part.op[:-1]) if part.index is None else id(part))
+        if it.choice < 2:
+            return word if it.choice == 0 else EMPTY if kind == "+" else given
+    default = it.single(state, word)
     taint = default.taint | (given.taint if isinstance(given, Value) else Taint.NONE)
     got = unknown(taint)
     if kind == "=":
@@ -318,18 +245,19 @@ def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) 
     before = text.partition(HOLE)[0]
     if start >= 0 and length is not None and 0 <= start + length <= len(before) and length >= 0:
         return Value(text[start : start + length], value.taint & ~Taint.UNKNOWN)
-    return Value(before[start:] + HOLE if 0 <= start < len(before) else HOLE, value.taint | Taint.UNKNOWN)
+    last = len(before) + min(0, length or 0)
+    return Value((before[start:last] if start >= 0 else "") + HOLE, value.taint | Taint.UNKNOWN)
 
 
 def _slice_of_many(state: State, part: Parameter, value: Many, start: int | None, length: int | bool | None) -> Many:
     values = value.values
-    if start is None or length is False or any(one.text == HOLE for one in values):
+    if start is None or length is False or any(map(any_number, values)):
         return Many((unknown(joined(values).taint),), value.star) if values else value
     if part.name in ("@", "*") and part.index is None:
         values = (state.zero, *values) if start == 0 else values
         start -= start > 0
     elif start and (var := find(state, part.name)) is not None and var.items and "A" not in var.flags:
-        keys = sorted(map(_as_number, var.items))
+        keys = sorted(map(as_number, var.items))
         first = start if start > 0 else keys[-1] + 1 + start
         start = sum(1 for key in keys if key < first)
     return Many(values[_span(len(values), start, length)], value.star)
@@ -346,7 +274,7 @@ def _span(size: int, start: int, length: int | bool | None) -> slice:
 
 def _bounds(it: Interpreter, state: State, word: Word | None) -> tuple[int | None, int | bool | None]:
     """Offset and length; None as the length: to the end; False: not known."""
-    text = expand.single(it, state, word) if word is not None else EMPTY
+    text = it.single(state, word) if word is not None else EMPTY
     if not text.known:
         return None, None
     offset, colon, length = arithmetic.split_slice(text.text)
@@ -359,11 +287,11 @@ def _bounds(it: Interpreter, state: State, word: Word | None) -> tuple[int | Non
 
 def _change(it: Interpreter, state: State, part: Parameter) -> Callable[[Value], Value]:
     op = part.op
-    argument = expand.pattern(it, state, part.argument) if part.argument is not None else EMPTY
+    argument = it.pattern(state, part.argument) if part.argument is not None else EMPTY
     if op[0] in "#%":
         return lambda value: transforms.removed(value, op, argument)
     if op[0] == "/":
-        by = expand.single(it, state, part.replacement) if part.replacement is not None else EMPTY
+        by = it.single(state, part.replacement) if part.replacement is not None else EMPTY
         return lambda value: transforms.replaced(value, op, argument, by)
     if op[0] in "^,":
         return lambda value: transforms.cased(value, op, argument)

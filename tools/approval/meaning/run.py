@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tools.approval.meaning import conditions, flow, simple
+from tools.approval.meaning import conditions, expand, external, flow, simple
+from tools.approval.meaning.act import Target
 from tools.approval.meaning.base import Base
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Value, either, unknown
@@ -30,6 +31,7 @@ from tools.approval.shell.tree import (
     Script,
     Simple,
     Subshell,
+    Word,
 )
 
 _MAX_FEEDS = 4
@@ -44,7 +46,27 @@ def _only_hole(match: re.Match[str]) -> str:
 
 
 class Interpreter(Base):
-    """The walk itself."""
+    """The walk itself, and the way in which modules reach those above them."""
+
+    def single(self, state: State, word: Word) -> Value:
+        return expand.single(self, state, word)
+
+    def pattern(self, state: State, word: Word) -> Value:
+        return expand.pattern(self, state, word)
+
+    def dispatch(
+        self,
+        state: State,
+        argv: Sequence[Value],
+        targets: Sequence[Target],
+        cmd: Simple | None = None,
+        *,
+        functions: bool = True,
+    ) -> list[State]:
+        return simple.dispatch(self, state, argv, targets, cmd, functions=functions)
+
+    def program(self, state: State, argv: Sequence[Value], targets: Sequence[Target] = ()) -> list[State]:
+        return external.child(self, state, argv, targets)
 
     # the tree
 
@@ -185,7 +207,7 @@ class Interpreter(Base):
             for text in end.traps:
                 if text not in before:
                     last = end.copy()
-                    last.flow = ""
+                    last.flow, last.traps = "", ()
                     self.text(text, last)
         return ends
 
@@ -198,12 +220,12 @@ class Interpreter(Base):
         """What ``$(...)`` gives."""
         child = state.copy()
         child.out, child.capture = None, True
-        choice, forked, line, mishap = self.choice, self.forked, self.line, self.mishap
+        choice, doubts, line, mishap = self.choice, self.doubts, self.line, self.mishap
         self.choice = -1
         try:
             ends = self.nested(body, child)
         finally:
-            self.choice, self.forked, self.line, self.mishap = choice, forked, line, mishap
+            self.choice, self.doubts, self.line, self.mishap = choice, doubts, line, mishap
         if not ends:
             return unknown()
         state.files = merged_files(ends)
@@ -221,10 +243,10 @@ class Interpreter(Base):
         child.out, child.capture = None, part.direction == "<"
         if part.direction == ">":
             child.stdin = state.stdin if state.stdin is not None else unknown()
-        saved = self.choice
+        saved = self.choice, self.doubts
         self.choice = -1
         ends = self.nested(part.body, child)
-        self.choice = saved
+        self.choice, self.doubts = saved
         path = f"/dev/fd/{self.processes}"
         self.processes -= 1
         state.files = merged_files(ends)

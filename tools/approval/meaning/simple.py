@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tools.approval.meaning import arithmetic, builtins, expand, external, flow, parameters, streams
+from tools.approval.meaning import assigning, builtins, expand, external, flow, streams
 from tools.approval.meaning.act import Target
 from tools.approval.meaning.call import Call
-from tools.approval.meaning.shellstate import Body, State, Var
+from tools.approval.meaning.shellstate import Body, State
 from tools.approval.meaning.streams import Streams
-from tools.approval.meaning.value import EMPTY, HOLE, Value, either, joined, unknown
+from tools.approval.meaning.value import HOLE, Value, joined
 from tools.approval.shell.tree import (
     AndOr,
     Assignment,
     Command,
-    Compound,
     Function,
     Group,
     Item,
@@ -29,9 +28,6 @@ from tools.approval.shell.tree import (
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
-
-_LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
-"""Variables whose text bash expands when it shows them."""
 
 
 class Prepared(NamedTuple):
@@ -47,35 +43,40 @@ def run(it: Interpreter, cmd: Simple, state: State) -> list[State]:
         spliced = _aliased(it, cmd, state)
         if spliced is not None:
             return spliced
-    choice, forked = it.choice, it.forked
-    it.choice, it.forked, it.mishap, it.substituted = 0, False, False, None if cmd.words else 0
+    choice, doubts = it.choice, it.doubts
+    it.choice, it.doubts, it.mishap, it.substituted = 0, set(), False, None if cmd.words else 0
     try:
-        second: State | None = None
-        prepared = Prepared(expand.fields(it, state, cmd.words), streams.opened(it, state, cmd.redirects))
-        if it.forked:
-            second = state.copy()
-            it.choice = 1
-            again = Prepared(expand.fields(it, second, cmd.words), streams.opened(it, second, cmd.redirects))
-            it.choice = 0
-        failed = _failed(state) if it.mishap else []
-        it.mishap = False
-        results = _assigned(it, cmd, state, prepared)
-        if failed:
-            results = it.merge([*results, *failed])
-        if second is not None:
-            results += _assigned(it, cmd, second, again)
-            results = it.merge(results)
-        return results
+        before = state.copy()
+        passes = [(state, _prepared(it, cmd, state))]
+        failed = _failed(it, state) if it.mishap else []
+        for number in _more_passes(it.doubts):
+            it.choice, other = number, before.copy()
+            passes.append((other, _prepared(it, cmd, other)))
+        it.choice, it.mishap = 0, False
+        results: list[State] = []
+        for one, prepared in passes:
+            results += _assigned(it, cmd, one, prepared)
+        return it.merge(results + failed) if failed or len(passes) > 1 else results
     finally:
-        it.choice, it.forked = choice, forked
+        it.choice, it.doubts = choice, doubts
 
 
-def _failed(state: State) -> list[State]:
-    """Where an expansion goes wrong, the command is not executed, nor what it is a part of."""
+def _prepared(it: Interpreter, cmd: Simple, state: State) -> Prepared:
+    return Prepared(expand.fields(it, state, cmd.words), streams.opened(it, state, cmd.redirects))
+
+
+def _more_passes(doubts: Collection[object]) -> Sequence[int]:
+    """Besides the pass in which all that may be set is: where none is, and, since some may be, where nothing is known."""
+    return ((), (1,), (1, 2))[min(len(doubts), 2)]
+
+
+def _failed(it: Interpreter, state: State) -> list[State]:
+    """Where an expansion goes wrong, neither the command nor what it is part of runs; a child may run its parent's traps."""
     kept = state.copy()
     kept.status = -1
     ended = state.copy()
     ended.status, ended.flow = -1, "abort"
+    it.traps([ended])
     return [kept, ended]
 
 
@@ -86,7 +87,7 @@ def _assigned(it: Interpreter, cmd: Simple, state: State, prepared: Prepared) ->
         return _assignments_only(it, cmd, state, prepared)
     before = {one.name: state.vars.get(one.name) for one in cmd.assignments}
     for one in cmd.assignments:
-        assign(it, state, one)
+        assigning.assign(it, state, one)
         var = state.vars.get(one.name)
         if var is not None and "x" not in var.flags:
             state.put(one.name, var._replace(flags=var.flags + "x"))
@@ -102,18 +103,18 @@ def _assignments_only(it: Interpreter, cmd: Simple, state: State, prepared: Prep
     for one in cmd.assignments:
         after: list[State] = []
         for current in states:
-            it.choice, it.forked = 0, False
-            other = current.copy()
-            assign(it, current, one)
+            it.choice, it.doubts = 0, set()
+            before = current.copy()
+            assigning.assign(it, current, one)
             after.append(current)
             if it.mishap:
-                after += _failed(other)
+                after += _failed(it, before)
                 it.mishap = False
-            if it.forked:
-                it.choice = 1
-                assign(it, other, one)
+            for number in _more_passes(it.doubts):
+                it.choice, other = number, before.copy()
+                assigning.assign(it, other, one)
                 after.append(other)
-        it.choice, it.forked = 0, False
+        it.choice, it.doubts = 0, set()
         states = after if len(after) == 1 else it.merge(after)
     for current in states:
         current.status = it.substituted
@@ -204,108 +205,6 @@ def redirected(it: Interpreter, command: Redirected, state: State) -> list[State
     if stream.targets:
         it.act(state, (), stream.targets)
     return streams.through(it, state, stream, lambda one: it.command(command.command, one))
-
-
-# -- variables -----------------------------------------------------------------------------------------------------
-
-
-def assign(it: Interpreter, state: State, one: Assignment) -> None:
-    """``name=value`` in all its forms."""
-    compound = next((part for part in one.value.parts if isinstance(part, Compound)), None)
-    if compound is not None:
-        old = state.vars.get(one.name)
-        flags = old.flags if old is not None else ""
-        found, more = expand.items(it, state, compound, keyed="A" in flags)
-        if one.append and old is not None:
-            known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
-            if "A" not in flags:
-                shift = max((int(key) for key in known if key.isdigit()), default=-1) + 1
-                explicit = {str(at) for at, (key, _) in enumerate(compound.items) if key is not None}
-                found = {key if key in explicit else str(int(key) + shift): value for key, value in found.items()}
-            found = {**known, **found}
-            more = more or old.open
-        state.put(one.name, Var(None, found, flags, more))
-        return
-    value = expand.single(it, state, one.value, assigned=True)
-    key = None
-    if one.index is not None:
-        key = parameters.index_key(it, state, one.index, state.vars.get(one.name))
-        key = HOLE if key is None else key
-    store(it, state, one.name, value, key, append=one.append)
-
-
-def store(it: Interpreter, state: State, name: str, value: Value, key: str | None = None, *, append: bool = False) -> None:
-    """Sets a variable, or one element of it (``key`` HOLE: one that is not known)."""
-    if "[" in name:
-        name, _, key = name.rstrip("]").partition("[")
-    var = state.vars.get(name)
-    for _ in range(8):
-        if var is None or "n" not in var.flags or var.value is None:
-            break
-        name, _, key = var.value.text.partition("[") if key is None else (var.value.text, "", key)
-        key = key.rstrip("]") if isinstance(key, str) and key else None
-        var = state.vars.get(name)
-    old = var if var is not None else _inherited(it, name)
-    if "r" in old.flags:
-        return
-    value = _by_flags(it, state, old, value, key, append=append)
-    if key is not None or old.items is not None:
-        _element(state, name, old, value, key)
-    else:
-        state.put(name, Var(value, None, _all_exported(state, old.flags)))
-    _takes_effect(it, state, name, value)
-
-
-def _inherited(it: Interpreter, name: str) -> Var:
-    known = it.now.variables.get(name)
-    return Var(Value(known), None, "") if known is not None else Var()
-
-
-def _all_exported(state: State, flags: str) -> str:
-    return flags + "x" if "allexport" in state.options and "x" not in flags else flags
-
-
-def _by_flags(it: Interpreter, state: State, var: Var, value: Value, key: str | None, *, append: bool) -> Value:
-    if "i" in var.flags:
-        number = arithmetic.evaluate(it, state, value)
-        if append and number is not None and var.value is not None:
-            old = arithmetic.evaluate(it, state, var.value)
-            number = None if old is None else old + number
-        return unknown(value.taint) if number is None else Value(str(number), value.taint)
-    if append:
-        before = var.scalar() if key is None else (var.items or {}).get(key, unknown() if key == HOLE or var.open else EMPTY)
-        if before is None and not var.flags and var.items is None and key is None:
-            before = EMPTY if var.value is None else var.value
-        value = joined([before or EMPTY, value])
-        it.spend(len(value.text))
-    if "l" in var.flags:
-        value = value._replace(text=value.text.lower())
-    elif "u" in var.flags:
-        value = value._replace(text=value.text.upper())
-    return value
-
-
-def _element(state: State, name: str, old: Var, value: Value, key: str | None) -> None:
-    items: dict[str, Value] = dict(old.items) if old.items is not None else {}
-    if old.items is None and old.value is not None:
-        items["0"] = old.value
-    if key == HOLE:
-        items = {one: either(kept, value) for one, kept in items.items()}
-        state.put(name, Var(None, items or {"0": unknown(value.taint)}, old.flags, open=True))
-        return
-    items["0" if key is None else key] = value
-    state.put(name, Var(None, items, old.flags, old.open))
-
-
-def _takes_effect(it: Interpreter, state: State, name: str, value: Value) -> None:
-    """Variables whose text the shell itself runs."""
-    if name == "PROMPT_COMMAND":
-        it.text(value.text, state.copy())
-    elif name in _LATE:
-        it.embedded(state, value)
-    elif name in ("BASH_ENV", "ENV") and value.text:
-        it.embedded(state, value)
-        external.script_file(it, state.copy(), value, [value], "shell", [Value("bash")], ())
 
 
 # -- aliases -------------------------------------------------------------------------------------------------------

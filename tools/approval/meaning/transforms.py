@@ -58,7 +58,10 @@ def replaced(value: Value, op: str, pattern: Value, by: Value) -> Value:
     if found is None:
         return unknown(taint)
     text, new = value.text, by.text.replace(r"\&", "\0")
-    if op == "/#":
+    if not text:
+        match = found.match(text)
+        text = _put(new, match) if match is not None else text
+    elif op == "/#":
         match = found.match(text)
         text = _put(new, match) + text[match.end() :] if match is not None else text
     elif op == "/%":

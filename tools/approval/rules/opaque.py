@@ -47,6 +47,8 @@ def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
     taint, text = code.text.taint, code.text.text
     if taint & Taint.REMOTE:
         return "code.remote", "runs what was just downloaded"
+    if taint & Taint.DECODED and code.source == "file":
+        return "code.decoded", "runs a file that was decoded from something else"
     if not _unread(code):
         return None
     if code.language in _DATA and text.strip() == HOLE:

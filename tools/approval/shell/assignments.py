@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.shell import modes
+from tools.approval.shell.cursor import IS_ENDED
 from tools.approval.shell.expansions import Expansions
 from tools.approval.shell.tree import Assignment, Compound, Part, Plain, Word
 from tools.approval.shell.words import flush
@@ -75,6 +76,8 @@ class Assignments(Expansions):
             self.deeper()
             compound = self.compound()
             self.depth -= 1
+            if not IS_ENDED(self.text, self.pos):
+                self.fail("text after an array")
             return self.make([compound], start)
         return self.make(self.parts(modes.WORD), start)
 

@@ -23,6 +23,9 @@ class Conditionals(Assignments):
         nest = 0
         operand = True
         """Whether an operand is due, rather than ``&&``, ``||``, ``)`` or ``]]``."""
+        self.newlines()
+        if self.at_word("]]"):
+            self.fail("an empty [[")
         while True:
             char = self.newlines()
             if operand:

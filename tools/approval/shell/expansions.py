@@ -35,7 +35,7 @@ class Expansions(Words):
                 self.fail("a variable's name is split by a line continuation")
             if match[1] == "$" and mode is not modes.WORD and text[self.pos : self.pos + 1] in ("(", "{", "[", "'"):
                 self.fail("a bracket after $$")  # where bash looks for ends, the second $ counts with it
-            return Parameter(match[1])
+            return Parameter(match[1], bare=True)
         match text[pos + 1 : pos + 2]:
             case "(":
                 self.pos += 1

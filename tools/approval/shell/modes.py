@@ -58,7 +58,7 @@ HEREDOC_ARGUMENT = Mode(
 ARITHMETIC = Mode("arithmetic", _run("()\\'\"$`"), frozenset(")"), opens="(", closes=")")
 ARITHMETIC_PART = Mode("arithmetic", _run("();\\'\"$`"), frozenset(");"), opens="(", closes=")")
 BRACKET_ARITHMETIC = Mode("$[...]", _run("[]\\'\"$`"), frozenset("]"), opens="[", closes="]")
-SUBSCRIPT = Mode("[...]", _run("[]\\'\"$`"), frozenset("]"), opens="[", closes="]")
+SUBSCRIPT = Mode("[...]", _run("[]\\'\"$`<>"), frozenset("]"), opens="[", closes="]", processes=False)
 BRACE_SUBSCRIPT = Mode("[...]", _run("[]}\\'\"$`<>"), frozenset("]}"), opens="[", closes="]", processes=False)
 ARGUMENT_SUBSCRIPT = Mode("[...]", _run(META + "[]\\'\"$`"), frozenset(META + "]") | {""}, opens="[", closes="]")
 ALTERNATIVE = Mode("pattern", _run("|()\\'\"$`<>"), frozenset("|)"), opens="(", closes=")", globs=True, processes=False)

@@ -6,7 +6,7 @@ Terms are those of the POSIX Shell Command Language (chapter 2) and the bash man
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -44,6 +44,7 @@ class Parameter:
     ``:- - := = :? ? :+ + # ## % %% / // /# /% ^ ^^ , ,, : @``, ``length`` (``${#x}``), ``indirect`` (``${!x}``) or
     ``names`` (``${!x*}``). ``argument`` is the word after the operator (for ``/``: the pattern; ``replacement`` then holds the
     rest; for ``:`` the whole of ``offset:length``). ``index`` is what stands in ``[...]``: a word, with "@" and "*" as Plain.
+    ``bare``: written without braces, so that in ``$x{a,b}`` the name goes on after brace expansion.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Parameter:
     argument: Word | None = None
     replacement: Word | None = None
     index: Word | None = None
+    bare: bool = field(default=False, compare=False)
 
 
 @dataclass(slots=True)

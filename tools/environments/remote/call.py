@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from tools.environments._capture import Capture
 from tools.environments._groups import Member, Moment
-from tools.environments.remote import processes
+from tools.environments.remote import frame, processes
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,10 @@ Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """How a command is ended: each signal, and the seconds until the next."""
 _AGAIN = 0.04
+_WATCH = 0.25
+_LOOKS = 5
+_WATCH_MOST = 4.0
+"""Seconds between looks at whether the shell still answers, at first and at most."""
 _RACE = 3
 """Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
 _TRIES = 20
@@ -35,6 +40,8 @@ class Call:
 
     def __init__(self, keeper: Keeper, captures: dict[str, Capture], on_output: OnOutput | None, beside: Beside) -> None:
         self.ended: Ended = "exited"
+        self.lost = False
+        """The shell ran it and then did not answer."""
         self.simple = False
         """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
         self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
@@ -75,21 +82,61 @@ class Call:
                     await self._end()
             except asyncio.CancelledError:
                 self.ended = "interrupted"
-                await self._end()
+                ending = self._loop.create_task(self._end())
+                while not ending.done():
+                    with contextlib.suppress(asyncio.CancelledError):  # told again: it takes some seconds at most
+                        await asyncio.shield(ending)
                 raise
 
     async def _until(self, deadline: float | None) -> None:
+        pause = _WATCH
+        look = self._loop.time() + pause
         while not self._keeper.pump(self.exchange) and self.ended == "exited":
-            if deadline is not None and self._loop.time() >= deadline:
+            now = self._loop.time()
+            if deadline is not None and now >= deadline:
                 self.ended = "timeout"
-                return
-            await self._keeper.next(deadline)
+                return None
+            if now >= look:
+                if await self._is_lost():
+                    return await self._give_up()
+                pause = min(2 * pause, _WATCH_MOST)
+                look = self._loop.time() + pause
+            await self._keeper.next(look if deadline is None else min(look, deadline))
+        return None
+
+    async def _is_lost(self) -> bool:
+        """Whether the shell is done with all it was given and yet said nothing: then it never will. A line of ours may be under
+        way to it, so it is watched for a while; before the command has begun that may be a long line, and nothing can be told.
+        """
+        before = b""
+        for _ in range(_LOOKS if self.exchange.begun else 0):
+            said = (await self._beside(frame.idle(self.shell_pid))).out
+            if not said or (before and said != before) or self._keeper.pump(self.exchange):
+                return False
+            before = said
+            await self._keeper.next(self._loop.time() + _WATCH)
+        return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
+
+    async def _give_up(self) -> None:
+        self.lost = True
+        await self._beside(processes.signal(signal.SIGKILL, [self.shell_pid]))
+        await self._ask_again()
+        give_up = self._loop.time() + _BEGIN
+        while not self._keeper.pump(self.exchange):
+            if self._loop.time() >= give_up:
+                raise Lost("the shell no longer answers, nor does its keeper")
+            await self._keeper.next(give_up)
+
+    async def _ask_again(self) -> None:
+        """The line that asked for the end was read by a shell that did not answer."""
+        await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
         """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self._keeper.next(give_up)
+        asked = False
         for number, grace in _STEPS:
             self._told = set()
             give_up, last = self._loop.time() + grace, 0
@@ -102,6 +149,9 @@ class Call:
                     return
                 if self._loop.time() >= give_up:
                     break
+                if number == signal.SIGKILL and not asked and not self.exchange.done:
+                    asked = True
+                    await self._ask_again()
         if not self.exchange.done:
             raise Lost("the command could not be ended")
 

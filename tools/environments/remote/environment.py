@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
-from tools.environments.remote import processes
+from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
-from tools.environments.remote.keeper import Lost
+from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.once import run_once
 from tools.environments.remote.request import command_text
 from tools.environments.remote.shell import Shell
+from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import Snapshot
 
+_START = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 _ON = "A new shell goes on with the state from before: variables, functions, options."
@@ -56,6 +58,7 @@ class RemoteEnvironment(RemoteFiles):
         self._epoch = -1
         self._notice = ""
         self._calls: set[Call] = set()
+        self._spawned: set[Spawned] = set()
 
     @property
     def identity(self) -> str:
@@ -160,7 +163,7 @@ class RemoteEnvironment(RemoteFiles):
         if own:
             notice, self._notice = self._notice, ""
         return ExecOutcome(
-            exit_code=int(call.exchange.out.status or 1),
+            exit_code=1 if call.lost else int(call.exchange.out.status or 1),
             stdout=kept["stdout"],
             stderr=kept["stderr"],
             cwd=shell.cwd or cwd,
@@ -180,7 +183,11 @@ class RemoteEnvironment(RemoteFiles):
             await shell.begin(call, text, request, cwd)
             await call.finish(request.timeout)
         except asyncio.CancelledError:
-            self._forget(shell, "The last command was given up with its shell.")
+            if call.exchange.done:
+                shell.ended(call)
+                await self._settle(shell, call, moves=False)
+            else:
+                self._forget(shell, "The last command was given up with its shell.")
             raise
         except Lost as error:
             self._forget(shell, "The shell of the last command was lost.")
@@ -230,6 +237,8 @@ class RemoteEnvironment(RemoteFiles):
             try:
                 await self._keepers.beside(processes.signal(signal.SIGKILL, [call.shell_pid]))  # it may have been stopped only
                 told = await shell.testament(self._keepers.beside)
+                if not told:
+                    await shell.recover(self._keepers.beside)
             except Lost:
                 told = False
             if not told:
@@ -252,7 +261,29 @@ class RemoteEnvironment(RemoteFiles):
         self._keepers.give_back(shell.keeper)
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
-        raise EnvironmentFailed("a process beside the session's others is not yet offered here")
+        text = command_text(request)
+        cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        snapshot = await self._snapshot_now()
+        restore = driver.exports(self._env) if snapshot is None else snapshot.restore()
+        channel = await asyncio.to_thread(self._link.open, ARGV)
+        spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
+        exchange = spawned.exchange
+        lines = first_lines(cwd, restore, bare=snapshot is not None)
+        try:
+            if not await spawned.start(lines + frame.run_open(text, exchange.first, exchange.last, request.env), _START):
+                raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
+            self._spawned.add(spawned)
+            self._keepers.sessions.add(spawned.pid)
+            await spawned.write(request.stdin)
+        except Lost as error:
+            spawned.end()
+            raise await self._broke(error, "the command may have run; it was not tried again") from error
+        except BaseException:
+            spawned.end()
+            raise
+        return spawned
 
     def interrupt(self) -> None:
         with self._lock:
@@ -325,7 +356,9 @@ class RemoteEnvironment(RemoteFiles):
             self._keepers.unpark(self._shell.keeper)
             self._shell.keeper.close()
         self._shell = None
-        with contextlib.suppress(Lost):  # out of reach: nothing more can be done from here
+        for spawned in list(self._spawned):
+            spawned.end()
+        with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
             if self._keepers.sessions:
                 await self._end_all()
         self._keepers.close()
@@ -352,6 +385,10 @@ class RemoteEnvironment(RemoteFiles):
 
 
 def _what_happened(call: Call) -> str:
+    if call.lost:
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
     if call.ended != "exited":
         return "The shell did not end this command when it was told to and was killed with it."
     code = int(call.exchange.out.status)

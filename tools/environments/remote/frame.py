@@ -17,7 +17,8 @@ from tools.environments.shell import driver
 from tools.environments.shell.driver import quote
 
 OUT, ERR = 250, 251
-HELLO = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\ntrap : INT TERM HUP QUIT; cd /\n"
+STREAMS = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\n"
+HELLO = f"{STREAMS}trap : INT TERM HUP QUIT; cd /\n"
 """The keeper's first lines."""
 _GIVEN = f">&{OUT} 2>&{ERR} {OUT}>&- {ERR}>&-"
 
@@ -39,6 +40,14 @@ def finish(nonce: str, then: str = "") -> str:
     said = f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ \\\"\\$PWD\\\" {nonce} >&{OUT}"
     last = f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
     return f'\\builtin eval "{";".join([said, last, *([then] if then else [])])}"\n'
+
+
+def idle(pid: int) -> str:
+    """A script: prints something where that shell is between two commands, the same each time while it does nothing."""
+    return (
+        f"[ -e /proc/{pid}/fd/{OUT} ] && {{ IFS= read -rd '' _l </proc/{pid}/stat; set -- ${{_l##*) }}; "
+        'case $1 in [SI]) echo "$1 ${12} ${13}" ;; esac; } 2>/dev/null'
+    )
 
 
 # -- the keeper's own work -----------------------------------------------------------------------------------------
@@ -102,9 +111,9 @@ def at_exit(folder: str, mark: str) -> str:
     return f"\\builtin eval {quote(f'{head};{state}')} >/dev/null 2>&1"
 
 
-def finish_shell(nonce: str, folder: str) -> str:
-    """What is in ``s`` is of now where it begins with this nonce."""
-    return finish(nonce, f"\\builtin echo {nonce} >|{folder}/s;$(<{folder}/g)")
+def finish_shell(keeper: int, nonce: str, folder: str) -> str:
+    """What is in ``s`` is of now where it begins with this nonce. The keeper's own state is nobody's business."""
+    return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;$(<{folder}/g);}}")
 
 
 # -- what comes back -----------------------------------------------------------------------------------------------

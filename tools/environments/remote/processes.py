@@ -23,8 +23,8 @@ _TICKS = 100
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``parents`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so young that it may
-    not yet be what it is to be.
+    """``parents`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so young that it
+    may not yet be what it is to be.
     """
 
     now: Moment
@@ -69,4 +69,4 @@ def thaw(group: int) -> str:
 def signal(number: int, pids: Iterable[int]) -> str:
     """A stopped process receives nothing before it goes on."""
     targets = " ".join(str(pid) for pid in pids)
-    return f"for _p in {targets}; do kill -{number} $_p; done 2>/dev/null\nfor _p in {targets}; do kill -CONT $_p; done 2>/dev/null\n"
+    return "".join(f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))

@@ -58,14 +58,14 @@ class Shell:
         exchange = call.exchange
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
-        lines += frame.finish_shell(exchange.last, self.folder)
+        lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
         self.behind = not self.fresh
         self._before, self._last, self.fresh = self._last, exchange.last, False
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
         """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
-        out, err = call.exchange.out, call.exchange.err
+        out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
         self.alive = self.pid != self.keeper.pid
         if self.alive and out.folder != self._called:
@@ -120,13 +120,14 @@ class Shell:
 
     async def testament(self, beside: Beside) -> bool:
         """What it told at its end, where it could."""
-        answer: Answer = await beside(f"printf %s \"$(<{self.folder}/z)\"; printf '\\n'; rm -f {self.folder}/z {self.folder}/s")
+        answer: Answer = await beside(f"printf %s \"$(<{self.folder}/z)\"; printf '\\n'")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
         told = Snapshot.read(self._report(state), mark) if head == mark and found and state.endswith(mark + b" END\n") else None
         if told is None:
             return False
+        await beside(f"rm -f {self.folder}/z {self.folder}/s")
         self.snapshot, self.fresh = told, True
         self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
         return True

@@ -92,7 +92,7 @@ class Snapshot:
         # Each definition begins at a line `name () `; inside a body such lines are indented or part of a string, and a
         # here-document that holds one at its line's start only splits its function in two: more names, none missing.
         starts = list(_pattern(_FUNCTION).finditer(self._functions))
-        ends = [match.start() for match in starts[1:]] + [len(self._functions)]
+        ends = [*(match.start() for match in starts[1:]), len(self._functions)][: len(starts)]
         return {match[1]: self._functions[match.start() : end].rstrip("\n") for match, end in zip(starts, ends, strict=True)}
 
     def _arguments(self) -> Iterator[str]:

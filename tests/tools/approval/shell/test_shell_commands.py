@@ -174,7 +174,7 @@ def test_a_pattern_that_looks_like_a_subscript():
         ("cat <<A <<B\n1\nA\n2\nB\n", [["1\n"], ["2\n"]]),
         ("cat <<E | b\n1\nE\n", [["1\n"]]),
         ("cat <<E\na\\\nE\nb\\$\nE\n", [["aE\nb$\n"]]),
-        ("cat <<E\n\"it's\" $(b 'c')\nE\n", [["\"it's\" ", ("$(", (words("b", "c"),)), "\n"]]),
+        ("cat <<E\n\"it's\" $(b 'c')\nE\n", [['"it\'s" ', ("$(", (words("b", "c"),)), "\n"]]),
         ("cat <<E", [[]]),
         ("cat <<E\na", [["a\n"]]),
         ("cat <<E\nE\n", [[]]),
@@ -239,9 +239,12 @@ def test_the_nodes_are_of_their_kinds():
 @pytest.mark.parametrize(
     "text",
     [
-        "a &&", "a |", "; a", "a ;; b", "a & & b", "()", "{ }", "{ a }", "(a", "a)", "}", "fi", "then", "if a; then fi", "while do a; done",
-        "for 1x in a; do b; done", "for x in a do b; done", "case x in a b) c;; esac", "f() a", "f() { a; } b", "[[ a b ]]", "[[ -f ]]",
-        "[[ a", "[[ ( a ]]", "'a", '"a', "$(a", "`a", "${a", "$((1", "a >", "a > ;", "a <<", ">2>f", "x=(a; b)", "x=(a", "a=1 f() { b; }",
+        "a &&", "a |", "; a", "a ;; b", "a & & b", "()", "{ }", "{ a }", "(a", "a)", "}", "fi", "then", "if a; then fi",
+        "while do a; done",
+        "for 1x in a; do b; done", "for x in a do b; done", "case x in a b) c;; esac", "f() a", "f() { a; } b", "[[ a b ]]",
+        "[[ -f ]]",
+        "[[ a", "[[ ( a ]]", "'a", '"a', "$(a", "`a", "${a", "$((1", "a >", "a > ;", "a <<", ">2>f", "x=(a; b)", "x=(a",
+        "a=1 f() { b; }",
         "a | ! b", "time & a", "a\0b", "echo a\\", "coproc",
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def text_of(word):
         ('""', [Double([])]),
         ('$"a"', [Double([Quoted("a")])]),
         ('"a\\$\\"\\\\\\q\\\nb"', [Double([Quoted('a$"\\\\qb')])]),
-        ("\"it's $ `\"[:0]", None),
+        ('"it\'s $ `"[:0]', None),
         ("$'a\\nb'c", [Quoted("a\nb"), Plain("c")]),
         ("a\\\nb", [Plain("ab")]),
         ("{a,b}~*", [Plain("{a,b}~*")]),
@@ -60,7 +60,7 @@ def text_of(word):
         ("$10", [Parameter("1"), Plain("0")]),
         ("${10}", [Parameter("10")]),
         ("$x_y.z", [Parameter("x_y"), Plain(".z")]),
-        ("\"$x's\"", [Double([Parameter("x"), Quoted("'s")])]),
+        ('"$x\'s"', [Double([Parameter("x"), Quoted("'s")])]),
     ],
 )
 def test_quoting(text, expected):
@@ -144,7 +144,8 @@ def test_substitutions():
 
 def test_substitutions_are_found_wherever_they_hide():
     for text in (
-        "${x:-$(foo)}", '"${x:-$(foo)}"', "${x:-`foo`}", '${x:-"$(foo)"}', "${x/$(foo)/b}", "${x/a/$(foo)}", "${x[$(foo)]}", "$(($(foo)))",
+        "${x:-$(foo)}", '"${x:-$(foo)}"', "${x:-`foo`}", '${x:-"$(foo)"}', "${x/$(foo)/b}", "${x/a/$(foo)}", "${x[$(foo)]}",
+        "$(($(foo)))",
         "$[1+$(foo)]", '"$((1+`foo`))"', "${x:$(foo)}", "@(a|$(foo))", '"${x#$(foo)}"', "${x:-<(foo)}", "${!x:-$(foo)}",
     ):  # fmt: skip
         assert "Plain(text='foo')" in repr(parts(text)), text
@@ -163,7 +164,10 @@ def test_arithmetic_and_what_only_looks_like_it():
 
 @pytest.mark.parametrize(
     "text",
-    ["$((a); case x in x) b;; esac)", '$(( "$(echo "$((${x-)"")" ))', "\"$((${x-)\"\")\"B; foo", "@(a|<(b))", "$(( '$(foo)' ))", '"$$(")"'],
+    [
+        "$((a); case x in x) b;; esac)", '$(( "$(echo "$((${x-)"")" ))', "\"$((${x-)\"\")\"B; foo",
+        "@(a|<(b))", "$(( '$(foo)' ))", '"$$(")"',
+    ],
 )  # fmt: skip
 def test_where_bash_counts_brackets_another_end_is_never_accepted(text):
     with pytest.raises(ShellSyntaxError):
@@ -184,7 +188,8 @@ def test_extended_patterns():
 @pytest.mark.parametrize(
     "text",
     [
-        "$\\\n{x}", "$\\\n(foo)", "$HO\\\nME", "i\\\nf a; then b; fi", "a\\\n=b", "a &\\\n& b", "a &\\\n> b", "2\\\n>f", "f\\\nor x in a; do b; done",
+        "$\\\n{x}", "$\\\n(foo)", "$HO\\\nME", "i\\\nf a; then b; fi", "a\\\n=b", "a &\\\n& b", "a &\\\n> b", "2\\\n>f",
+        "f\\\nor x in a; do b; done",
         "a <\\\n<E", "decl\\\nare", "\"$\\\nx\"",
     ],
 )  # fmt: skip
@@ -198,10 +203,14 @@ def test_a_continuation_that_changes_what_a_token_is_is_refused_or_read_as_bash_
 
 
 PIECES = [
-    "a", "B.c", "1", "-x", "=", ":", "é", "#", "''", "'a b'", "'$x`\\'", "'\"'", '""', '"a b"', '"\\$s\\"\\\\\\q"', '"$s"', '"${s}x"', "\"it's\"",
-    '"\\\n"', "\\ ", "\\\\", "\\$", "\\'", '\\"', "\\a", "\\\n", "$'a\\tb'", "$'\\x41\\102\\u20ac\\''", "$'\\e\\q\\\\'", "$'\\xe2\\x82\\xac'",
-    "$'a\\0b'", "$'\\cA\\c\\\\x'", "$'\\x{41}z'", "$'\\U1F600'", "$'\\?\\\"'", '$"tr $s"', "$s", "${s}", "${s:-no}", "${u:-d e}", "${u-'q r'}",
-    '${u:-"w $s"}', '"${u:-w x}"', "\"${u:-'y'}\"", '"${u:-"in"}"', '"${u:-\\}\\$\\a}"', "${s:+set}", '"${s+\'alt\'}"', "${u:+never}", "$%", '"$"',
+    "a", "B.c", "1", "-x", "=", ":", "é", "#", "''", "'a b'", "'$x`\\'", "'\"'", '""', '"a b"', '"\\$s\\"\\\\\\q"', '"$s"',
+    '"${s}x"', "\"it's\"",
+    '"\\\n"', "\\ ", "\\\\", "\\$", "\\'", '\\"', "\\a", "\\\n", "$'a\\tb'", "$'\\x41\\102\\u20ac\\''", "$'\\e\\q\\\\'",
+    "$'\\xe2\\x82\\xac'",
+    "$'a\\0b'", "$'\\cA\\c\\\\x'", "$'\\x{41}z'", "$'\\U1F600'", "$'\\?\\\"'", '$"tr $s"', "$s", "${s}", "${s:-no}",
+    "${u:-d e}", "${u-'q r'}",
+    '${u:-"w $s"}', '"${u:-w x}"', "\"${u:-'y'}\"", '"${u:-"in"}"', '"${u:-\\}\\$\\a}"', "${s:+set}", '"${s+\'alt\'}"',
+    "${u:+never}", "$%", '"$"',
     "${u:-\\}}", "${u:-$'\\n'}", "$s.x", "${s}y",
 ]  # fmt: skip
 
@@ -228,7 +237,12 @@ def test_words_amount_to_what_bash_says():
     # A piece that ends in a name would swallow the next one's letters, in both readings alike.
     script = "IFS=; set -f; set +B; s=val; unset u\n" + "".join(f"builtin printf '%s\\0' x{word}\n" for word in written)
     done = subprocess.run(
-        [str(shutil.which("bash")), "--norc", "-s"], input=script.encode(), capture_output=True, check=True, timeout=60, env={"PATH": "", "LC_ALL": "C.UTF-8"}
+        [str(shutil.which("bash")), "--norc", "-s"],
+        input=script.encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={"PATH": "", "LC_ALL": "C.UTF-8"},
     )
     assert not done.stderr
     said = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]

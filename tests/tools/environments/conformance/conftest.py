@@ -14,15 +14,17 @@ import pytest
 from toolcrib import Environment, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 
-BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}, "ssh": {}}
+BACKENDS: dict[str, dict[str, Any]] = {"local": {}, "bubblewrap": {"sandbox": "bubblewrap"}, "docker": {}, "ssh": {}}
 
 
-@pytest.fixture(params=list(BACKENDS))
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BACKENDS])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Environment]]:
     """Opens the backend, in a folder that can be written from both sides."""
     (tmp_path / "work").mkdir()
     made: list[Environment] = []
     kind, given = "local", BACKENDS[request.param]
+    if request.param == "docker":
+        kind, given = "docker", request.getfixturevalue("engine").options
     if request.param == "ssh":
         kind, given = "ssh", request.getfixturevalue("root_sshd").options
 

@@ -1,0 +1,26 @@
+"""What an observer of a result may bring about (002-26)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from toolcrib._context import ActivityEvent
+from toolcrib._types import Json
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What follows from a call; ``post_tool_call`` returns it, or None. The result itself stands as it is.
+
+    ``state`` is merged into the session's state, as a tool's own changes are: JSON values under names. Where several plugins set
+    the same name, the later one wins and it is logged. ``events`` go to whoever listens to the session's activity.
+
+    ``later`` are functions without arguments, sync or async. Each runs once, in order, when all results of the turn are there
+    and recorded (of a call on its own: when that is), before they are handed over. A sync one runs in a thread. One that raises
+    or is late is logged. A turn that breaks off, so that it has no results, runs none.
+    """
+
+    state: Mapping[str, Json] = field(default_factory=dict)
+    events: Sequence[ActivityEvent] = ()
+    later: Sequence[Callable[[], object]] = ()
