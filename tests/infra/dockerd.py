@@ -62,12 +62,17 @@ class Engine:
 
     def _run(self, name: str, *options: str) -> subprocess.Popen[bytes]:
         with open(self.folder / f"{name}.log", "ab") as log:  # noqa: PTH123 - both spellings are the same
-            return subprocess.Popen([name, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
+            return subprocess.Popen(
+                [name, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
+            )
 
     def answers(self) -> bool:
         import docker
 
-        with contextlib.suppress(Exception), contextlib.closing(docker.DockerClient(f"unix://{self.socket}", timeout=5)) as client:
+        with (
+            contextlib.suppress(Exception),
+            contextlib.closing(docker.DockerClient(f"unix://{self.socket}", timeout=5)) as client,
+        ):
             return bool(client.ping())
         return False
 
@@ -91,7 +96,10 @@ class Engine:
         if self._dockerd is not None and self._dockerd.poll() is not None:
             with contextlib.suppress(Exception):  # it is stopped all the same
                 self.start()
-        with contextlib.suppress(Exception), contextlib.closing(docker.DockerClient(f"unix://{self.socket}", timeout=30)) as client:
+        with (
+            contextlib.suppress(Exception),
+            contextlib.closing(docker.DockerClient(f"unix://{self.socket}", timeout=30)) as client,
+        ):
             for container in client.containers.list(all=True):
                 container.remove(force=True)
         for process in (self._dockerd, self._containerd):

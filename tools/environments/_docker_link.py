@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ OWNER = "toolcrib.owner"
 KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
+_REMOVAL = 0.5
 _WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
 _KEEP = ("remove", "reuse")
 
@@ -262,6 +264,9 @@ class DockerLink:
             return ""
         try:
             container.reload()
+            if not container.attrs["State"].get("Running"):
+                time.sleep(_REMOVAL)  # it may be on its way out
+                container.reload()
         except docker.errors.NotFound:
             return f"the container {container.name} was removed"
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:

@@ -13,8 +13,8 @@ from toolcrib import EnvironmentFailed
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Only to be read."""
 _NEVER = ("/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var")
-"""Neither they nor what is in them, but for what a person puts there (see below)."""
-_ALLOWED = ("/dev/shm", "/var/tmp", "/var/www", "/var/lib/toolcrib-shared")
+"""Neither they nor what is in them, but for what people put there:"""
+_ALLOWED = ("/dev/shm", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".local", ".netrc", ".git-credentials", ".pgpass")
 
 

@@ -36,7 +36,8 @@ class Channel(Protocol):
 
     def fileno(self) -> int:
         """A descriptor of this machine that is readable (level-triggered, as ``select`` sees it) while ``read`` has something
-        to give or to raise. The same one until ``close``.
+        to give or to raise, but for what is left in a buffer of the channel's own: callers read until None. The same one until
+        ``close``.
         """
         ...
 

@@ -55,6 +55,7 @@ class Keeper:
         self.pid = self.session = 0
         self.lost = False
         self._chunks = 0
+        self._more = False
         self.name = secrets.token_hex(4)
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
         self._lock = threading.Lock()
@@ -108,15 +109,17 @@ class Keeper:
 
     def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
         """Reads what is there. Whether the exchange is over; where there is more to read, whoever waits is woken again."""
+        self._more = True
         for _ in range(turns):
             with self._told():
                 found = self.channel.read()
             if found is None:
+                self._more = False
                 break
             self._chunks += 1
             (exchange.out if found[0] == "stdout" else exchange.err).add(found[1])
             if exchange.done:
-                return True
+                break
         return exchange.done
 
     def drain(self) -> bool:
@@ -154,6 +157,9 @@ class Keeper:
     async def next(self, deadline: float | None) -> None:
         """Until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
         loop = asyncio.get_running_loop()
+        if self._more:  # a channel may have taken in more than it gave, which its descriptor does not tell
+            await asyncio.sleep(0)
+            return
         future: asyncio.Future[None] = loop.create_future()
         self._wake = loop, future
         timer = loop.call_at(deadline, self.notify) if deadline is not None else None
