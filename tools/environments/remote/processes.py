@@ -66,7 +66,12 @@ def thaw(group: int) -> str:
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 
-def signal(number: int, pids: Iterable[int]) -> str:
-    """A stopped process receives nothing before it goes on."""
+def signal(number: int, pids: Iterable[int], frozen: int = 0) -> str:
+    """A stopped process receives nothing before it goes on.
+
+    ``frozen``: a group that goes on with them, all at once: were its leader the first to go on and to end, the kernel would
+    send SIGHUP to the group, since it has stopped processes and nobody to wake them.
+    """
     targets = " ".join(str(pid) for pid in pids)
-    return "".join(f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))
+    tell, wake = (f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))
+    return tell + (thaw(frozen) if frozen else "") + wake

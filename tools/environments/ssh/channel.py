@@ -77,6 +77,7 @@ class SshChannel:
         self._wake = _Wake()
         self._err_first = False
         self._dead_since = 0.0
+        self._timer: threading.Timer | None = None
         self._closed = False
         channel.settimeout(0.0)
         end.tell = self._wake.set
@@ -134,9 +135,9 @@ class SshChannel:
             now = time.monotonic()
             if not self._dead_since:
                 self._dead_since = now
-                timer = threading.Timer(_GRACE, self._wake.set)
-                timer.daemon = True
-                timer.start()
+                self._timer = threading.Timer(_GRACE, self._wake.set)
+                self._timer.daemon = True
+                self._timer.start()
             elif now - self._dead_since >= _GRACE:
                 raise ChannelEnded(self._end.code)
 
@@ -165,6 +166,8 @@ class SshChannel:
             return
         self._closed = True
         self._end.tell = lambda: None
+        if self._timer is not None:
+            self._timer.cancel()
         self._wake.close()
         self._quietly(self._channel.close)
         self._done()

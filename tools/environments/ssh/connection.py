@@ -137,7 +137,7 @@ class Connection:
 
     def close(self) -> None:
         for transport in reversed(self._transports):
-            transport.close()
+            transport.end()
 
 
 def _reason(transport: Transport) -> str:

@@ -8,7 +8,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
@@ -44,7 +44,7 @@ def connect(hops: Sequence[Hop]) -> list[Transport]:
             made.append(_reach(hop, made[-1] if made else None, hops[index - 1] if made else None))
     except BaseException:
         for transport in reversed(made):
-            transport.close()
+            transport.end()
         raise
     return made
 
@@ -137,7 +137,7 @@ def _greet(hop: Hop, carrier: object) -> Transport:
             known_hosts.check(hop, key.get_name(), key.asbytes())
             authenticate(transport, hop)
     except BaseException as error:
-        transport.close()
+        transport.end()
         carrier.close()  # type: ignore[attr-defined]  # a socket, or what stands for one
         if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
             raise EnvironmentFailed(f"{hop.where} and paramiko have no algorithm in common: {error}") from error
@@ -164,8 +164,8 @@ def _prefer(transport: Transport, hop: Hop) -> None:
 class limited:  # noqa: N801 - used as a function
     """Closes the transport where what is in it takes longer than ``seconds``: paramiko waits for some answers without end."""
 
-    def __init__(self, transport: Transport, seconds: float, close: Callable[[], None] | None = None) -> None:
-        self._timer = threading.Timer(seconds, close or transport.close)
+    def __init__(self, transport: Transport, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, transport.close)
         self._timer.daemon = True
 
     def __enter__(self) -> None:
@@ -173,6 +173,7 @@ class limited:  # noqa: N801 - used as a function
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
+        self._timer.join()
 
 
 def answers(hop: Hop, within: float) -> bool:

@@ -5,6 +5,7 @@ Only imported where a connection is made, since paramiko is heavy.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import signal
@@ -19,6 +20,7 @@ from paramiko import common
 
 _LOG = "toolcrib.ssh"
 _PULSE = 2.0
+_END = 5.0
 _SILENCE = 8.0
 """Seconds without a byte, though we asked, after which a connection through a jump host counts as lost."""
 logging.getLogger(_LOG).addHandler(logging.NullHandler())  # else Python prints what nobody listens to
@@ -37,6 +39,7 @@ class Transport(paramiko.Transport):
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
         self.ends: dict[int, End] = {}
+        self.over = threading.Event()
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
         self.set_log_channel(_LOG)
 
@@ -45,6 +48,16 @@ class Transport(paramiko.Transport):
             super().run()
         finally:
             self.sock.close()  # paramiko leaves it open where it was told to stop before it began
+            self.over.set()
+
+    def end(self) -> None:
+        """Closes it, and waits until its thread has noticed."""
+        if isinstance(self.sock, Line):
+            with contextlib.suppress(OSError):  # broken already
+                self.sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+        if self.is_alive() and self is not threading.current_thread():
+            self.join(_END)
 
     _channel_handler_table = {  # noqa: RUF012 - paramiko's own way to say who handles what
         **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]  # the stubs leave it out
@@ -148,12 +161,11 @@ def keep_asking(transport: Transport) -> None:
     """So that silence means something; for as long as the transport lives."""
 
     def ask() -> None:
-        stop = threading.Event()
         while transport.is_active():
             try:
                 transport.global_request("keepalive@openssh.com", wait=True)
             except (paramiko.SSHException, EOFError, OSError):  # it has ended, which others notice
                 return
-            stop.wait(_PULSE)
+            transport.over.wait(_PULSE)
 
     threading.Thread(target=ask, name="ssh-pulse", daemon=True).start()

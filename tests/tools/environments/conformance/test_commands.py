@@ -126,7 +126,7 @@ def test_calls_run_side_by_side(env: Environment, says: Says) -> None:
 
 def test_health_and_identity(env: Environment) -> None:
     assert asyncio.run(env.health()).ok
-    assert env.identity.startswith(("local", "docker:"))
+    assert env.identity.startswith(("local", "docker:", "ssh:"))
     assert asyncio.run(env.execute(ExecRequest("true"))).where == env.identity
 
 
