@@ -1,4 +1,4 @@
-"""A docker engine of our own for tests and benchmarks: on a private socket in a folder of its own, with an image built on the spot.
+"""A docker engine of our own for tests and benchmarks, on a private socket in a folder of its own, its image built on the spot.
 
     python tests/infra/dockerd.py
 

@@ -30,6 +30,7 @@ KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _REMOVAL = 0.5
+_SOCKET = "unix:///var/run/docker.sock"
 _WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
 _KEEP = ("remove", "reuse")
 
@@ -157,8 +158,7 @@ class DockerLink:
         import docker
 
         if self._client is None:
-            host = self.options.host or os.environ.get("DOCKER_HOST", "")
-            if host.startswith("ssh:"):
+            if self._address.startswith("ssh:"):
                 raise EnvironmentFailed(
                     "an engine behind ssh is not reached from here: forward its socket, or use the ssh environment"
                 )
@@ -171,12 +171,22 @@ class DockerLink:
                 _docker_owner.reap(self._client, OWNER)
         return self._client
 
+    @property
+    def _address(self) -> str:
+        return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
+
+    def _knock(self) -> None:
+        """Whether somebody is at home; docker-py leaves a socket open where nobody is. Raises OSError."""
+        if self._address.startswith("unix://"):
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.settimeout(_TIMEOUT)
+                knocking.connect(self._address.removeprefix("unix://"))
+
     @contextlib.contextmanager
     def _explained(self, what: str) -> Iterator[None]:
         import docker
         import requests
 
-        engine = self.options.host or os.environ.get("DOCKER_HOST", "") or "the default socket"
         try:
             yield
         except docker.errors.ImageNotFound as error:
@@ -188,7 +198,7 @@ class DockerLink:
             ) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
             raise EnvironmentFailed(
-                f"the docker engine at {engine} does not answer ({_short(error)}): is it running, and may you use it?"
+                f"the docker engine at {self._address} does not answer ({_short(error)}): is it running, and may you use it?"
             ) from error
 
     def _ready(self) -> Container:
@@ -197,6 +207,8 @@ class DockerLink:
 
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
+        with self._explained("reach"):
+            self._knock()
         client = self._engine()
         if self._container is not None:
             with self._explained("look at"):
@@ -263,6 +275,7 @@ class DockerLink:
         if container is None or self._client is None:
             return ""
         try:
+            self._knock()
             container.reload()
             if not container.attrs["State"].get("Running"):
                 time.sleep(_REMOVAL)  # it may be on its way out
@@ -285,6 +298,7 @@ class DockerLink:
         import requests
 
         with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):
+            self._knock()
             container.remove(force=True, v=True)  # where that fails, the next start of toolcrib finds it
 
     def close(self) -> None:

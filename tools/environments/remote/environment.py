@@ -359,29 +359,9 @@ class RemoteEnvironment(RemoteFiles):
         for spawned in list(self._spawned):
             spawned.end()
         with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
-            if self._keepers.sessions:
-                await self._end_all()
+            await self._keepers.end_all()
         self._keepers.close()
         await asyncio.to_thread(self._link.close)
-
-    async def _end_all(self) -> None:
-        """All that our shells left running, and our folder."""
-        keeper = await self._keepers.take()
-        self._keepers.close_idle()
-        sessions = self._keepers.sessions
-        try:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                give_up = time.monotonic() + _CLOSE_GRACE
-                while time.monotonic() < give_up:
-                    answer = await keeper.run(processes.listing(sessions), limit=_CLOSE_LIMIT)
-                    left = [one.pid for one in processes.read(answer.out).members if one.pid not in sessions]
-                    if not left:
-                        break
-                    await keeper.run(processes.signal(number, left), limit=_CLOSE_LIMIT)
-                    await asyncio.sleep(0.02)
-            await keeper.run(f"rm -rf {self._keepers.root}", limit=_CLOSE_LIMIT)
-        finally:
-            keeper.close()
 
 
 def _what_happened(call: Call) -> str:

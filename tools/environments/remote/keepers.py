@@ -7,14 +7,20 @@ import contextlib
 import os
 import secrets
 import select
+import signal
 import threading
+import time
 
 from toolcrib import EnvironmentFailed
+from tools.environments.remote import processes
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
 
 _GREET_LIMIT = 20.0
 _SCRIPT_LIMIT = 20.0
+_CLOSE_LIMIT = 5.0
+_CLOSE_GRACE = 0.5
+"""Seconds that background processes have between SIGTERM and SIGKILL."""
 _IDLE = 16
 """Channels that are kept for later."""
 _BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
@@ -108,6 +114,26 @@ class Keepers:
             raise
         self.give_back(keeper)
         return answer
+
+    async def end_all(self) -> None:
+        """All that our shells left running, and our folder. Raises Lost, EnvironmentFailed."""
+        if not self.sessions:
+            return
+        keeper = await self.take()
+        self.close_idle()
+        try:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                give_up = time.monotonic() + _CLOSE_GRACE
+                while time.monotonic() < give_up:
+                    answer = await keeper.run(processes.listing(self.sessions), limit=_CLOSE_LIMIT)
+                    left = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
+                    if not left:
+                        break
+                    await keeper.run(processes.signal(number, left), limit=_CLOSE_LIMIT)
+                    await asyncio.sleep(0.02)
+            await keeper.run(f"rm -rf {self.root}", limit=_CLOSE_LIMIT)
+        finally:
+            keeper.close()
 
     def close_idle(self) -> None:
         with self._lock:
