@@ -177,6 +177,8 @@ class Crib:
         elif config.terminal.backend == "docker":
             options |= {each.name: getattr(config.environments.docker, each.name) for each in fields(config.environments.docker)}
             options |= {"session": identity.session_id, "protected": self._protected()}
+        elif config.terminal.backend == "ssh":  # the folder is one over there, not ours
+            options = {each.name: getattr(config.environments.ssh, each.name) for each in fields(config.environments.ssh)}
         return open_environment(config.terminal.backend, **options)
 
     def _protected(self) -> list[str]:

@@ -48,7 +48,30 @@ class DockerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SshConfig:
+    """Another host, with terminal.backend: ssh; what is empty goes by ~/.ssh/config, but host keys must always be known"""
+
+    host: str = setting("", "The host's name, address, or name in ~/.ssh/config.", expect="text")
+    user: str = setting("", "The account there.", expect="text")
+    port: int = setting(
+        0, "Where its sshd listens. 0 goes by ~/.ssh/config.", expect="a port, or 0", check=lambda port: 0 <= port < 65536
+    )
+    identity_file: str = setting("", "The key to log in with.", expect="a path")
+    known_hosts: str = setting("", "The file that host keys are compared with.", expect="a path")
+    jump: str = setting(
+        "", "Hosts to go through: [USER@]HOST[:PORT],... or none, whatever ~/.ssh/config says.", expect="names of hosts, or none"
+    )
+    cwd: str = setting(
+        "", "Folder there that sessions start in. Empty takes the account's home.", expect="an absolute path, or one from ~"
+    )
+    env: Mapping[str, str] = setting(
+        dict, "Variables that its commands see. Do not put secrets here: the model can print them.", expect="names with text"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
     """The places where commands run, but for this machine"""
 
     docker: DockerConfig = field(default_factory=DockerConfig)
+    ssh: SshConfig = field(default_factory=SshConfig)

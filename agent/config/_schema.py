@@ -125,8 +125,8 @@ class TerminalConfig:
 
     backend: str = setting(
         "local",
-        "Where a session's commands run and its files are: local (this machine), docker (see environments.docker), or what a\n"
-        "plugin adds. A place that can't be had is an error: nothing then runs elsewhere.",
+        "Where a session's commands run and its files are: local (this machine), docker (see environments.docker), ssh (see\n"
+        "environments.ssh), or what a plugin adds. A place that can't be had is an error: nothing then runs elsewhere.",
         expect="the name of a place",
     )
     cwd: str | None = setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolcrib import Environment, EnvironmentFailed
@@ -12,11 +13,11 @@ from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
 
 
-def open_ssh(cwd: str | None = None, **wish: Any) -> Environment:
+def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **wish: Any) -> Environment:
     """``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port, identity_file, known_hosts, jump.
 
     ``cwd`` is a folder over there; where it is not an absolute path (default: the account's home), this connects to find out
-    which. Raises EnvironmentFailed.
+    which. ``env``: variables that commands see beyond what the account gets. Raises EnvironmentFailed.
     """
     link = SshLink(Wish(**wish))
     try:
@@ -24,7 +25,7 @@ def open_ssh(cwd: str | None = None, **wish: Any) -> Environment:
     except BaseException:
         link.close()
         raise
-    return RemoteEnvironment(link, start)
+    return RemoteEnvironment(link, start, env=env)
 
 
 def _folder(link: SshLink, cwd: str) -> str:

@@ -69,6 +69,8 @@ class Hop:
 
 def resolve(wish: Wish) -> tuple[Hop, ...]:
     """The way, the host itself last. Raises EnvironmentFailed."""
+    if not wish.host:
+        raise EnvironmentFailed("no host is named: set environments.ssh.host")
     return _way(wish, _Settings(), ())
 
 

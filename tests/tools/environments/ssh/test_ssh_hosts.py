@@ -126,7 +126,7 @@ def test_what_is_asked_for_wins(home: Path) -> None:
         ("Host far\n  Nonsense\n", "far", "cannot be understood"),
         ("", "-oProxyCommand=touch", "no name of a host"),
         ("", "a b@[c", "no name of a host"),
-        ("", "", "no name of a host"),
+        ("", "", "no host is named: set environments"),
     ],
 )
 def test_faults_of_the_config_are_named(home: Path, config: str, host: str, words: str) -> None:
