@@ -23,7 +23,6 @@ _PULSE = 2.0
 _END = 5.0
 _SILENCE = 8.0
 """Seconds without a byte, though we asked, after which a connection through a jump host counts as lost."""
-logging.getLogger(_LOG).addHandler(logging.NullHandler())  # else Python prints what nobody listens to
 
 
 @dataclass(slots=True)
@@ -42,6 +41,9 @@ class Transport(paramiko.Transport):
         self.over = threading.Event()
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
         self.set_log_channel(_LOG)
+        log = logging.getLogger(_LOG)
+        if not log.handlers:
+            log.addHandler(logging.NullHandler())  # else Python prints what nobody listens to
 
     def run(self) -> None:
         try:
