@@ -175,7 +175,7 @@ class Call:
             new = [one for one in seen.members if one.pid != self._keeper.pid]
         self._told.update(new)
         told = [*([shell] if shell and (new or not last) else []), *(one.pid for one in new)]
-        await self._beside(processes.signal(number, told) + (processes.thaw(shell) if still else ""))
+        await self._beside(processes.signal(number, told, shell if still else 0))
         return last or seen.now.tick
 
     async def _seen(self, before: str = "") -> processes.Seen:
