@@ -29,7 +29,7 @@ OWNER = "toolcrib.owner"
 KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
-_REMOVAL = 0.5
+_REMOVAL = 1.0
 _SOCKET = "unix:///var/run/docker.sock"
 _WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
 _KEEP = ("remove", "reuse")
@@ -260,6 +260,7 @@ class DockerLink:
 
         def code() -> int | None:
             try:
+                self._knock()
                 said = api.exec_inspect(made)
             except Exception:  # noqa: BLE001 - whatever the engine's client raises: it does not say how it ended
                 return None
@@ -274,12 +275,12 @@ class DockerLink:
         container = self._container
         if container is None or self._client is None:
             return ""
+        give_up = time.monotonic() + _REMOVAL
         try:
-            self._knock()
-            container.reload()
-            if not container.attrs["State"].get("Running"):
-                time.sleep(_REMOVAL)  # it may be on its way out
+            while time.monotonic() < give_up:  # it may be on its way out, and yet seem to run
+                self._knock()
                 container.reload()
+                time.sleep(_REMOVAL / 5)
         except docker.errors.NotFound:
             return f"the container {container.name} was removed"
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:

@@ -52,7 +52,7 @@ def moment(text: str) -> Moment:
     """From what /proc/uptime and /proc/loadavg say."""
     words = text.split()
     try:
-        return Moment(int(float(words[0]) * _TICKS), int(words[-1]))
+        return Moment(round(float(words[0]) * _TICKS), int(words[-1]))
     except (ValueError, IndexError):
         return Moment(0, 0)
 
@@ -63,15 +63,12 @@ def freeze(group: int) -> str:
 
 
 def thaw(group: int) -> str:
+    """All of it at once: where its leader ended while others are still stopped, the kernel would hang up on these."""
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 
-def signal(number: int, pids: Iterable[int], frozen: int = 0) -> str:
-    """A stopped process receives nothing before it goes on.
-
-    ``frozen``: a group that goes on with them, all at once: were its leader the first to go on and to end, the kernel would
-    send SIGHUP to the group, since it has stopped processes and nobody to wake them.
-    """
+def signal(number: int, pids: Iterable[int], group: int = 0) -> str:
+    """A stopped process receives nothing before it goes on. ``group`` is one that was frozen."""
     targets = " ".join(str(pid) for pid in pids)
-    tell, wake = (f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))
-    return tell + (thaw(frozen) if frozen else "") + wake
+    told, going = (f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))
+    return told + (thaw(group) if group else "") + going
