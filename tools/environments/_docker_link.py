@@ -268,6 +268,9 @@ class DockerLink:
 
         return DockerChannel(raw, held, code)
 
+    def leave(self, folder: str) -> None:
+        """It goes with the container."""
+
     def diagnose(self) -> str:
         import docker
         import requests

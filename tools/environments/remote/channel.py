@@ -92,6 +92,10 @@ class Link(Protocol):
         """
         ...
 
+    def leave(self, folder: str) -> None:
+        """``folder`` was made there for this session: to be removed where we are killed, as far as the place can do that."""
+        ...
+
     def diagnose(self) -> str:
         """Why channels broke just now, as far as it can be found out within a few seconds: a sentence without a full stop
         ("the container NAME was removed"), or "" where the place is well. Never raises.

@@ -80,6 +80,7 @@ class Keepers:
                 f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable"
             )
         self.root, self.home = os.fsdecode(answer.out).split("\n")[:2]
+        self.link.leave(self.root)
         with self._lock:
             self.sessions.add(keeper.session)
         return keeper

@@ -90,11 +90,13 @@ class Connection:
                 self._full = channel is None
                 self._guard = guard.Guard(channel) if channel is not None else None
 
-    def beat(self) -> None:
-        """A sign of life to the guard."""
-        if self._guard is not None and self._room():
+    def beat(self, folder: str) -> None:
+        """A sign of life to the guard, which removes ``folder`` in the end. Waits until it can be sent: an upload may fill the
+        socket for longer than the guard's patience.
+        """
+        if self._guard is not None and self.alive:
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
-                self._guard.ask()
+                self._guard.ask(folder)
 
     def _room_for(self, ticket: guard.Ticket) -> int:
         room = self._room()

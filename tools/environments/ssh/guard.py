@@ -46,8 +46,17 @@ end() {{
   done 2>/dev/null
   return $left
 }}
-while IFS= read -r -t {SILENCE} line; do look; echo; done
+folder=
+while IFS= read -r -t {SILENCE} line; do
+  [[ $line && $line != "$folder" ]] && folder=$line && exec 9<"$folder"
+  look; echo
+done
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
+[[ $folder ]] || exit
+for file in /proc/[0-9]*/fd/9; do
+  [[ $file != "/proc/$$/"* && $file -ef $folder ]] && exit
+done
+rm -rf -- "$folder"
 """
 
 
@@ -64,12 +73,15 @@ class Guard:
         self._asked = self._looked = 0
         channel.settimeout(0.0)
 
-    def ask(self) -> int:
-        """Sends a sign of life, on which it looks around; ``has_looked`` takes the number. May raise what paramiko does."""
+    def ask(self, folder: str = "") -> int:
+        """Sends a sign of life, on which it looks around; ``has_looked`` takes the number. ``folder`` is removed in the end,
+        unless another connection's guard is there for it by then. May raise what paramiko does.
+        """
         with self._lock:
-            self._channel.send(b"\n")
             self._asked += 1
-            return self._asked
+            number = self._asked
+        self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))  # may wait, so not with the lock held
+        return number
 
     def has_looked(self, number: int) -> bool:
         with self._lock:

@@ -26,7 +26,9 @@ class SshLink:
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
         self._reason = ""
+        self._folder = ""
         self._closed = threading.Event()
+        self._now = threading.Event()
         self._heart: threading.Thread | None = None
 
     @property
@@ -83,12 +85,18 @@ class SshLink:
         return made
 
     def _beat(self) -> None:
-        while not self._closed.wait(guard.BEAT):
+        while not self._closed.is_set():
+            self._now.wait(guard.BEAT)
+            self._now.clear()
             for connection in list(self._connections):
-                connection.beat()
+                connection.beat(self._folder)
 
     def _lost(self, reason: str) -> None:
         self._reason = reason
+
+    def leave(self, folder: str) -> None:
+        self._folder = folder
+        self._now.set()
 
     def diagnose(self) -> str:
         for connection in list(self._connections):
@@ -101,6 +109,7 @@ class SshLink:
 
     def close(self) -> None:
         self._closed.set()
+        self._now.set()
         for connection in list(self._connections):
             connection.close()
         if self._heart is not None:

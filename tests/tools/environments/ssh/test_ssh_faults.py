@@ -117,20 +117,28 @@ def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventual
 
 
 def test_we_are_killed(start_sshd: Callable, eventually) -> None:
-    """What we started does not live on."""
+    """What we started does not live on, nor our folder over there."""
     server = start_sshd()
     program = (
-        "import sys\nfrom tools.environments.ssh.link import SshLink\nfrom tools.environments.ssh.target import Wish\n"
-        f"link = SshLink({server.wish()!r})\nchannel = link.open(['bash', '-c', 'read go; sleep 5004 & exec sleep 5005'])\n"
-        "while not channel.write(b'go\\n'): pass\nprint('ready', flush=True)\nsys.stdin.read()\n"
+        "import asyncio, sys\nfrom toolcrib import ExecRequest\nfrom tools.environments import open_environment\n"
+        f"env = open_environment('ssh', **{server.options!r})\n"
+        "async def main():\n    await env.execute(ExecRequest('sleep 5004 & echo'))\n"
+        "    await env.execute(ExecRequest('echo ready; sleep 5005', on_output=lambda *_: print('ready', flush=True)))\n"
+        "asyncio.run(main())\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert process.stdin is not None
     assert process.stdout.readline() == b"ready\n"
     eventually(lambda: len(server.pids("sleep")) == 2)
+    assert _folders(server)
     process.kill()
     process.wait()
-    process.stdin.close()
     process.stdout.close()
     eventually(lambda: not server.pids())
+    assert not _folders(server)
+
+
+def _folders(server) -> list[Path]:
+    """What the account has in memory."""
+    uid = (server.folder / "home").stat().st_uid
+    return [path for path in Path("/dev/shm").iterdir() if path.stat().st_uid == uid]
