@@ -13,6 +13,7 @@ from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot
 
+_STUCK = 2.0
 _REPORT_LIMIT = 10.0
 """Seconds that a shell has to tell its state after a command."""
 
@@ -93,15 +94,19 @@ class Shell:
 
     async def learn(self, beside: Beside) -> bool:
         """Fetches its state. False where it cannot be had: the shell is not to be used any more. Raises Lost."""
-        give_up = asyncio.get_running_loop().time() + _REPORT_LIMIT
-        while asyncio.get_running_loop().time() < give_up:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + _REPORT_LIMIT
+        before, since = b"", loop.time()
+        while loop.time() < give_up:
             data = (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out
             if data.startswith(self._last.encode()) and data.endswith(f"{self._mark} END\n".encode()):
                 told = Snapshot.read(self._report(data.partition(b"\n")[2]), self._mark.encode())
                 self.snapshot, self.fresh = told or self.snapshot, told is not None
                 return self.fresh
-            if data.startswith(self._last.encode()) and await self._is_stuck(beside, data):
-                return False
+            if data != before:
+                before, since = data, loop.time()
+            elif loop.time() - since > _STUCK and (data.startswith(self._last.encode()) or not data.strip()):
+                return False  # it has told half, and no more comes: a full disk
             await asyncio.sleep(0.002)
         return False
 
@@ -112,11 +117,6 @@ class Shell:
         if said.decode("ascii", "replace") in (self._last, self._before) and rest.endswith(f"{self._mark} END\n".encode()):
             self.snapshot = Snapshot.read(self._report(rest), self._mark.encode()) or self.snapshot
         return self.snapshot is not None
-
-    async def _is_stuck(self, beside: Beside, data: bytes) -> bool:
-        """It has been told half, and no more comes: a full disk."""
-        await asyncio.sleep(0.25)
-        return (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out == data
 
     async def testament(self, beside: Beside) -> bool:
         """What it told at its end, where it could."""
