@@ -353,6 +353,8 @@ def _is_taken(act: Act, path: str, setting: Setting) -> bool:
     """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
     if act.name not in _TAKES_AWAY | _TAKES_ALL or path == setting.home or path.count("/") < 3:
         return False
-    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())):
+    if act.name not in _TAKES_ALL and not any(
+        text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())
+    ):
         return False
     return any(under(folder, path) for folder in setting.protected)
