@@ -8,12 +8,8 @@ import sys
 import toolcrib
 
 PUBLIC = {
-<<<<<<< HEAD
-    "ActivityEvent", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block", "Cancelled", "Captured",
-    "ConfigError",
-=======
-    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
->>>>>>> main
+    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block", "Cancelled",
+    "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError",

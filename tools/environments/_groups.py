@@ -33,6 +33,11 @@ def send(groups: set[int], signal_number: int) -> None:
             os.killpg(group, signal_number)
 
 
+def send_to(pid: int, signal_number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # as above
+        os.kill(pid, signal_number)
+
+
 def living(session: int, groups: set[int]) -> bool:
     """Whether a process of these groups still runs. The session's leader must have been reaped."""
     if not any(_exists(group) for group in groups):

@@ -108,7 +108,10 @@ class LocalEnvironment:
             return
         if cwd != place.cwd:
             raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
-        place.cwd = next(str(folder) for folder in Path(cwd).parents if self._is_folder(str(folder)))
+        nearest = next((str(folder) for folder in Path(cwd).parents if self._is_folder(str(folder))), None)
+        if nearest is None:
+            raise EnvironmentFailed(f"the working folder {cwd} cannot be seen, nor any above it, so the command was not run")
+        place.cwd = nearest
         raise EnvironmentFailed(
             f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {place.cwd}: "
             "call again to run there, or name another cwd"

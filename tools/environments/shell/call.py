@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -138,21 +136,21 @@ class Call:
     def _tell(self, number: int, told: set[_groups.Member], until: int | None) -> _groups.Moment:
         """``until``: only those who were born before that tick and have not been told."""
         now = _groups.Moment.now()
-        shell = self._shell.process.pid
         new = [
             one for one in self._born() if one not in told and (until is None or number == signal.SIGKILL or one.start <= until)
         ]
         if not self.done() and (until is None or new):
-            _send(shell, number)
+            for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+                self._shell.process.send(each)
         for one in new:
             told.add(one)
-            _send(one.pid, number)
+            for each in (number, signal.SIGCONT):
+                _groups.send_to(one.pid, each)
         return now
 
     def _born(self) -> list[_groups.Member]:
         process = self._shell.process
-        found = _groups.members(process.session)
-        return [one for one in found if one.pid != process.pid and self._begun.is_before(one)]
+        return [one for one in process.members() if one.pid != process.pid and self._begun.is_before(one)]
 
     async def _next(self, deadline: float) -> None:
         """Until something happens or the deadline passes."""
@@ -217,19 +215,20 @@ class Call:
         if self._shell.folder.streams:
             self._pump(name)
 
-    def _read(self, name: str) -> bool:
-        """One chunk. False where there is none now."""
+    def _read(self, name: str) -> int:
+        """One chunk; its length, 0 where there is none now."""
         try:
             chunk = os.read(self._shell.folder.streams[name], _CHUNK)
         except BlockingIOError:
             self._open[name] = True
-            return False
+            return 0
         except OSError as error:
             _log.warning("reading the command's %s failed: %s", name, error)
             chunk = b""
         if not chunk:  # nobody writes: it is over, or has not begun
             self._open[name] = False
-            return False
+            return 0
+        self._open[name] = True
         self._captures[name].add(chunk)
         if self._on_output is not None:
             try:
@@ -237,14 +236,14 @@ class Call:
             except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
                 _log.exception("on_output raised; this command's output is no longer shown while it runs")
                 self._on_output = None
-        return True
+        return len(chunk)
 
     def _drain(self) -> None:
-        """What the FIFOs hold already. Bounded in time: a writer that escaped us may never stop."""
-        stop = time.monotonic() + _LINGER
+        """What the FIFOs hold already, all of it, however slow we are. Not more: a writer that escaped us may never stop."""
         for name in self._captures:
-            while self._read(name) and time.monotonic() < stop:
-                pass
+            left = self._shell.folder.room(name)
+            while left > 0 and (read := self._read(name)):
+                left -= read
 
     def _release(self) -> None:
         """Leaves the loop."""
@@ -254,9 +253,3 @@ class Call:
             kill_session(self._shell.process)
             self._gone()
         self.held = [self._shell.renew(name) for name, is_open in self._open.items() if is_open]
-
-
-def _send(pid: int, number: int) -> None:
-    for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
-            os.kill(pid, each)

@@ -119,6 +119,13 @@ class Folder:
             return False
         return True
 
+    def room(self, stream: str) -> int:
+        """Bytes that a stream's FIFO can hold at once."""
+        try:
+            return fcntl.fcntl(self.streams[stream], fcntl.F_GETPIPE_SZ)
+        except AttributeError:
+            return _PIPE
+
     def unread(self) -> int:
         """Bytes of its input that the shell has not read."""
         left = bytearray(4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shutil
@@ -28,10 +27,24 @@ class ShellProcess(Protocol):
         ...
 
     def exit_code(self) -> int | None:
-        """128 + N for signal N, None while it runs. Once it has ended it is reaped."""
+        """128 + N for signal N, None while it runs."""
         ...
 
-    def close(self) -> None: ...
+    def members(self) -> list[_groups.Member]:
+        """The living processes of its session, itself among them. Never those of a stranger that has its number by now."""
+        ...
+
+    def send(self, number: int) -> None:
+        """A signal to the shell itself; nothing once it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it is watched by."""
+        ...
+
+    def reap(self) -> None:
+        """Lets go of its number: nothing of its session is left, or will be asked for."""
+        ...
 
 
 class Place(Protocol):
@@ -56,6 +69,8 @@ def is_supported() -> bool:
 
 
 class LocalProcess:
+    """It is not reaped before ``reap``: until then the kernel gives its number, which its session bears, to nobody else."""
+
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.pid = self.session = process.pid
@@ -63,13 +78,34 @@ class LocalProcess:
             self._pidfd = os.pidfd_open(process.pid)
         except (AttributeError, OSError):  # an old kernel: whoever waits looks from time to time
             self._pidfd = -1
+        self._code: int | None = None
+        self._reaped = False
 
     def fileno(self) -> int:
         return self._pidfd
 
     def exit_code(self) -> int | None:
-        code = self._process.poll()
-        return code if code is None or code >= 0 else 128 - code
+        if self._code is None:
+            try:
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:  # somebody else in this process waits for all children: how it ended is not known
+                self._reaped, self._code = True, _UNKNOWN
+            else:
+                if ended is not None:
+                    self._code = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+        return self._code
+
+    def members(self) -> list[_groups.Member]:
+        return [] if self._reaped else _groups.members(self.session)
+
+    def send(self, number: int) -> None:
+        if not self._reaped:
+            _groups.send_to(self.pid, number)
+
+    def reap(self) -> None:
+        if not self._reaped:
+            watchdog.remove(self.session)
+            self._reaped = self._process.poll() is not None
 
     def close(self) -> None:
         if self._pidfd >= 0:
@@ -110,16 +146,19 @@ class LocalPlace:
         """Its number is ours."""
 
 
+_UNKNOWN = 1
+
+
 def kill_session(process: ShellProcess, patience: float = 2.0) -> None:
     """Everything in the shell's session, at once; returns when it is dead, so that a caller may count on it."""
     give_up = time.monotonic() + patience
     while True:
-        left = {one.pid for one in _groups.members(process.session)}
-        if process.exit_code() is None:
-            left.add(process.pid)
-        if not left or time.monotonic() > give_up:  # stuck in the kernel: it dies when it gets out
+        process.send(signal.SIGKILL)
+        left = process.members()
+        if not left and process.exit_code() is not None:
             return
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
-                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > give_up:  # stuck in the kernel: it dies when it gets out
+            return
+        for one in left:
+            _groups.send_to(one.pid, signal.SIGKILL)
         time.sleep(0.001)

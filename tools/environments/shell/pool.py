@@ -17,7 +17,7 @@ from tools.environments._capture import Capture
 from tools.environments._linger import Lingering
 from tools.environments.shell import driver
 from tools.environments.shell.call import Call
-from tools.environments.shell.place import Place
+from tools.environments.shell.place import Place, ShellProcess
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import Snapshot
 from tools.environments.shell.spawned import Spawned
@@ -25,6 +25,8 @@ from tools.environments.shell.spawned import Spawned
 _CLOSE_GRACE = 0.5
 """Seconds that an ending shell has for its EXIT trap, and background processes between SIGTERM and SIGKILL."""
 _CLOSE_LIMIT = 5.0
+_TELL_LIMIT = 20.0
+"""Seconds that a shell may take to tell its state, most of it for a machine under load."""
 _LARGEST = 120_000
 _LARGEST_ALL = 1_000_000
 """Bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
@@ -53,7 +55,8 @@ class ShellPool:
         self._notice = ""
         self._calls: set[Call] = set()
         self._retired: list[tuple[Shell, float]] = []
-        self._left: set[int] = set()
+        self._left: list[ShellProcess] = []
+        self._interrupts = 0
         self._spawned: dict[Shell, Spawned] = {}
         self._lingering = Lingering()
         self._lock = threading.Lock()
@@ -63,9 +66,9 @@ class ShellPool:
 
     async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
         """``cwd`` is there. Raises EnvironmentFailed."""
-        started = time.monotonic()
+        started, interrupts = time.monotonic(), self._interrupts
         text = _text(request)
-        lease = self._take(cwd)
+        lease = await self._take(cwd)
         shell = lease.shell
         captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
         call: Call | None = None
@@ -73,14 +76,19 @@ class ShellPool:
             call = Call(shell, captures, request.on_output, _groups.Moment.now())
             with self._lock:
                 self._calls.add(call)
+                missed = self._interrupts != interrupts  # it came while the shell was started
             there = cwd if shell.cwd != cwd else None
             shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
+            if missed:
+                call.interrupt()
             await call.finish(request.timeout)
         finally:
             notice = self._settle(lease, call, request.cwd is None)
             kept = {name: capture.finish() for name, capture in captures.items()}
         if shell.no_folder:
             raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
+        if shell.status is None and not shell.attached and call.ended == "exited":
+            raise EnvironmentFailed("the shell ended before it could be given the command, which was not run: call again")
         status = shell.status if shell.status is not None else shell.exit_code()
         return ExecOutcome(
             exit_code=_LOST if call.lost or status is None else status,
@@ -104,7 +112,7 @@ class ShellPool:
         text = _text(request)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        shell = self.copy(cwd)
+        shell = await self.copy(cwd)
         try:
             spawned = Spawned(shell, shell.begin(text, None, None, request.env), self._forget)
         except BaseException:
@@ -119,11 +127,9 @@ class ShellPool:
     def _forget(self, shell: Shell) -> None:
         with self._lock:
             self._spawned.pop(shell, None)
-        if shell.leaves():
-            with self._lock:
-                self._left.add(shell.process.session)
+        self._put_away(shell)
 
-    def _take(self, cwd: str) -> _Lease:
+    async def _take(self, cwd: str) -> _Lease:
         self._reap()
         with self._lock:
             if self._closed:
@@ -132,27 +138,45 @@ class ShellPool:
             self._busy = True
             shell = self._shell
         if not own:
-            return _Lease(self.copy(cwd), own=False)
+            return _Lease(await self.copy(cwd), own=False)
         try:
             if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
                 self._replace(shell, "The shell had ended between two commands.")
                 shell = None
             if shell is None:
-                shell = self._shell = self.copy(cwd)
+                shell = self._shell = self._new(cwd)
         except BaseException:
             self._busy = False
             raise
         return _Lease(shell, own=True)
 
-    def copy(self, cwd: str) -> Shell:
-        """A new shell with the state as it was last told."""
+    async def copy(self, cwd: str) -> Shell:
+        """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
+        await self._told()
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        return self._new(cwd)
+
+    def _new(self, cwd: str) -> Shell:
         self._collect()
         restore = driver.exports(self._base()) if self._snapshot is None else self._snapshot.restore()
         return Shell(self._place, restore, cwd)
 
+    async def _told(self) -> None:
+        """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
+        give_up = time.monotonic() + _TELL_LIMIT
+        while (shell := self._shell) is not None and shell.owes:
+            if not self._busy:  # whoever runs a command in it reads what it says
+                shell.collect()
+                if not shell.owes or shell.exit_code() is not None:
+                    return
+            if time.monotonic() > give_up:
+                raise EnvironmentFailed("the session's shell has not told its variables and functions: wait for what runs in it")
+            await asyncio.sleep(0.001)
+
     def _collect(self) -> Snapshot | None:
         shell = self._shell
-        if shell is not None and not self._busy and shell.folder.reports >= 0:
+        if shell is not None and not self._busy:
             shell.collect()
         if shell is not None and shell.snapshot is not None:
             self._snapshot = shell.snapshot
@@ -194,9 +218,8 @@ class ShellPool:
             self._notice = f"{why} A new shell goes on with the state from before: variables, functions, options."
         if shell.exit_code() is None:  # its folder was removed
             shell.kill()
-        elif shell.leaves():
-            with self._lock:
-                self._left.add(shell.process.session)
+        else:
+            self._put_away(shell)
 
     # -- copies, and what is left behind -------------------------------------------------------------------------
 
@@ -215,14 +238,22 @@ class ShellPool:
                     self._retired.append((shell, give_up))
                 continue
             if shell.exit_code() is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(shell.process.pid, signal.SIGKILL)
-            if shell.leaves():
-                with self._lock:
-                    self._left.add(shell.process.session)
+                shell.process.send(signal.SIGKILL)
+            self._put_away(shell)
+
+    def _put_away(self, shell: Shell) -> None:
+        """It has ended; what it started may live on."""
+        if not shell.leaves():
+            return
+        with self._lock:
+            over = [process for process in self._left if not process.members()]
+            self._left = [process for process in self._left if process not in over] + [shell.process]
+        for process in over:
+            process.reap()
 
     def interrupt(self) -> None:
         with self._lock:
+            self._interrupts += 1
             calls = list(self._calls)
         for call in calls:
             call.interrupt()
@@ -231,13 +262,7 @@ class ShellPool:
 
     async def state(self) -> ShellState:
         """As of the last command that ended; the same object until another one has."""
-        shell = self._shell
-        give_up = time.monotonic() + 2
-        while shell is not None and not self._busy and not shell.whole and time.monotonic() < give_up:
-            self._collect()
-            if shell.whole or shell.status is None:
-                break
-            await asyncio.sleep(0.001)
+        await self._told()
         snapshot = self._collect()
         if snapshot is None:
             self._first = self._first or ShellState(variables=dict(self._base()), aliases_on=True)
@@ -259,19 +284,19 @@ class ShellPool:
         if shell is not None:
             self._retire(shell)
         with self._lock:
-            sessions = {retired.process.session for retired, _ in self._retired}
-            alive = [retired for retired, _ in self._retired]
+            alive, self._retired = [retired for retired, _ in self._retired], []
         give_up = time.monotonic() + _CLOSE_GRACE
         while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:  # noqa: ASYNC110 - processes
             await asyncio.sleep(0.005)
-        sessions |= {spawned.process.session for spawned in self._spawned}
-        await _end_all(sessions | {left for left in self._left if not _groups.number_taken(left)}, alive)
-        with self._lock:
-            self._retired, self._left = [], set()
+        await _end_all([*(each.process for each in (*alive, *self._spawned)), *self._left])
         for each in alive:
             each.kill()
         for spawned in list(self._spawned.values()):
             spawned.end()
+        with self._lock:
+            left, self._left = self._left, []
+        for process in left:
+            process.reap()
         self._lingering.close()
 
 
@@ -279,18 +304,15 @@ _LOST = 1
 """The exit code of a command whose own is not known."""
 
 
-async def _end_all(sessions: set[int], shells: list[Shell]) -> None:
+async def _end_all(processes: list[ShellProcess]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         give_up = time.monotonic() + _CLOSE_GRACE
         told: set[int] = set()
         while True:
-            for shell in shells:
-                shell.exit_code()  # reaps it
-            left = {member.pid for session in sessions for member in _groups.members(session)}
+            left = {member.pid for process in processes for member in process.members()}
             for pid in left - told:
                 for each in (number, signal.SIGCONT):
-                    with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
-                        os.kill(pid, each)
+                    _groups.send_to(pid, each)
             told |= left
             if not left:
                 return

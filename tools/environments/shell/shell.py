@@ -7,15 +7,14 @@ import errno
 import os
 import secrets
 import select
+import threading
 from collections.abc import Mapping
 
 from toolcrib import EnvironmentFailed
-from tools.environments import _groups
 from tools.environments.shell import driver
 from tools.environments.shell.folder import Folder
 from tools.environments.shell.place import Place, ShellProcess, kill_session
 from tools.environments.shell.snapshot import Snapshot
-from tools.environments.shell.watchdog import watchdog
 
 _CHUNK = 1 << 16
 _EDGE = select.EPOLLIN | select.EPOLLET
@@ -37,6 +36,7 @@ class Shell:
         self._seen = 0
         self._nonce = b""
         self._in_report = self._leaving = False
+        self._reading = threading.Lock()
         self._late = False
         self._said_pid = 0
         self._apart = False
@@ -124,14 +124,15 @@ class Shell:
     # -- what it says --------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Takes in what it has said by now."""
-        while True:
-            try:
-                chunk = os.read(self.folder.reports, _CHUNK)
-            except BlockingIOError:
-                return
-            self._buffer += chunk
-            self._read()
+        """Takes in what it has said by now. From any thread."""
+        with self._reading:
+            while self.folder.reports >= 0:
+                try:
+                    chunk = os.read(self.folder.reports, _CHUNK)
+                except BlockingIOError:
+                    return
+                self._buffer += chunk
+                self._read()
 
     def _read(self) -> None:
         while self._buffer:
@@ -185,8 +186,13 @@ class Shell:
         self.snapshot, self.whole, self._late = snapshot, not self._late, False
 
     @property
+    def owes(self) -> bool:
+        """Whether its state after the last command that ended has not been told whole: ``snapshot`` is still the one before."""
+        return self._in_report
+
+    @property
     def attached(self) -> bool:
-        """Whether it has said which process it is."""
+        """Whether it has said which process it is, which it does before it runs anything."""
         return self._said_pid > 0
 
     def where(self) -> str:
@@ -218,19 +224,19 @@ class Shell:
     def leaves(self) -> bool:
         """Closes our side of a shell that has ended. Whether something it started still runs."""
         self._close()
-        if _groups.members(self.process.session):
+        if self.process.members():
             return True
-        watchdog.remove(self.process.session)
+        self.process.reap()
         return False
 
     def kill(self) -> None:
         """With everything in its session."""
         kill_session(self.process)
         self._close()
-        if not _groups.members(self.process.session):
-            watchdog.remove(self.process.session)
+        self.process.reap()
 
     def _close(self) -> None:
         self.epoll.close()
-        self.folder.close()
+        with self._reading:
+            self.folder.close()
         self.process.close()

@@ -133,18 +133,18 @@ class Spawned:
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            living = {shell.process.pid} if self._look() is None else set()
-            for pid in living | self._others(shell):
-                for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
-                    with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
-                        os.kill(pid, each)
+            for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+                if self._look() is None:
+                    shell.process.send(each)
+                for pid in self._others(shell):
+                    _groups.send_to(pid, each)
             give_up = loop.time() + _GRACE
             while loop.time() < give_up and (self._look() is None or self._others(shell)):  # noqa: ASYNC110 - processes
                 await asyncio.sleep(_LOOK)
         self.end()
 
     def _others(self, shell: Shell) -> set[int]:
-        return {one.pid for one in _groups.members(shell.process.session)} - {shell.process.pid}
+        return {one.pid for one in shell.process.members()} - {shell.process.pid}
 
     def end(self) -> None:
         """At once. May be called twice."""

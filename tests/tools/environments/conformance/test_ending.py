@@ -64,14 +64,14 @@ def test_a_server_started_before_lives_on(run: Run, says: Says, sleeper: Any, ev
     assert sleeper.count() == 2
 
 
-def test_200_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
-    """None is lost, the next command is right, and a server from before lives on."""
+def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
+    """TOOLCRIB_INTERRUPTS says how many. None is lost, the next command is right, and a server from before lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")
     dice = random.Random(29)  # noqa: S311 - times, not secrets
     commands = ["sleep 300", "while :; do /bin/true; done", "while :; do :; done", "/bin/sleep 300 | cat", "(sleep 300)"]
 
     async def main() -> None:
-        for number in range(200):
+        for number in range(int(os.environ.get("TOOLCRIB_INTERRUPTS", "60"))):
             call = asyncio.create_task(env.execute(ExecRequest(f"echo; {dice.choice(commands)}", timeout=100)))
             await asyncio.sleep(dice.random() ** 3 * 0.03)
             while not call.done():

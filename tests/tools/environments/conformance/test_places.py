@@ -113,11 +113,21 @@ def test_the_network_where_it_is_allowed(boxed: Callable[..., Environment]) -> N
     assert Path("/proc/net/dev").read_text().count("\n") == command(boxed(network=True), "cat /proc/net/dev").count("\n")
 
 
-def test_a_sandbox_that_died_is_started_again(boxed: Callable[..., Environment]) -> None:
+def test_a_sandbox_that_died_is_started_again(
+    boxed: Callable[..., Environment], sleeper: Any, eventually: Callable[[Callable[[], object]], None]
+) -> None:
     env = boxed()
     command(env, "kept=1; f() { echo f; }")
-    command(env, "kill -9 -1")
+    for _ in range(3):
+        command(env, "kill -9 -1")
+        assert command(env, "echo $kept; f") == "1\nf\n"
+    command(env, f"({sleeper.command} &); (setsid {sleeper.command} &)")
+    eventually(lambda: sleeper.count() == 2)
+    command(env, "kill -9 $(ps -o ppid= $PPID)")
     assert command(env, "echo $kept; f") == "1\nf\n"
+    eventually(lambda: sleeper.count() == 0)
+    command(env, "kill -9 -1")
+    assert do(env.stat("/etc/passwd")).kind == "file"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_nothing_makes_it_lose_its_place(run: Run, command: str) -> None:
 
 FORGE = r"""
 for text in "$nonce" 00000000000000000000000000000000; do
-  for fd in /proc/$$/fd/* /proc/self/fd/* /proc/$PPID/fd/* /dev/shm/toolcrib-*/*/* /dev/.toolcrib/*/*; do
+  for fd in /proc/$$/fd/* /proc/self/fd/* /proc/$PPID/fd/* /dev/shm/toolcrib-$PPID-*/*/* /dev/.toolcrib/*/*; do
     case $fd in */bash|*/c|*/f|*/g|*/r|*/v|*/x|*/i) continue ;; esac
     [ -p "$fd" ] || continue
     case $(readlink -f "$fd") in */bash|*pipe:*) continue ;; esac
