@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +124,44 @@ def test_calls_run_side_by_side(env: Environment, says: Says) -> None:
     outcomes = asyncio.run(main())
     assert [outcome.stdout.head for outcome in outcomes] == [b"f%d\n" % n for n in range(5)], outcomes
     assert says("echo $a") in ("1\n", "x0\n")  # the first of them had the session's own shell
+
+
+def test_a_copy_has_what_the_last_command_changed_however_long_it_takes_to_tell(env: Environment, says: Says) -> None:
+    async def main(number: int) -> None:
+        busy = asyncio.create_task(env.execute(ExecRequest(f"until [ -e go{number} ]; do sleep .01; done", timeout=60)))
+        await asyncio.sleep(0)
+        told, process = asyncio.create_task(env.shell_state()), await env.spawn(ExecRequest("echo $n; f"))
+        copy = await env.execute(ExecRequest(f"echo $n; f; touch go{number}", timeout=60))
+        assert (copy.stdout.head, copy.stderr.head) == (b"%d\nf%d\n" % (number, number), b"")
+        said = b""
+        while (chunk := await process.read(within=60)) is not None:
+            assert chunk[1]
+            said += chunk[1]
+        assert said == copy.stdout.head
+        state = await told
+        assert state is not None
+        assert state.variables["n"] == str(number)
+        await busy
+
+    says("printf -v long %600000s x")
+    for number in range(3):
+        says(f"n={number}; f() {{ echo f{number}; }}")
+        asyncio.run(main(number))
+
+
+def test_a_slow_reader_loses_nothing(env: Environment) -> None:
+    seen = {"stdout": 0, "stderr": 0}
+
+    def slowly(name: str, chunk: bytes) -> None:
+        seen[name] += 1
+        if seen[name] < 4:
+            time.sleep(0.21)
+
+    command = "head -c 1000000 /dev/zero; head -c 900000 /dev/zero >&2"
+    outcome = asyncio.run(env.execute(ExecRequest(command, timeout=60, on_output=slowly)))
+    assert (outcome.stdout.total, outcome.stderr.total) == (1_000_000, 900_000)
+    after = asyncio.run(env.execute(ExecRequest("echo next")))
+    assert (after.stdout.head, after.stderr.head) == (b"next\n", b"")
 
 
 def test_health_and_identity(env: Environment) -> None:
