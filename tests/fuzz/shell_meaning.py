@@ -1,6 +1,6 @@
 """Scripts of made-up command names, really run by bash in a sandbox: whatever bash executes, the interpreter must have listed.
 
-    python tests/fuzz/shell_meaning.py --minutes 60 --seed 1
+    python tests/fuzz/shell_meaning.py --minutes 60 --seed 1 [--keep FOLDER]
 
 Every name in a script is made up or a builtin; PATH holds nothing, so that nothing but bash itself can run. bash's
 ``command_not_found_handle`` writes each argv down. A HOLE in what the interpreter lists stands for any text.
@@ -327,7 +327,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=5, help="how many misses are printed in full")
+    parser.add_argument("--keep", type=Path, help="a folder for every script with a miss, named by its seed")
     given = parser.parse_args()
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
     if reason := why_not():
         print(reason)
         return 2
@@ -336,6 +339,8 @@ def main() -> int:
     while time.monotonic() < end:
         done, same, wrong = check(range(seed, seed + 200))
         seed, scripts, commands, exact, misses = seed + 200, scripts + 200, commands + done, exact + same, misses + len(wrong)
+        for number, script, lost in wrong if given.keep is not None else ():
+            (given.keep / f"{number}.sh").write_text(f"# not listed: {lost!r}\n{script}", encoding="utf-8")
         for number, script, lost in wrong[: max(0, given.show - misses + len(wrong))]:
             print(f"--- seed {number}: not listed: {lost[:5]}\n{script}")
     print(
