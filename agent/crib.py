@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
-from toolcrib import EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from toolcrib import Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
 from tools.approval.judge import Judge, Setting, person_home
@@ -73,8 +73,7 @@ class Crib:
 
     def _approval_gate(self) -> ApprovalGate:
         beside = self.config.path.parent
-        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
-        protected = [*model_tools.own_paths(), *model_tools.with_targets(own)]
+        protected = self._protected()
         rules, tool_rules = _operators(self.config)
         setting = Setting(protected=protected, home=person_home(), rules=rules)
         self.judge = Judge(setting)
@@ -169,6 +168,25 @@ class Crib:
             raise ToolcribError(f"there is no session of this folder ({cwd}) to go on with; `toolcrib sessions` lists all")
         return found
 
+    def _environment(self, identity: RunIdentity, start: str) -> Environment:
+        """The place that is configured, never another. Raises EnvironmentFailed."""
+        config = self.config
+        options: dict[str, Any] = {"cwd": start}
+        if config.terminal.backend == "local":
+            options["pass_env"] = config.terminal.pass_env
+        elif config.terminal.backend == "docker":
+            options |= {each.name: getattr(config.environments.docker, each.name) for each in fields(config.environments.docker)}
+            options |= {"session": identity.session_id, "protected": self._protected()}
+        elif config.terminal.backend == "ssh":  # the folder is one over there, not ours
+            options = {each.name: getattr(config.environments.ssh, each.name) for each in fields(config.environments.ssh)}
+        return open_environment(config.terminal.backend, **options)
+
+    def _protected(self) -> list[str]:
+        """Our own files, which no tool may change and no container see."""
+        beside = self.config.path.parent
+        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
+        return [*model_tools.own_paths(), *model_tools.with_targets(own)]
+
     def _scope(
         self,
         identity: RunIdentity,
@@ -181,7 +199,7 @@ class Crib:
         config = self.config
         return CallScope(
             identity=identity,
-            open_environment=lambda: open_environment("local", cwd=start, pass_env=config.terminal.pass_env),
+            open_environment=lambda: self._environment(identity, start),
             granted=frozenset(names),
             asker=asker,
             handlers=loop_handlers(todos),

@@ -19,7 +19,7 @@ from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib._derive import tool
 from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
 from toolcrib._entry import ToolEntry
-from toolcrib._environment import Captured, Environment, ExecOutcome, ExecRequest, FileInfo
+from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
 from toolcrib._errors import (
     AuthFailed,
     BadRequest,
@@ -69,6 +69,7 @@ __all__ = [
     "AgentSpec",
     "Answer",
     "AuthFailed",
+    "BackgroundProcess",
     "BadRequest",
     "Block",
     "Cancelled",
@@ -88,6 +89,7 @@ __all__ = [
     "ExecutedCall",
     "ExecutionFailed",
     "FileInfo",
+    "Health",
     "Image",
     "Internal",
     "InvalidArguments",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from toolcrib._effects import ShellState
+
 
 @dataclass(frozen=True, slots=True)
 class ExecRequest:
@@ -44,7 +46,10 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """How a command ended. ``exit_code`` is 128 + N for signal N; ``ended`` says who ended it. ``duration`` is in seconds."""
+    """How a command ended. ``exit_code`` is 128 + N for signal N; ``ended`` says who ended it. ``duration`` is in seconds.
+
+    ``notice`` is said where something happened to the place itself, such as a shell that died and was replaced.
+    """
 
     exit_code: int
     stdout: Captured
@@ -53,6 +58,45 @@ class ExecOutcome:
     duration: float
     where: str
     ended: Literal["exited", "timeout", "interrupted"] = "exited"
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a place can be used now; ``problem`` says what is wrong and how to put it right, "" where it is well."""
+
+    problem: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problem
+
+
+class BackgroundProcess(Protocol):
+    """A command that runs beside the session's others. ``pid`` is its shell's, as this machine or the place has it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        """The next chunk that it prints: (stream name, bytes). None at its end; b"" of stdout when ``within`` seconds passed."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To its stdin. Raises BrokenPipeError where nobody reads any more."""
+        ...
+
+    def close_stdin(self) -> None:
+        """It meets the end of its input."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit code, 128 + N for signal N."""
+        ...
+
+    async def kill(self) -> None:
+        """INT, TERM, KILL to all that it started, as far as needed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +128,30 @@ class Environment(Protocol):
         """Where the next command would start; absolute."""
         ...
 
+    @property
+    def generation(self) -> int:
+        """Grows whenever the shell or the container behind this was replaced: what lived in it is gone."""
+        ...
+
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        """Run to the end, its time limit or ``interrupt``. When cancelled, ends the whole process group first."""
+        """Run to the end, its time limit or ``interrupt``. When cancelled, ends what it started first."""
+        ...
+
+    async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        """Start beside the others. ``timeout``, ``keep``, ``spill`` and ``on_output`` of the request do not apply; its ``stdin``
+        is written first. ``close`` ends what still runs.
+        """
+        ...
+
+    async def shell_state(self) -> ShellState | None:
+        """What the shell that reads the next command has become; None where each command gets a new one.
+
+        The same object until a command has ended in that shell.
+        """
+        ...
+
+    async def health(self) -> Health:
+        """Tries the place for real."""
         ...
 
     async def resolve(self, path: str) -> str:

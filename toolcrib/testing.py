@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
+from toolcrib._effects import ShellState
 from toolcrib._entry import ToolEntry
-from toolcrib._environment import Captured, Environment, ExecOutcome, ExecRequest, FileInfo
+from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
@@ -31,7 +32,7 @@ class FakeEnvironment:
     """Files in memory, and commands that answer what the test says.
 
     ``files`` maps absolute paths to bytes. ``commands`` maps a command to (exit code, stdout), or is a function of the request.
-    ``executed`` keeps every request.
+    ``executed`` keeps every request. A test may set ``state`` (what ``shell_state`` answers), ``generation`` and ``problem``.
     """
 
     identity = "fake"
@@ -46,15 +47,29 @@ class FakeEnvironment:
         self.cwd = cwd
         self.executed: list[ExecRequest] = []
         self.closed = False
+        self.generation = 0
+        self.state: ShellState | None = None
+        self.problem = ""
         self._commands = commands or {}
 
-    async def execute(self, request: ExecRequest) -> ExecOutcome:
+    def _run(self, request: ExecRequest) -> tuple[int, bytes]:
         self.executed.append(request)
         if callable(self._commands):
-            code, output = self._commands(request)
-        else:
-            code, output = self._commands.get(request.command, (127, b"command not found"))
+            return self._commands(request)
+        return self._commands.get(request.command, (127, b"command not found"))
+
+    async def execute(self, request: ExecRequest) -> ExecOutcome:
+        code, output = self._run(request)
         return ExecOutcome(code, Captured(output, b"", len(output)), Captured(), self.cwd, 0.0, self.identity)
+
+    async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        return _FakeProcess(*self._run(request))
+
+    async def shell_state(self) -> ShellState | None:
+        return self.state
+
+    async def health(self) -> Health:
+        return Health(self.problem)
 
     async def resolve(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.cwd, path))
@@ -87,6 +102,33 @@ class FakeEnvironment:
 
     async def close(self) -> None:
         self.closed = True
+
+
+class _FakeProcess:
+    """It has ended already; ``written`` keeps what it was sent."""
+
+    pid = 0
+
+    def __init__(self, code: int, output: bytes) -> None:
+        self._code = code
+        self._output = output
+        self.written = b""
+
+    async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        output, self._output = self._output, b""
+        return ("stdout", output) if output else None
+
+    async def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close_stdin(self) -> None:
+        """Nothing reads it."""
+
+    async def wait(self) -> int:
+        return self._code
+
+    async def kill(self) -> None:
+        """It has ended."""
 
 
 class ScriptedSession:

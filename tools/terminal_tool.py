@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import signal
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib import (
@@ -37,7 +37,7 @@ TIMED_OUT = 124
 
 SCHEMA: Mapping[str, Any] = {
     "description": (
-        "Run a bash command. The working folder carries over from call to call; variables and functions do not. There is no "
+        "Run a bash command. The shell stays: variables, functions, folder carry over from call to call. There is no "
         "terminal and no input: use non-interactive flags. Start a server with `command >log 2>&1 &`."
     ),
     "parameters": {
@@ -70,16 +70,10 @@ def validate(args: Mapping[str, Any]) -> None:
             raise InvalidArguments(f"{name}: contains half a surrogate pair; send it as plain Unicode text") from None
 
 
-def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect] | Awaitable[Sequence[Effect]]:
-    if args.get("cwd"):
-        return _effects_in(args["command"], args["cwd"], ctx)
-    cwd = ctx.environment.cwd
-    return [RunsCommand(args["command"], cwd, _shell(ctx, cwd))]
-
-
-async def _effects_in(command: str, cwd: str, ctx: ToolCallContext) -> Sequence[Effect]:
-    resolved = await ctx.environment.resolve(cwd)
-    return [RunsCommand(command, resolved, _shell(ctx, resolved))]
+async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    environment = ctx.environment
+    cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
+    return [RunsCommand(args["command"], cwd, await environment.shell_state() or _shell(ctx, cwd))]
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
@@ -101,6 +95,8 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
         )
+    if judged.shell is not None and judged.shell != await environment.shell_state():
+        raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     request = ExecRequest(judged.command, cwd=None if own_folder else judged.cwd, timeout=timeout, keep=KEEP, spill=ctx.spill_dir)
     try:
@@ -108,6 +104,8 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
     data = describe(judged.command, outcome, timeout)
+    if outcome.notice:
+        data["notice"] = outcome.notice
     if own_folder and outcome.cwd != judged.cwd:
         data["cwd"] = outcome.cwd
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
@@ -150,6 +148,8 @@ def for_person(data: Mapping[str, Any]) -> str:
         status += f": {data['meaning']}"
     if "cwd" in data:
         status += f" · now in {data['cwd']}"
+    if "notice" in data:
+        status += f" · {data['notice']}"
     parts = [text.rstrip("\n") for text in (data["output"], data.get("stderr", "")) if text.strip()]
     return re.sub(_CONTROL, _escaped, "\n".join([*parts, f"[{status}]"]))
 

@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.config._environments import EnvironmentsConfig
 from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig
 from agent.config._paths import config_path, expanded, state_dir
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
@@ -122,6 +123,12 @@ class PluginsConfig:
 class TerminalConfig:
     """The terminal tool"""
 
+    backend: str = setting(
+        "local",
+        "Where a session's commands run and its files are: local (this machine), docker (see environments.docker), ssh (see\n"
+        "environments.ssh), or what a plugin adds. A place that can't be had is an error: nothing then runs elsewhere.",
+        expect="the name of a place",
+    )
     cwd: str | None = setting(
         None,
         "Folder that sessions start in, absolute or from ~. null takes the folder that toolcrib was started in.",
@@ -221,6 +228,7 @@ class Config:
     )
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)
+    environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     display: DisplayConfig = field(default_factory=DisplayConfig)

@@ -8,9 +8,10 @@ import sys
 import toolcrib
 
 PUBLIC = {
-    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BadRequest", "Block", "Cancelled", "Captured", "ConfigError",
+    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block", "Cancelled",
+    "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
-    "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Image", "Internal",
+    "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "NotFound", "Overloaded", "PluginError", "ProgressStatus", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",

@@ -30,11 +30,13 @@ class Gate:
 
     def __init__(self) -> None:
         self.effects: list[Any] = []
+        self.shells: list[Any] = []
         self.before: Callable[[], None] = lambda: None
 
     @hookimpl
     def tool_gate(self, call: ToolCall, ctx: Any) -> None:
-        self.effects += ctx.effects
+        self.effects += [RunsCommand(each.command, each.cwd) for each in ctx.effects]
+        self.shells = [each.shell for each in ctx.effects]
         self.before()
 
 
@@ -283,6 +285,32 @@ def test_the_folder_is_kept_and_said_when_it_changes(run: Callable[..., Any], ga
     assert run("cd sub")["cwd"] == f"{folder}/sub"
     assert run("pwd") == {"output": f"{folder}/sub\n", "exit_code": 0}
     assert gate.effects == [RunsCommand("cd sub", str(folder)), RunsCommand("pwd", f"{folder}/sub")]
+
+
+def test_the_shell_stays_and_gates_are_told_what_it_has_become(run: Callable[..., Any], gate: Gate) -> None:
+    """003-29"""
+    run("x=5; f() { echo f$x; }; alias ll='echo LL'")
+    assert run("f; ll")["output"] == "f5\nLL\n"
+    (shell,) = gate.shells
+    assert (shell.variables["x"], shell.aliases, shell.aliases_on) == ("5", {"ll": "echo LL"}, True)
+    assert "echo f$x" in shell.functions["f"]
+    assert "A new shell goes on" in run("kill -9 $$")["notice"]
+    assert run("f") == {"output": "f5\n", "exit_code": 0}
+
+
+def test_it_does_not_run_in_another_shell_than_it_was_judged_in(
+    refused: Callable[..., str], gate: Gate, scope: CallScope, folder: Path
+) -> None:
+    from toolcrib import ExecRequest
+
+    def change() -> None:
+        thread = threading.Thread(target=lambda: asyncio.run(scope.environment.execute(ExecRequest("touch() { rm -rf here; }"))))
+        thread.start()
+        thread.join()
+
+    gate.before = change
+    assert "another one changed the shell since it was judged" in refused("touch here")
+    assert not (folder / "here").exists()
 
 
 def test_a_folder_for_one_call(run: Callable[..., Any], gate: Gate, folder: Path) -> None:

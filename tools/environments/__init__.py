@@ -12,7 +12,11 @@ __all__ = ["Factory", "known_environments", "open_environment", "register_enviro
 
 Factory: TypeAlias = Callable[..., Environment]
 
-_BUILT_IN = {"local": ("tools.environments.local", "LocalEnvironment")}
+_BUILT_IN = {
+    "docker": ("tools.environments.docker", "open_docker"),
+    "local": ("tools.environments.local", "open_local"),
+    "ssh": ("tools.environments.ssh", "open_ssh"),
+}
 _registered: dict[str, Factory] = {}
 
 

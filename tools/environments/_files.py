@@ -18,6 +18,7 @@ from typing import Literal
 
 from toolcrib import FileInfo
 
+_MOST_LINKS = 40
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -26,16 +27,43 @@ def resolve(path: str, cwd: str) -> str:
     return os.path.realpath(Path(cwd, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
 
-def info(path: str) -> FileInfo | None:
+def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
+    """The same in another root: a link's absolute target begins there. ``inside``: answers with the path from here."""
+    _check_text(path)
+    left = [part for part in str(Path(cwd, os.path.expanduser(path))).split("/") if part][::-1]  # noqa: PTH111 - as above
+    found: list[str] = []
+    links = 0
+    while left:
+        part = left.pop()
+        if part in (".", ".."):
+            del found[len(found) - (part == "..") :]
+            continue
+        here = "/" + "/".join([*found, part])
+        try:
+            target = os.readlink(root + here)  # noqa: PTH115 - a string is wanted
+        except OSError:  # no link, or nothing there
+            found.append(part)
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        if target.startswith("/"):
+            found = []
+        left += [part for part in target.split("/") if part][::-1]
+    answer = "/" + "/".join(found)
+    return root + answer if inside else answer
+
+
+def info(path: str, root: str = "/") -> FileInfo | None:
     _check_text(path)
     try:
-        return _info(path, os.lstat(path))
+        return _info(path, os.lstat(path if root == "/" else root + path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def list_dir(path: str) -> list[FileInfo]:
-    with _folder_of(path) as (parent, name):
+def list_dir(path: str, root: str = "/") -> list[FileInfo]:
+    with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     try:
         found: list[FileInfo] = []
@@ -48,8 +76,8 @@ def list_dir(path: str) -> list[FileInfo]:
         os.close(fd)
 
 
-def read(path: str, limit: int | None) -> bytes:
-    with _folder_of(path) as (parent, name):
+def read(path: str, limit: int | None, root: str = "/") -> bytes:
+    with _folder_of(path, root) as (parent, name):
         # Non-blocking, or a FIFO nobody writes to would hold us here.
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
@@ -57,8 +85,8 @@ def read(path: str, limit: int | None) -> bytes:
         return _read(file.fileno(), limit)
 
 
-def write(path: str, data: bytes, mode: int | None) -> None:
-    with _folder_of(path, create=True) as (parent, name):
+def write(path: str, data: bytes, mode: int | None, root: str = "/") -> None:
+    with _folder_of(path, root, create=True) as (parent, name):
         old = _stat_at(parent, name)
         if old is not None:
             _require_regular(old, path)
@@ -82,8 +110,8 @@ def write(path: str, data: bytes, mode: int | None) -> None:
             raise
 
 
-def delete(path: str) -> None:
-    with _folder_of(path) as (parent, name):
+def delete(path: str, root: str = "/") -> None:
+    with _folder_of(path, root) as (parent, name):
         found = os.stat(name, dir_fd=parent, follow_symlinks=False) if name != "." else None
         if found is None or stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -96,14 +124,14 @@ def delete(path: str) -> None:
 
 
 @contextmanager
-def _folder_of(path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[tuple[int, str]]:
     """(a descriptor of the folder that holds ``path``, its last name). Raises OSError; a link on the way is ELOOP."""
     _check_text(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:
         raise OSError(errno.EINVAL, "not a resolved path: ask the environment to resolve it first", path)
     *folders, name = [part for part in parts if part not in ("", ".")] or ["."]
-    fd = os.open("/", _FOLDER)
+    fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)  # a sandbox's is reached by a link of the kernel's
     try:
         for folder in folders:
             try:

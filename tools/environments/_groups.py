@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 
@@ -30,6 +33,11 @@ def send(groups: set[int], signal_number: int) -> None:
             os.killpg(group, signal_number)
 
 
+def send_to(pid: int, signal_number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # as above
+        os.kill(pid, signal_number)
+
+
 def living(session: int, groups: set[int]) -> bool:
     """Whether a process of these groups still runs. The session's leader must have been reaped."""
     if not any(_exists(group) for group in groups):
@@ -43,7 +51,7 @@ def left_behind(session: int) -> bool:
 
     A process that has the leader's number now is a stranger: the kernel does not give a number away while a group bears it.
     """
-    return _exists(session) and not _number_taken(session)
+    return _exists(session) and not number_taken(session)
 
 
 def _exists(group: int) -> bool:
@@ -56,7 +64,8 @@ def _exists(group: int) -> bool:
     return True
 
 
-def _number_taken(pid: int) -> bool:
+def number_taken(pid: int) -> bool:
+    """Whether a process has this number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -64,3 +73,57 @@ def _number_taken(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+@functools.cache
+def _ticks() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
+@functools.cache
+def _loadavg() -> int:
+    """Kept open: it is read before each command."""
+    return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
+
+
+class Member(NamedTuple):
+    """``start`` in clock ticks since the machine was booted."""
+
+    pid: int
+    start: int
+
+
+class Moment(NamedTuple):
+    """When something began, told by the clock (ticks) and, within one tick, by the last process number that was given."""
+
+    tick: int
+    last_pid: int
+
+    @classmethod
+    def now(cls) -> Moment:
+        try:
+            last = int(os.pread(_loadavg(), 100, 0).rpartition(b" ")[2])
+        except (OSError, ValueError):
+            last = 0
+        return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
+
+    def is_before(self, member: Member) -> bool:
+        """Numbers grow, and begin anew somewhere above 32,768 processes."""
+        if member.start != self.tick:
+            return member.start > self.tick
+        return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
+
+
+def members(session: int) -> list[Member]:
+    """The living processes of a session."""
+    found: list[Member] = []
+    with contextlib.suppress(OSError):  # no /proc
+        for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
+            if not name.isdigit():
+                continue
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
+                    fields = file.read().rpartition(b")")[2].split()
+                if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
+                    found.append(Member(int(name), int(fields[19])))
+    return found

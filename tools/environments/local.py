@@ -1,64 +1,93 @@
-"""This machine. One shell process a command; the working folder is kept from one command to the next."""
+"""This machine: a shell that stays, and the files as its commands see them."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
-import signal
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo
-from tools.environments import _files, _groups
-from tools.environments._capture import Capture
+from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, ShellState
+from tools.environments import _files
 from tools.environments._child_env import child_environment
-from tools.environments._linger import Lingering
-from tools.environments._running import Running
-from tools.environments._spawn import Shell, reported_cwd, spawn
+from tools.environments._oneshot import OneShot
+from tools.environments.shell.folder import make_root
+from tools.environments.shell.place import LocalPlace, Place, is_supported
+from tools.environments.shell.pool import ShellPool
+from tools.environments.shell.watchdog import watchdog
 
-_CLOSE_GRACE = 0.5
-"""Seconds that background processes have between SIGTERM and SIGKILL when the environment closes."""
-_CLOSE_LIMIT = 5.0
+
+def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
+    """``sandbox``: ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises EnvironmentFailed."""
+    if sandbox == "bubblewrap":
+        from tools.environments.bubblewrap import BubblewrapEnvironment
+
+        return BubblewrapEnvironment(cwd, pass_env=pass_env, **options)
+    if sandbox != "none":
+        raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none")
+    return LocalEnvironment(cwd, pass_env=pass_env, **options)
 
 
 class LocalEnvironment:
     """``cwd`` is where the first command starts (default: this process's own); ``pass_env`` names variables that commands
     may see beyond the usual ones. Safe to use from several threads and event loops at once.
 
-    A command that ends in another folder takes the next one there, unless its request named a ``cwd`` of its own, or it
-    set an EXIT trap or replaced the shell (``exec``). Where that folder is gone, one call fails, says so, and moves the
-    session to the nearest folder above that exists: a command never runs elsewhere than where it was judged.
-    What a command left running in the background lives on until ``close``.
+    Commands are read by one bash that stays: folder, variables, functions, aliases, options (all but ``set -e``, which is over
+    with the command that set it), traps, umask and positional parameters carry over. A call that comes while another runs gets
+    a copy of that shell, and what it changes there is not carried over; nor is the folder of a request that names a ``cwd``.
+    A command that ends the shell (``exit``, ``set -e``) takes its state into a new one; after one that kills or replaces it
+    (``kill -9 $$``, ``exec``) the state is that from before, and the outcome's ``notice`` says so. Where bash is missing each
+    command gets a shell of its own, and only the folder carries over.
+
+    Where the folder is gone, one call fails, says so, and moves the session to the nearest folder above that exists: a command
+    never runs elsewhere than where it was judged. What was left running in the background lives on until ``close``.
     """
 
     def __init__(self, cwd: str | None = None, *, pass_env: Sequence[str] = ()) -> None:
         if isinstance(pass_env, str):
             raise EnvironmentFailed(f"pass_env takes a list of variable names: [{pass_env!r}]")
-        self._cwd = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
-        if not Path(self._cwd).is_dir():
-            raise EnvironmentFailed(f"the working folder {self._cwd} does not exist: create it or choose another")
+        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
+        if not Path(start).is_dir():
+            raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
         self._pass_env = tuple(pass_env)
-        path = shutil.which("bash")
-        self._shell = Shell(path, is_bash=True) if path else Shell(shutil.which("sh") or "/bin/sh", is_bash=False)
-        self._running: set[Running] = set()
-        self._left: set[int] = set()
-        self._lingering = Lingering()
         self._lock = threading.Lock()
+        self._root = ""
         self._closed = False
-        self._interrupts = 0
+        self._one = None if is_supported() else OneShot(start, self._variables)
+        self._pool: ShellPool | None = None
+        self._cwd = start
 
     @property
     def identity(self) -> str:
         """``local``; ``local:sh`` where bash is missing and commands run in sh."""
-        return "local" if self._shell.is_bash else "local:sh"
+        return self._one.where if self._one is not None else "local"
 
     @property
     def cwd(self) -> str:
-        return self._cwd
+        place = self._one or self._pool
+        return self._cwd if place is None else place.cwd
+
+    @property
+    def generation(self) -> int:
+        return self._pool.generation if self._pool is not None else 0
+
+    def _variables(self) -> Mapping[str, str]:
+        return child_environment(self._pass_env)
+
+    def _place(self, root: str) -> Place:
+        return LocalPlace(root)
+
+    def _open(self) -> ShellPool:
+        with self._lock:
+            if self._closed:
+                raise EnvironmentFailed("this environment is closed: open another")
+            if self._pool is None:
+                self._root = make_root()
+                watchdog.enter(self._root)
+                self._pool = ShellPool(self._place(self._root), self._cwd, self._variables)
+            return self._pool
 
     @property
     def search_path(self) -> str:
@@ -68,95 +97,76 @@ class LocalEnvironment:
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        if self._closed:
-            raise EnvironmentFailed("this environment is closed: open another")
-        started, interrupts = time.monotonic(), self._interrupts
-        cwd = self._cwd if request.cwd is None else _files.resolve(request.cwd, self._cwd)
-        child = spawn(self._shell, request.command, self._standing(cwd), self._env(request), request.stdin)
-        try:
-            captures = {name: Capture(name, request.keep, request.spill) for name in child.pipes}
-            running = Running(child.process, child.pipes, captures, request.on_output)
-            with self._lock:
-                self._running.add(running)
-                missed = self._interrupts != interrupts  # it came while the process was started
-            if missed:
-                running.interrupt()
-            try:
-                await running.finish(request.timeout)
-            finally:
-                self._settle(running, child.process.pid)
-                kept = {name: capture.finish() for name, capture in captures.items()}
-            ended_in = reported_cwd(child.report, cwd)
-        finally:
-            os.close(child.report)
-        if request.cwd is None and ended_in != cwd:
-            self._cwd = ended_in
-        code = child.process.returncode
-        if code is None:  # stuck in the kernel with SIGKILL waiting for it
-            code = -signal.SIGKILL
-        return ExecOutcome(
-            exit_code=code if code >= 0 else 128 - code,
-            stdout=kept["stdout"],
-            stderr=kept["stderr"],
-            cwd=ended_in,
-            duration=time.monotonic() - started,
-            where=self.identity,
-            ended=running.ended,
-        )
+        place = self._one or self._open()
+        cwd = place.cwd if request.cwd is None else await self.resolve(request.cwd)
+        self._require_folder(place, cwd)
+        return await place.execute(request, cwd)
 
-    def _env(self, request: ExecRequest) -> dict[str, str]:
-        env = child_environment(self._pass_env)
-        env.update(request.env)
-        return env
-
-    def _standing(self, cwd: str) -> str:
-        """``cwd``, if it is there. Else moves the session where that was its own, and raises."""
-        if Path(cwd).is_dir():
-            return cwd
-        if cwd != self._cwd:
+    def _require_folder(self, place: OneShot | ShellPool, cwd: str) -> None:
+        """Raises where ``cwd`` is not there, and moves the session where that was its own."""
+        if self._is_folder(cwd):
+            return
+        if cwd != place.cwd:
             raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
-        self._cwd = next(str(folder) for folder in Path(cwd).parents if folder.is_dir())
+        nearest = next((str(folder) for folder in Path(cwd).parents if self._is_folder(str(folder))), None)
+        if nearest is None:
+            raise EnvironmentFailed(f"the working folder {cwd} cannot be seen, nor any above it, so the command was not run")
+        place.cwd = nearest
         raise EnvironmentFailed(
-            f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {self._cwd}: "
+            f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {place.cwd}: "
             "call again to run there, or name another cwd"
         )
 
-    def _settle(self, running: Running, session: int) -> None:
-        """Takes stock of what a command left behind."""
-        with self._lock:
-            self._running.discard(running)
-            if _groups.left_behind(session):
-                self._left = {left for left in self._left if _groups.left_behind(left)} | {session}
-        open_pipes = list(running.pipes.values())
-        if running.ended == "exited" and running.exited and not self._closed and open_pipes:
-            self._lingering.adopt(open_pipes)
-        else:
-            for fd in open_pipes:
-                os.close(fd)
+    def _is_folder(self, path: str) -> bool:
+        return os.path.isdir(path)  # noqa: PTH112 - before each command: a Path object costs more than the call
+
+    async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        if self._one is not None:
+            raise EnvironmentFailed("a process beside the session's others needs bash: install bash")
+        pool = self._open()
+        cwd = pool.cwd if request.cwd is None else await self.resolve(request.cwd)
+        self._require_folder(pool, cwd)
+        return await pool.spawn(request, cwd)
+
+    async def shell_state(self) -> ShellState | None:
+        return None if self._one is not None else await self._open().state()
 
     def interrupt(self) -> None:
-        with self._lock:
-            self._interrupts += 1
-            running = list(self._running)
-        for each in running:
-            each.interrupt()
+        place = self._one or self._pool
+        if place is not None:
+            place.interrupt()
+
+    async def health(self) -> Health:
+        if shutil.which("bash") is None:
+            return Health(
+                "bash is not found on PATH, so variables and functions do not carry over between commands: install bash"
+            )
+        try:
+            outcome = await self.execute(ExecRequest("\\builtin echo well", timeout=30))
+        except EnvironmentFailed as error:
+            return Health(str(error))
+        return (
+            Health()
+            if outcome.stdout.head == b"well\n"
+            else Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+        )
 
     async def close(self) -> None:
-        self._closed = True
-        self.interrupt()
-        give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
-            await asyncio.sleep(0.01)
         with self._lock:
-            left = {session for session in self._left if _groups.left_behind(session)}
-            self._left = set()
-        await _end_all(left)
-        self._lingering.close()
+            self._closed = True
+            pool, self._cwd = self._pool, self.cwd
+            root, self._root = self._root, ""
+        for place in (self._one, pool):
+            if place is not None:
+                await place.close()
+        if root:
+            shutil.rmtree(root, ignore_errors=True)
+            watchdog.leave(root)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     async def resolve(self, path: str) -> str:
-        return _files.resolve(path, self._cwd)
+        return _files.resolve(path, self.cwd)
 
     async def stat(self, path: str) -> FileInfo | None:
         return _files.info(path)
@@ -175,19 +185,6 @@ class LocalEnvironment:
     async def list_dir(self, path: str) -> list[FileInfo]:
         """``path`` is resolved, as for ``write_file``."""
         return _files.list_dir(path)
-
-
-async def _end_all(sessions: set[int]) -> None:
-    groups = {session: {session} | _groups.groups_of(session) for session in sessions}
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for session in groups:
-            _groups.send(groups[session], number)
-        give_up = time.monotonic() + _CLOSE_GRACE
-        while time.monotonic() < give_up:
-            groups = {session: each for session, each in groups.items() if _groups.living(session, each)}
-            if not groups:
-                return
-            await asyncio.sleep(0.01)
 
 
 if TYPE_CHECKING:

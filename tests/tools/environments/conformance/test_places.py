@@ -1,0 +1,163 @@
+"""Files as commands see them, and what the sandbox keeps in (003-29)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome
+from tools.environments import open_environment
+
+Says = Callable[..., str]
+Run = Callable[..., ExecOutcome]
+
+
+def do(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(coroutine)
+
+
+def test_files_are_as_commands_see_them(env: Environment, says: Says, folder: Path) -> None:
+    do(env.write_file(f"{folder}/new/a", b"\0data", mode=0o640))
+    assert says("stat -c '%a %s' new/a") == "640 5\n"
+    says("ln -s new link; echo hi >/tmp/only-here; ln -s /tmp/only-here there")
+    assert do(env.resolve("link/a")) == f"{folder}/new/a"
+    assert do(env.resolve("there")) == "/tmp/only-here"
+    assert do(env.read_file("/tmp/only-here")) == b"hi\n"
+    info = do(env.stat(f"{folder}/link"))
+    assert (info.kind, do(env.stat(f"{folder}/nothing")), do(env.stat("/")).kind) == ("link", None, "dir")
+    assert [each.path for each in do(env.list_dir(f"{folder}/new"))] == [f"{folder}/new/a"]
+    with pytest.raises(OSError, match="symbolic link"):
+        do(env.read_file(f"{folder}/link/a"))
+    do(env.delete_file("/tmp/only-here"))
+    assert says("ls /tmp/only-here 2>/dev/null || echo gone") == "gone\n"
+    with pytest.raises(FileNotFoundError):
+        do(env.read_file(f"{folder}/nothing"))
+
+
+def test_a_file_of_100_mb(env: Environment, says: Says, folder: Path) -> None:
+    data = bytes(range(256)) * 390_625
+    do(env.write_file(f"{folder}/big", data))
+    assert says("stat -c %s big") == "100000000\n"
+    assert do(env.read_file(f"{folder}/big")) == data
+
+
+@pytest.fixture
+def boxed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Environment]:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("key")
+    (home / ".netrc").write_text("password")
+    (home / "work").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    made: list[Environment] = []
+
+    def boxed(**options: Any) -> Environment:
+        made.append(open_environment("local", cwd=str(home / "work"), sandbox="bubblewrap", **options))
+        return made[-1]
+
+    yield boxed
+    for environment in made:
+        do(environment.close())
+
+
+def command(env: Environment, text: str) -> str:
+    from toolcrib import ExecRequest
+
+    outcome = do(env.execute(ExecRequest(text, timeout=60)))
+    return (outcome.stdout.head + outcome.stderr.head).decode()
+
+
+def test_only_the_project_is_writable(boxed: Callable[..., Environment], tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    env = boxed(writable=[str(tmp_path / "other")])
+    assert env.identity == "local:bubblewrap"
+    said = command(env, f"touch here {tmp_path}/other/x /tmp/y; touch /usr/x /etc/x; echo done")
+    assert said.count("Read-only file system") == 2
+    assert "done" in said
+    assert (tmp_path / "other" / "x").exists()
+    for path in ("/etc/x", "/usr/local/x"):
+        with pytest.raises(OSError, match=r"read-only in the sandbox, where /tmp and these are writable: ") as raised:
+            do(env.write_file(path, b"x"))
+        assert raised.value.errno == errno.EROFS
+    with pytest.raises(OSError, match="read-only in the sandbox"):
+        do(env.delete_file("/etc/passwd"))
+    do(env.write_file(f"{tmp_path}/other/z", b"z"))
+    assert (tmp_path / "other" / "z").read_bytes() == b"z"
+
+
+def test_keys_are_masked_for_commands_and_files(boxed: Callable[..., Environment], tmp_path: Path) -> None:
+    env = boxed()
+    assert command(env, "ls -A ~/.ssh; cat ~/.netrc 2>/dev/null; cat ~/.ssh/id 2>/dev/null || echo none") == "none\n"
+    assert do(env.list_dir(f"{tmp_path}/home/.ssh")) == []
+    with pytest.raises(FileNotFoundError):
+        do(env.read_file(f"{tmp_path}/home/.ssh/id"))
+    with pytest.raises(OSError, match=r"not a regular file|denied"):
+        do(env.read_file(f"{tmp_path}/home/.netrc"))
+
+
+def test_no_network_no_privileges_no_other_processes(boxed: Callable[..., Environment]) -> None:
+    env = boxed()
+    assert command(env, "tail -n +3 /proc/net/dev | cut -d: -f1").split() == ["lo"]
+    assert command(env, "grep CapEff /proc/self/status").split()[1] == "0000000000000000"
+    seen = command(env, "for each in /proc/[0-9]*; do cat $each/comm; done").split()
+    assert set(seen) <= {"bwrap", "bash", "cat"}
+    assert command(env, "ls /run; kill -9 1; echo $?").endswith("0\n")
+
+
+def test_the_network_where_it_is_allowed(boxed: Callable[..., Environment]) -> None:
+    assert Path("/proc/net/dev").read_text().count("\n") == command(boxed(network=True), "cat /proc/net/dev").count("\n")
+
+
+def test_a_sandbox_that_died_is_started_again(
+    boxed: Callable[..., Environment], sleeper: Any, eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    env = boxed()
+    command(env, "kept=1; f() { echo f; }")
+    for _ in range(3):
+        command(env, "kill -9 -1")
+        assert command(env, "echo $kept; f") == "1\nf\n"
+    command(env, f"({sleeper.command} &); (setsid {sleeper.command} &)")
+    eventually(lambda: sleeper.count() == 2)
+    command(env, "kill -9 $(ps -o ppid= $PPID)")
+    # It need not be dead yet when the next command begins; that one is right either way.
+    eventually(lambda: command(env, "echo $kept; f") == "1\nf\n" and not sleeper.count())
+    command(env, "kill -9 -1")
+    assert do(env.stat("/etc/passwd")).kind == "file"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"writable": "/x"}, "writable takes a list"),
+        ({"writable": ["/does/not/exist"]}, "does not exist"),
+        ({"writable": ["/"]}, "make the whole machine writable"),
+    ],
+)
+def test_faults_in_its_options_are_named(boxed: Callable[..., Environment], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=said):
+        boxed(**options)
+
+
+def test_never_without_a_sandbox(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    env = boxed()
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
+    with pytest.raises(EnvironmentFailed, match=r"bubblewrap is not found .*nothing runs outside.*apt install bubblewrap"):
+        command(env, "touch ran")
+    assert "apt install bubblewrap" in do(env.health()).problem
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(broken) if name == "bwrap" else which(name))
+    with pytest.raises(EnvironmentFailed, match=r"cannot work here.*nothing runs outside.*No permissions.*User namespaces"):
+        command(env, "touch ran")
+    assert not (tmp_path / "home" / "work" / "ran").exists()
+    with pytest.raises(EnvironmentFailed, match="unknown sandbox 'jail'; known: bubblewrap, none"):
+        open_environment("local", sandbox="jail")

@@ -1,0 +1,190 @@
+"""What a shell keeps from command to command, and that nothing which runs in it makes it lose its place (003-29)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+
+Run = Callable[..., ExecOutcome]
+Says = Callable[..., str]
+
+STATE = r"""
+a='x "y" $z'; b=$'line\nline\ttab\x01\x7f'; n=7; declare -i n; export c=exported; declare -r fixed=1
+list=(one 'two three' "$b"); declare -A map=([k]=v ['q r']="s t"); declare -n ref=a; unset HOME
+f() { echo "f: $1 $a"; }; g() { cat <<END
+in g: $1
+END
+}
+export -f f
+alias ll='echo LL' quoted="echo it\'s"
+shopt -s extglob nullglob; set -f -o pipefail; trap 'echo usr' USR1; umask 027; set -- 'p q' '' r
+mkdir -p sub; cd sub
+"""
+LOOK = r"""
+echo "$a|$b|$n|$c|$fixed|$ref|${HOME-none}"; echo "${list[@]}|${#list[@]}|${map[k]}|${map[q r]}"
+f 1; g 2; ll; quoted; bash -c 'f 3; echo $c'; shopt extglob nullglob dotglob; set -o | grep -E 'noglob|pipefail|nounset'
+trap -p USR1; umask; echo "$#:$1:$2:$3"; echo "${PWD##*/}"; declare -p n; alias
+"""
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "true",
+        "exit 3",
+        "set -e; false",
+        "kill -9 $$",
+        "exec true",
+        "kill -TERM $$",
+        'exec 1>&- 2>&- 255<&-; for fd in /proc/$$/fd/*; do fd=${fd##*/}; eval "exec $fd>&-"; done',
+        "builtin() { :; }",
+        "enable -n echo builtin declare trap",
+        "rm -rf /dev/shm/toolcrib-$PPID-* /dev/.toolcrib/* 2>/dev/null",
+    ],
+)
+def test_the_state_survives(run: Run, says: Says, between: str) -> None:
+    """003-29"""
+    says(STATE)
+    run(LOOK)
+    before = run(LOOK)
+    assert before.stdout.head.count(b"\n") > 15
+    run(between)
+    after = run(LOOK)
+    assert (after.stdout.head, after.stderr.head) == (before.stdout.head, before.stderr.head)
+    assert run("").exit_code == 0
+
+
+@pytest.mark.parametrize("how", ["exit 3", "set -e; false", ": ${missing?}", "kill -INT $$; sleep 1", "exec no-such-command"])
+def test_what_a_command_changed_before_it_ended_its_shell_is_kept(env: Environment, run: Run, says: Says, how: str) -> None:
+    run(f"mkdir -p sub; cd sub; late=1; h() {{ echo h; }}; {how}")
+    assert says("echo $late ${PWD##*/}; h") == "1 sub\nh\n"
+    assert env.cwd.endswith("/sub")
+    assert "e" not in says("echo $-")
+
+
+@pytest.mark.parametrize("how", ["kill -9 $$", "exec sleep 0", "builtin() { :; }", "set -n"])
+def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: Run, says: Says, how: str) -> None:
+    says("kept=1")
+    generation = env.generation
+    assert "A new shell goes on with the state from before" in run(f"lost=1; {how}").notice
+    assert env.generation == generation + 1
+    outcome = run("echo $kept${lost-}")
+    assert (outcome.stdout.head, outcome.notice) == (b"1\n", "")
+
+
+def test_the_first_command_may_kill_its_shell(run: Run, says: Says, folder: Path) -> None:
+    assert run("kill -9 $$").exit_code == 137
+    assert says("echo ${PWD##*/} $PATH").startswith("work /")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "printf() { :; }; echo() { :; }; declare() { :; }; exit() { :; }; trap() { :; }; set() { :; }; eval() { :; }",
+        "alias echo=false eval=false builtin=false exit=false set=false",
+        "PROMPT_COMMAND='exit 9'; PS1='$(exit 9)'; PS4='$(touch x)'; BASH_ENV=/nowhere; ENV=/nowhere; export BASH_ENV ENV",
+        "trap 'echo dbg' DEBUG",
+        "trap 'false' ERR; trap 'echo ret' RETURN; set -T -E",
+        "readonly IFS PATH PWD OLDPWD _ a; IFS=:",
+        "set -u; set -C; set -k; set -x; set -v; shopt -s failglob lastpipe xpg_echo; IFS=x",
+        "set -o posix",
+        "set -m; sleep 0 & wait",
+        "exec 3>file; exec >out 2>err; exec </dev/null",
+        "ulimit -n 8",
+        "set -t",
+        "shopt -s extdebug",
+        "unset PATH HOME PWD IFS",
+        "LANG=nowhere; LC_ALL=nowhere; export LANG LC_ALL",
+        "cat <<END\nunclosed",
+        "if true; then",
+        "echo )",
+        "case x in",
+        "break; continue; return",
+        "while :; do break 9; done",
+        "coproc cat; disown -a",
+        "suspend & wait",
+        "shopt -u sourcepath; hash -r; hash -p /nowhere cat",
+        "read -u 255 x; exec 255<&0",
+        'for fd in {3..20} 255; do eval "exec $fd>&-"; done 2>/dev/null',
+        "yes | head -c 3000000; (exit 3)",
+    ],
+)
+def test_nothing_makes_it_lose_its_place(run: Run, command: str) -> None:
+    run(command, timeout=60)
+    for number in range(3):
+        outcome = run(f"\\builtin echo {number} >&2; (\\builtin exit {number + 40})")
+        lines = outcome.stderr.head.splitlines()
+        assert (outcome.exit_code, str(number).encode() in lines) == (number + 40, True), outcome
+
+
+FORGE = r"""
+for text in "$nonce" 00000000000000000000000000000000; do
+  for fd in /proc/$$/fd/* /proc/$PPID/fd/* /dev/shm/toolcrib-$PPID-*/*/* /dev/.toolcrib/*/*; do
+    case $fd in */bash|*/c|*/f|*/g|*/r|*/v|*/x|*/i) continue ;; esac
+    [ -p "$fd" ] || continue
+    case $(readlink -f "$fd") in */bash|*pipe:*) continue ;; esac
+    for line in "$text 0" "$text EXIT" "$text END" "$text NOCD" "$text PID 1" "x $text 0"; do
+      (printf '%s\n' "$line" >"$fd") 2>/dev/null
+    done
+  done
+done
+"""
+
+
+def test_a_frame_cannot_be_forged_by_output(run: Run) -> None:
+    """Markers of the call before, as far as they can be known, and made-up ones, to every FIFO that can be found."""
+    run("trap 'nonce=${BASH_COMMAND##*echo }; nonce=${nonce%% *}' DEBUG; true")
+    run("echo one")
+    outcome = run(FORGE + "\nsleep .3; builtin echo real; (exit 7)")
+    assert outcome.exit_code == 7
+    assert outcome.stdout.head.endswith(b"real\n")
+    assert run("echo next; (exit 8)").exit_code == 8
+
+
+def test_a_request_with_its_own_folder_leaves_the_session_where_it_is(env: Environment, says: Says, folder: Path) -> None:
+    """003-30"""
+    (folder / "a" / "b").mkdir(parents=True)
+    assert says("cd b; pwd; x=1", cwd="a") == f"{folder}/a/b\n"
+    assert env.cwd == str(folder)
+    assert says("pwd; echo $x") == f"{folder}\n1\n"
+
+
+def test_a_deleted_working_folder_is_said_and_left(run: Run, says: Says, folder: Path) -> None:
+    says("mkdir -p a/b; cd a/b; rm -rf ../../a")
+    with pytest.raises(EnvironmentFailed, match=rf"{folder}/a/b no longer exists.*was not run.*now in {folder}:"):
+        run("pwd")
+    assert says("pwd") == f"{folder}\n"
+
+
+def test_the_state_is_told(env: Environment, says: Says) -> None:
+    async def state() -> tuple[dict[str, str], dict[str, str], dict[str, str], tuple[str, ...], bool]:
+        told = await env.shell_state()
+        assert told is not None
+        assert told is await env.shell_state()
+        return dict(told.variables), dict(told.aliases), dict(told.functions), told.positional, told.aliases_on
+
+    variables, aliases, functions, positional, aliases_on = asyncio.run(state())
+    assert "PATH" in variables
+    assert (aliases, functions, positional, aliases_on) == ({}, {}, (), True)
+    says("set -- 'a b' $'c\\nd' ''")
+    says("a=$'x \"y\"\\n'; l=(q r); f() { echo f; }; alias ll='ls -l'; PATH=/x:$PATH; shopt -u expand_aliases")
+    variables, aliases, functions, positional, aliases_on = asyncio.run(state())
+    assert (variables["a"], variables["l"]) == ('x "y"\n', "q")
+    assert variables["PATH"].startswith("/x:")
+    assert (aliases, positional, aliases_on) == ({"ll": "ls -l"}, ("a b", "c\nd", ""), False)
+    assert "echo f" in functions["f"]
+
+
+def test_sessions_share_nothing(opened: Callable[..., Environment]) -> None:
+    one, other = opened(), opened()
+
+    async def main() -> bytes:
+        await one.execute(ExecRequest("a=secret; export a; cd /"))
+        return (await other.execute(ExecRequest("echo ${a-nothing} ${PWD##*/}"))).stdout.head
+
+    assert asyncio.run(main()) == b"nothing work\n"

@@ -1,0 +1,101 @@
+"""Links to the servers, and short ways to use them."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.environments.remote.channel import Channel, ChannelEnded
+from tools.environments.ssh.link import SshLink
+from tools.environments.ssh.target import Wish
+
+_LIMIT = 60.0
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of our own, with nothing of the person's in it, and no agent."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    return home
+
+
+@pytest.fixture
+def open_link(sshd: Any) -> Iterator[Callable[..., SshLink]]:
+    with contextlib.ExitStack() as stack:
+
+        def make(wish: Wish | None = None, **options: object) -> SshLink:
+            link = SshLink(wish or sshd.wish(**options))
+            stack.callback(link.close)
+            return link
+
+        yield make
+
+
+@pytest.fixture
+def finish() -> Callable[..., tuple[bytes, bytes, int | None]]:
+    """Feeds a channel and reads it to its end: (stdout, stderr, exit code). Raises ChannelBroken."""
+
+    def finish(channel: Channel, data: bytes = b"") -> tuple[bytes, bytes, int | None]:
+        said = {"stdout": bytearray(), "stderr": bytearray()}
+        give_up = time.monotonic() + _LIMIT
+        try:
+            while time.monotonic() < give_up:
+                if data:
+                    data = data[channel.write(data) :]
+                    if not data:
+                        channel.close_input()
+                found = channel.read()
+                if found is not None:
+                    said[found[0]] += found[1]
+                else:
+                    select.select([channel], [], [], 0.005 if data else 1.0)
+        except ChannelEnded as end:
+            return bytes(said["stdout"]), bytes(said["stderr"]), end.code
+        finally:
+            channel.close()
+        raise AssertionError("it did not end")
+
+    return finish
+
+
+@pytest.fixture
+def free_port() -> int:
+    """Where nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def chatter() -> Iterator[Callable[[bytes], int]]:
+    """A server on loopback that says something and hangs up; its port."""
+    with contextlib.ExitStack() as stack:
+
+        def serve(text: bytes) -> int:
+            sock = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+            def run() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        taken, _ = sock.accept()
+                        taken.sendall(text)
+                        taken.close()
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(sock.shutdown, socket.SHUT_RDWR)
+            return int(sock.getsockname()[1])
+
+        yield serve

@@ -1,0 +1,221 @@
+"""What a container may do, whose it is, and what is said where it, or its engine, goes away (003-29)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from tools.environments import open_environment
+
+pytestmark = pytest.mark.xdist_group("docker")
+
+Open = Callable[..., Environment]
+
+
+@pytest.fixture
+def opened(engine: Any, folder: Path) -> Iterator[Open]:
+    made: list[Environment] = []
+
+    def opened(**options: Any) -> Environment:
+        made.append(open_environment("docker", cwd=str(folder), **{**engine.options, **options}))
+        return made[-1]
+
+    yield opened
+    for environment in made:
+        asyncio.run(environment.close())
+
+
+@pytest.fixture
+def client(engine: Any) -> Iterator[docker.DockerClient]:
+    client = docker.DockerClient(engine.host)
+    yield client
+    client.close()
+
+
+def run(env: Environment, command: str, **options: Any) -> ExecOutcome:
+    return asyncio.run(env.execute(ExecRequest(command, **{"timeout": 120.0, **options})))
+
+
+def said(env: Environment, command: str) -> str:
+    outcome = run(env, command)
+    return (outcome.stdout.head + outcome.stderr.head).decode()
+
+
+def name(env: Environment) -> str:
+    return env.identity.removeprefix("docker:")
+
+
+def during(env: Environment, command: str, what: Callable[[], object]) -> str:
+    """Does something while a command runs, which must fail; what it says."""
+    seen = asyncio.Event()
+
+    async def main() -> str:
+        request = ExecRequest(f"echo now; {command}", timeout=100, on_output=lambda *_: seen.set())
+        call = asyncio.create_task(env.execute(request))
+        await seen.wait()
+        await asyncio.to_thread(what)
+        with pytest.raises(EnvironmentFailed) as error:
+            await call
+        return str(error.value)
+
+    return asyncio.run(main())
+
+
+def test_it_is_hardened(opened: Open, client: docker.DockerClient) -> None:
+    env = opened()
+    text = said(env, "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status; ls /sys/class/net; touch /x; id -u; cat /proc/1/comm")
+    assert text.count("0000000000000000") == 2
+    assert "NoNewPrivs:\t1" in text
+    assert "\nlo\n" in text
+    assert "eth" not in text
+    assert "Read-only file system" in text
+    about = client.containers.get(name(env)).attrs["HostConfig"]
+    assert (about["Memory"], about["PidsLimit"], about["NanoCpus"], about["Init"]) == (2 << 30, 512, 2_000_000_000, True)
+    assert said(env, "sleep 0.01 & disown; sleep 0.2; ps -e -o stat= | grep -c Z") == "0\n"
+
+
+def test_a_fork_bomb_stays_inside(opened: Open) -> None:
+    env = opened(pids=64)
+    run(env, "kept=1")
+    outcome = run(env, "f() { f | f & }; f 2>/dev/null; sleep 300", timeout=2)
+    assert outcome.ended == "timeout"
+    env_after = run(env, "echo $kept")
+    assert env_after.stdout.head == b"1\n"
+
+
+def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient) -> None:
+    """Neither success nor a second run; the next call has another one, and that is said."""
+    env = opened()
+    run(env, "x=1; echo >/tmp/only-there")
+    asyncio.run(env.shell_state())
+    old, generation = name(env), env.generation
+    text = during(env, "echo run >>count; sleep 300", lambda: client.containers.get(old).remove(force=True))
+    assert f"the container {old} was removed" in text
+    assert "may have run" in text
+    outcome = run(env, "echo $x; ls /tmp/only-there; cat count")
+    assert outcome.stdout.head == b"1\nrun\n"
+    assert "was replaced" in outcome.notice
+    assert env.generation > generation
+    assert name(env) != old
+    client.containers.get(name(env)).remove(force=True)
+    assert "was replaced" in run(env, "true").notice
+
+
+def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: Any, folder: Path) -> None:
+    env = opened()
+    run(env, "x=1")
+    text = during(env, "echo run >>count; until [ -e go ]; do sleep .05; done; echo end >>count", lambda: engine.tell("kill"))
+    try:
+        assert "docker engine" in text
+        assert "may still be running" in text
+        with pytest.raises(EnvironmentFailed, match="does not answer"):
+            run(env, "true")
+    finally:
+        engine.tell("start")
+    outcome = run(env, "echo $x; cat count")
+    assert outcome.stdout.head == b"1\nrun\n"
+    assert "Still running over there" in outcome.notice
+    (folder / "go").touch()
+    assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
+
+
+def test_a_dead_owners_containers_are_removed_at_the_next_start(
+    opened: Open, engine: Any, client: docker.DockerClient, folder: Path
+) -> None:
+    code = """
+import asyncio, os, signal, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+env = open_environment("docker", cwd=sys.argv[1], **eval(sys.argv[2]))
+asyncio.run(env.execute(ExecRequest("sleep 300 &")))
+print(env.identity, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    argv = [sys.executable, "-c", code, str(folder), repr(engine.options)]
+    dead = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False, timeout=120).stdout.strip()
+    alive = opened()
+    run(alive, "true")
+    names = [each.name for each in client.containers.list(all=True)]
+    assert dead.startswith("docker:toolcrib-")
+    assert dead.removeprefix("docker:") not in names
+    assert name(alive) in names
+    asyncio.run(alive.close())
+    assert name(alive) not in [each.name for each in client.containers.list(all=True)]
+
+
+def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.DockerClient) -> None:
+    one = opened(keep="reuse", session="work")
+    run(one, "echo kept >/tmp/file; x=1")
+    kept = name(one)
+    asyncio.run(one.close())
+    other = opened(keep="reuse", session="work")
+    try:
+        assert said(other, "cat /tmp/file; echo ${x-}") == "kept\n\n"
+        assert name(other) == kept
+        assert said(opened(session="work"), "cat /tmp/file").endswith("No such file or directory\n")
+    finally:
+        client.containers.get(kept).remove(force=True)
+
+
+def test_a_full_disk(opened: Open) -> None:
+    """State lives in memory over there; files say what is wrong and are never half."""
+    env = opened(tmpfs="1m")
+    run(env, "x=1; head -c 2000000 /dev/zero >/tmp/full")
+    with pytest.raises(OSError, match="No space left") as error:
+        asyncio.run(env.write_file("/tmp/more", b"\0" * 500_000))
+    assert error.value.filename == "/tmp/more"
+    assert asyncio.run(env.stat("/tmp/more")) is None
+    assert said(env, "rm /tmp/full; echo $x; ls -A /tmp | grep more") == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"image": ""}, "needs an image"),
+        ({"image": "nowhere/none:1"}, "docker pull nowhere/none:1"),
+        ({"host": "unix:///nowhere/docker.sock"}, "does not answer"),
+        ({"mounts": ["/:/host:ro"]}, "the whole machine"),
+        ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
+        ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
+        ({"mounts": ["~"]}, "your home"),
+        ({"mounts": ["/nowhere"]}, "cannot be mounted"),
+        ({"mounts": "x"}, "takes a list"),
+        ({"network": "host"}, "another's"),
+        ({"keep": "maybe"}, "none of remove, reuse"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_what_cannot_be_had_is_said(opened: Open, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=why):
+        run(opened(**options), "true")
+
+
+def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, engine: Any, folder: Path) -> None:
+    socket = engine.host.removeprefix("unix://")
+    with pytest.raises(EnvironmentFailed, match="is a socket"):
+        opened(mounts=[f"{socket}:/var/run/docker.sock"])
+    (folder / "own").mkdir()
+    with pytest.raises(EnvironmentFailed, match="toolcrib's own"):
+        opened(protected=[str(folder / "own" / "config.yaml")])
+    link = folder / "link"
+    link.symlink_to("/etc")
+    with pytest.raises(EnvironmentFailed, match="belongs to the system"):
+        opened(mounts=[f"{link}:/x"])
+
+
+def test_secrets_of_ours_are_not_in_it(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "hunter2")
+    env = opened(env={"GIVEN": "yes"})
+    text = said(env, "env")
+    assert "GIVEN=yes" in text
+    assert "hunter2" not in text
+    assert os.environ["MY_API_KEY"] == "hunter2"

@@ -1,0 +1,79 @@
+"""One process in a container, and its streams as the engine multiplexes them over one socket."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+
+from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Stream
+
+_CHUNK = 1 << 16
+_HEADER = 8
+
+
+class DockerChannel:
+    """``left`` holds the socket's owner, which would close it when collected. ``code`` asks the engine how the process ended."""
+
+    def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None]) -> None:
+        self._sock = sock
+        self._left = left
+        self._code = code
+        self._stream: Stream = "stdout"
+        self._due = 0
+        self._buffer = b""
+        self._at = 0
+        self._closed = False
+        sock.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def read(self) -> tuple[Stream, bytes] | None:
+        while (found := self._next()) is None:
+            try:
+                more = self._sock.recv(_CHUNK)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                raise ChannelBroken(f"the connection to the docker engine broke: {error.strerror or error}") from error
+            if not more:
+                raise ChannelEnded(self._code())
+            self._buffer = self._buffer[self._at :] + more if self._at < len(self._buffer) else more
+            self._at = 0
+        return found
+
+    def _next(self) -> tuple[Stream, bytes] | None:
+        """From what was received: each message has a header of its own, and may come in parts."""
+        if not self._due:
+            header = self._buffer[self._at : self._at + _HEADER]
+            if len(header) < _HEADER:
+                return None
+            self._at += _HEADER
+            self._stream = "stderr" if header[0] == 2 else "stdout"
+            self._due = int.from_bytes(header[4:], "big")
+        data = self._buffer[self._at : self._at + self._due]
+        self._at += len(data)
+        self._due -= len(data)
+        return (self._stream, data) if data else None
+
+    def write(self, data: bytes | memoryview) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise ChannelBroken(f"the connection to the docker engine broke: {error.strerror or error}") from error
+
+    def close_input(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended already
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for each in (self._sock, self._left):
+            with contextlib.suppress(OSError):  # broken already
+                getattr(each, "close", lambda: None)()
+        self._left = None

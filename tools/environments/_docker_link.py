@@ -1,0 +1,324 @@
+"""The way into a container: its engine, its making, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import EnvironmentFailed
+from tools.environments import _docker_owner
+from tools.environments._docker_channel import DockerChannel
+from tools.environments._docker_mounts import Mount, check_mount, read_mount
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.containers import Container
+
+LABEL = "toolcrib.session"
+OWNER = "toolcrib.owner"
+KEY = "toolcrib.key"
+_TIMEOUT = 30
+"""Seconds that the engine has for an answer."""
+_REMOVAL = 1.0
+_SOCKET = "unix:///var/run/docker.sock"
+_WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
+_KEEP = ("remove", "reuse")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
+
+    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
+    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
+    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
+    """
+
+    image: str
+    session: str
+    workdir: str
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    network: str = "none"
+    memory: str | int = "2g"
+    cpus: float = 2.0
+    pids: int = 512
+    user: str = ""
+    read_only: bool = True
+    tmpfs: str = "256m"
+    keep: str = "remove"
+    host: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        cwd: str | None,
+        *,
+        image: str,
+        session: str,
+        mounts: Sequence[str],
+        protected: Sequence[str] = (),
+        project: str = "rw",
+        workdir: str = "",
+        **options: Any,
+    ) -> Options:
+        """``project`` is how the folder ``cwd`` is seen there, at the same path: ``rw``, ``ro`` or ``none``."""
+        if not image:
+            raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
+        if isinstance(mounts, str):
+            raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
+        if project not in ("rw", "ro", "none"):
+            raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
+        read = [read_mount(text, protected) for text in mounts]
+        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
+        if project != "none":
+            if not Path(start).is_dir():
+                raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
+            read.append(check_mount(Mount(start, start, project == "ro"), protected))
+        try:
+            made = cls(
+                image=image,
+                session=session or secrets.token_hex(6),
+                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - the container's own
+                mounts=tuple(read),
+                **options,
+            )
+        except TypeError as error:
+            raise EnvironmentFailed(f"docker cannot be opened with these options: {error}") from error
+        if made.keep not in _KEEP:
+            raise EnvironmentFailed(f"keep is {made.keep!r}, which is none of {', '.join(_KEEP)}")
+        if made.network in ("host",) or made.network.startswith("container:"):
+            raise EnvironmentFailed(
+                f"the network {made.network!r} would be another's: choose none, bridge or a network of the engine"
+            )
+        return made
+
+    @property
+    def key(self) -> str:
+        """The same for the same options."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+    def create(self) -> dict[str, Any]:
+        """For docker-py."""
+        memory = self.memory
+        return {
+            "image": self.image,
+            "name": f"toolcrib-{self.session[:12]}-{secrets.token_hex(3)}",
+            "entrypoint": _WAIT,
+            "command": [],
+            "user": self.user or f"{os.getuid()}:{os.getgid()}",
+            "working_dir": "/",
+            "environment": dict(self.env),
+            "init": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges:true"],
+            "read_only": self.read_only,
+            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - the container's own
+            "mem_limit": memory,
+            "memswap_limit": memory,
+            "nano_cpus": int(self.cpus * 1e9),
+            "pids_limit": self.pids,
+            "network_mode": self.network,
+            "volumes": [f"{each.source}:{each.target}:{'ro' if each.read_only else 'rw'}" for each in self.mounts],
+            "labels": {LABEL: self.session, OWNER: _docker_owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
+            "log_config": {"Type": "none"},
+        }
+
+
+class DockerLink:
+    """``epoch`` grows with each container. Safe to use from several threads."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.epoch = 0
+        self._client: docker.DockerClient | None = None
+        self._container: Container | None = None
+        self._started = ""
+        self._lock = threading.RLock()
+        self._closed = False
+
+    @property
+    def where(self) -> str:
+        container = self._container
+        return f"docker:{container.name if container is not None else self.options.session[:12]}"
+
+    # -- the container -------------------------------------------------------------------------------------------
+
+    def _engine(self) -> docker.DockerClient:
+        import docker
+
+        if self._client is None:
+            if self._address.startswith("ssh:"):
+                raise EnvironmentFailed(
+                    "an engine behind ssh is not reached from here: forward its socket, or use the ssh environment"
+                )
+            with self._explained("reach"):
+                if self.options.host:
+                    self._client = docker.DockerClient(self.options.host, timeout=_TIMEOUT)
+                else:
+                    self._client = docker.from_env(timeout=_TIMEOUT)
+            with self._explained("look for what was left behind in"):
+                _docker_owner.reap(self._client, OWNER)
+        return self._client
+
+    @property
+    def _address(self) -> str:
+        return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
+
+    def _knock(self) -> None:
+        """Whether somebody is at home; docker-py leaves a socket open where nobody is. Raises OSError."""
+        if self._address.startswith("unix://"):
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.settimeout(_TIMEOUT)
+                knocking.connect(self._address.removeprefix("unix://"))
+
+    @contextlib.contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        import docker
+        import requests
+
+        try:
+            yield
+        except docker.errors.ImageNotFound as error:
+            image = self.options.image
+            raise EnvironmentFailed(f"the image {image} is not there: run `docker pull {image}`, or set another") from error
+        except docker.errors.APIError as error:
+            raise EnvironmentFailed(
+                f"cannot {what} the container: the docker engine says: {error.explanation or error}"
+            ) from error
+        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+            raise EnvironmentFailed(
+                f"the docker engine at {self._address} does not answer ({_short(error)}): is it running, and may you use it?"
+            ) from error
+
+    def _ready(self) -> Container:
+        """A container that runs."""
+        import docker
+
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        with self._explained("reach"):
+            self._knock()
+        client = self._engine()
+        if self._container is not None:
+            with self._explained("look at"):
+                try:
+                    self._container.reload()
+                except docker.errors.NotFound:
+                    self._container = None
+        if self._container is None:
+            self._container = self._found(client) if self.options.keep == "reuse" else None
+        if self._container is None:
+            with self._explained("create"):
+                self._container = client.containers.create(**self.options.create())
+        container = self._container
+        if container.status == "paused":
+            raise EnvironmentFailed(f"the container {container.name} is paused: run `docker unpause {container.name}`")
+        if container.status != "running":
+            with self._explained("start"):
+                try:
+                    container.start()
+                except BaseException:
+                    if self.options.keep == "remove":
+                        self._remove(container)
+                        self._container = None
+                    raise
+                container.reload()
+        started = f"{container.id} {container.attrs['State']['StartedAt']}"
+        if started != self._started:
+            self.epoch += 1
+            self._started = started
+        return container
+
+    def _found(self, client: docker.DockerClient) -> Container | None:
+        with self._explained("look for"):
+            found = client.containers.list(all=True, filters={"label": [f"{KEY}={self.options.key}"]})
+        return found[0] if found else None
+
+    # -- channels ------------------------------------------------------------------------------------------------
+
+    def open(self, argv: Sequence[str]) -> DockerChannel:
+        with self._lock:
+            container = self._ready()
+            api = self._engine().api
+            with self._explained("run a shell in"):
+                made = api.exec_create(container.id, list(argv), stdin=True, stdout=True, stderr=True, tty=False)["Id"]
+                held = api.exec_start(made, socket=True)
+        raw = getattr(held, "_sock", held)
+        if not isinstance(raw, socket.socket):
+            raise EnvironmentFailed(f"this way to the engine ({type(raw).__name__}) cannot carry a shell: use its socket, or tcp")
+
+        def code() -> int | None:
+            try:
+                self._knock()
+                said = api.exec_inspect(made)
+            except Exception:  # noqa: BLE001 - whatever the engine's client raises: it does not say how it ended
+                return None
+            return None if said["Running"] else said["ExitCode"]
+
+        return DockerChannel(raw, held, code)
+
+    def leave(self, folder: str) -> None:
+        """It goes with the container."""
+
+    def diagnose(self) -> str:
+        import docker
+        import requests
+
+        container = self._container
+        if container is None or self._client is None:
+            return ""
+        give_up = time.monotonic() + _REMOVAL
+        try:
+            while time.monotonic() < give_up:  # it may be on its way out, and yet seem to run
+                self._knock()
+                container.reload()
+                time.sleep(_REMOVAL / 5)
+        except docker.errors.NotFound:
+            return f"the container {container.name} was removed"
+        except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+            return f"the docker engine does not answer ({_short(error)})"
+        state = container.attrs["State"]
+        if state.get("OOMKilled") and not state.get("Running"):
+            return f"the container {container.name} ran out of memory"
+        if not state.get("Running"):
+            return f"the container {container.name} was stopped (exit code {state.get('ExitCode')})"
+        return ""
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _remove(self, container: Container) -> None:
+        import docker
+        import requests
+
+        with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):
+            self._knock()
+            container.remove(force=True, v=True)  # where that fails, the next start of toolcrib finds it
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            container, self._container = self._container, None
+            if container is not None and self.options.keep == "remove":
+                self._remove(container)
+            client, self._client = self._client, None
+            if client is not None:
+                client.close()
+
+
+def _short(error: BaseException) -> str:
+    text = str(error)
+    for sign in ("FileNotFoundError", "PermissionError", "ConnectionRefusedError", "timed out"):
+        if sign in text:
+            return sign
+    return text[:200]

@@ -1,0 +1,83 @@
+"""Which folders of this machine a container may see."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib import EnvironmentFailed
+
+_SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
+"""Only to be read."""
+_NEVER = ("/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var")
+"""Neither they nor what is in them, but for what people put there:"""
+_ALLOWED = ("/dev/shm", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
+_KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".local", ".netrc", ".git-credentials", ".pgpass")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """``source`` here, free of links, is ``target`` there."""
+
+    source: str
+    target: str
+    read_only: bool
+
+
+def read_mount(text: str, protected: Sequence[str] = ()) -> Mount:
+    """From ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
+    parts = text.split(":")
+    mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
+    if not 1 <= len(parts) <= 2 or not parts[0]:
+        raise EnvironmentFailed(f"the mount {text!r} is not of the form HERE[:THERE][:ro|rw]")
+    source = os.path.realpath(Path(parts[0]).expanduser())
+    target = parts[1] if len(parts) == 2 else source
+    return check_mount(Mount(source, os.path.normpath(target), mode == "ro"), protected)
+
+
+def check_mount(mount: Mount, protected: Sequence[str] = ()) -> Mount:
+    """Raises EnvironmentFailed for what would hand this machine, its keys or our own settings to the container."""
+    source = mount.source
+    if not mount.target.startswith("/") or mount.target == "/":
+        raise EnvironmentFailed(f"the mount of {source} needs an absolute folder in the container, not {mount.target!r}")
+    try:
+        about = os.stat(source)  # noqa: PTH116 - a string is what there is
+    except OSError as error:
+        raise EnvironmentFailed(f"{source} cannot be mounted: {error.strerror}") from error
+    if stat.S_ISSOCK(about.st_mode):
+        raise EnvironmentFailed(
+            f"{source} is a socket, such as the engine's own, which is root on this machine: it is never mounted"
+        )
+    if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
+        raise EnvironmentFailed(f"{source} is neither a folder nor a file: it is never mounted")
+    why = _refused(mount, protected)
+    if why:
+        raise EnvironmentFailed(f"{source} is not mounted into a container: {why}. Mount a folder of the project instead")
+    return mount
+
+
+def _refused(mount: Mount, protected: Sequence[str]) -> str:
+    source, home = mount.source, os.path.realpath(Path.home())
+    for path in protected:
+        own = os.path.realpath(Path(path).expanduser())
+        if _within(source, own) or _within(own, source):
+            return f"toolcrib's own {own} would be in reach"
+    if source == "/":
+        return "it is the whole machine"
+    if _within(home, source):
+        return "it is, or contains, your home"
+    if _within(source, home):
+        first = os.path.relpath(source, home).split("/")[0]
+        return "it holds keys or settings" if first in _KEYS else ""
+    if any(_within(source, each) for each in _SYSTEM):
+        return "" if mount.read_only else "it is part of the system and can only be mounted read-only (:ro)"
+    if any(_within(source, each) for each in _ALLOWED):
+        return ""
+    return "it belongs to the system" if any(_within(source, each) for each in _NEVER) else ""
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,124 @@
+"""One shell process a command; only the working folder is kept from one to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
+from tools.environments import _groups
+from tools.environments._capture import Capture
+from tools.environments._linger import Lingering
+from tools.environments._running import Running
+from tools.environments._spawn import Shell, reported_cwd, spawn
+
+_CLOSE_GRACE = 0.5
+"""Seconds that background processes have between SIGTERM and SIGKILL when the environment closes."""
+_CLOSE_LIMIT = 5.0
+
+
+class OneShot:
+    """``cwd`` is where the next command starts. Used where no shell can be kept: bash is missing, or this is not Linux."""
+
+    def __init__(self, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
+        self.cwd = cwd
+        self._base = base
+        path = shutil.which("bash")
+        self._shell = Shell(path, is_bash=True) if path else Shell(shutil.which("sh") or "/bin/sh", is_bash=False)
+        self._running: set[Running] = set()
+        self._interrupts = 0
+        self._left: set[int] = set()
+        self._lingering = Lingering()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def where(self) -> str:
+        return "local" if self._shell.is_bash else "local:sh"
+
+    async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
+        """``cwd`` is there. Raises EnvironmentFailed."""
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        started, interrupts = time.monotonic(), self._interrupts
+        child = spawn(self._shell, request.command, cwd, {**self._base(), **request.env}, request.stdin)
+        try:
+            captures = {name: Capture(name, request.keep, request.spill) for name in child.pipes}
+            running = Running(child.process, child.pipes, captures, request.on_output)
+            with self._lock:
+                self._running.add(running)
+                missed = self._interrupts != interrupts  # it came while the process was started
+            if missed:
+                running.interrupt()
+            try:
+                await running.finish(request.timeout)
+            finally:
+                self._settle(running, child.process.pid)
+                kept = {name: capture.finish() for name, capture in captures.items()}
+            ended_in = reported_cwd(child.report, cwd)
+        finally:
+            os.close(child.report)
+        if request.cwd is None and ended_in != cwd:
+            self.cwd = ended_in
+        code = child.process.returncode
+        if code is None:  # stuck in the kernel with SIGKILL waiting for it
+            code = -signal.SIGKILL
+        return ExecOutcome(
+            exit_code=code if code >= 0 else 128 - code,
+            stdout=kept["stdout"],
+            stderr=kept["stderr"],
+            cwd=ended_in,
+            duration=time.monotonic() - started,
+            where=self.where,
+            ended=running.ended,
+        )
+
+    def _settle(self, running: Running, session: int) -> None:
+        """Takes stock of what a command left behind."""
+        with self._lock:
+            self._running.discard(running)
+            if _groups.left_behind(session):
+                self._left = {left for left in self._left if _groups.left_behind(left)} | {session}
+        open_pipes = list(running.pipes.values())
+        if running.ended == "exited" and running.exited and not self._closed and open_pipes:
+            self._lingering.adopt(open_pipes)
+        else:
+            for fd in open_pipes:
+                os.close(fd)
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self._interrupts += 1
+            running = list(self._running)
+        for each in running:
+            each.interrupt()
+
+    async def close(self) -> None:
+        self._closed = True
+        self.interrupt()
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+            await asyncio.sleep(0.01)
+        with self._lock:
+            left = {session for session in self._left if _groups.left_behind(session)}
+            self._left = set()
+        await _end_all(left)
+        self._lingering.close()
+
+
+async def _end_all(sessions: set[int]) -> None:
+    groups = {session: {session} | _groups.groups_of(session) for session in sessions}
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for session in groups:
+            _groups.send(groups[session], number)
+        give_up = time.monotonic() + _CLOSE_GRACE
+        while time.monotonic() < give_up:
+            groups = {session: each for session, each in groups.items() if _groups.living(session, each)}
+            if not groups:
+                return
+            await asyncio.sleep(0.01)

@@ -1,0 +1,326 @@
+"""This machine in a sandbox: all of it readable, little of it writable, no network, no other processes, a /tmp of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolcrib import EnvironmentFailed
+from tools.environments import _groups
+from tools.environments.shell.place import ShellProcess
+from tools.environments.shell.watchdog import watchdog
+
+_INNER = "/dev/.toolcrib"
+"""Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
+_START_LIMIT = 20.0
+_NEEDED = "install it (apt install bubblewrap), or choose sandbox: none"
+_KEEPER = r"""
+set -m
+trap : INT TERM HUP
+printf 'ready\n' >&3
+while IFS= read -r folder; do
+  {
+    cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >z; mv z status; }
+  } </dev/null >/dev/null 2>&1 3>&- &
+done
+"""
+"""Starts a shell for each line that it reads; at the end of its input it ends, and all that is in the sandbox with it."""
+
+
+class _Process:
+    """A shell in the sandbox, and the ``wrapper`` that started it and will say how it ended. ``folder`` is where both began.
+
+    Numbers of its session count only in the sandbox's own process namespace: out here they may be another's one day.
+    Raises OSError where it is gone or is not that shell.
+    """
+
+    def __init__(self, pid: int, wrapper: int, folder: str) -> None:
+        self.pid = self.session = pid
+        self._status = f"{folder}/status"
+        self._code: int | None = None
+        self._wrapper = self._pidfd = -1
+        try:
+            self._wrapper, self._pidfd = os.pidfd_open(wrapper), os.pidfd_open(pid)
+            self._space = os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - a string is compared
+            if not _is_in(pid, folder) or os.getsid(pid) != pid:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        except OSError:
+            self._drop()
+            raise
+
+    def fileno(self) -> int:
+        return self._pidfd
+
+    def exit_code(self) -> int | None:
+        if self._code is None and _has_ended(self._pidfd):
+            self._code = self._said()
+        return self._code
+
+    def members(self) -> list[_groups.Member]:
+        return [one for one in _groups.members(self.session) if self._is_inside(one.pid)]
+
+    def _is_inside(self, pid: int) -> bool:
+        try:
+            return os.readlink(f"/proc/{pid}/ns/pid") == self._space  # noqa: PTH115 - as above
+        except OSError:  # gone
+            return False
+
+    def send(self, number: int) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def reap(self) -> None:
+        """The sandbox does that itself."""
+
+    def _said(self) -> int:
+        """The wrapper writes its status right after its end; unless that died too, with the whole sandbox."""
+        give_up = time.monotonic() + 0.5
+        over = False
+        while not over and time.monotonic() < give_up:
+            over = _has_ended(self._wrapper)
+            with contextlib.suppress(OSError, ValueError):  # not yet there
+                # What is there may be anything: commands can reach it.
+                fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    return int(os.read(fd, 8)) & 0xFF
+                finally:
+                    os.close(fd)
+            time.sleep(0.001)
+        return 128 + signal.SIGKILL
+
+    def close(self) -> None:
+        if self._pidfd >= 0:
+            self.exit_code()
+        self._drop()
+
+    def _drop(self) -> None:
+        for fd in (self._pidfd, self._wrapper):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._wrapper = -1
+
+
+class Sandbox:
+    """One bubblewrap and the shells in it. Started when first needed, and again where it has died. A Place for shells.
+
+    Where commands kill its keeper, it is ended with all that still runs in it before another is started.
+    """
+
+    where = "local:bubblewrap"
+
+    def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool) -> None:
+        self.root, self.inner = root, _INNER
+        self._writable, self._masked, self._network = writable, masked, network
+        self._process: subprocess.Popen[bytes] | None = None
+        self._keeper = 0
+        self._pidfds: tuple[int, ...] = ()
+        """Of its first process, with which all of it ends, and of the keeper."""
+        self._lock = threading.Lock()
+
+    # -- shells --------------------------------------------------------------------------------------------------
+
+    def start(self, inner_folder: str, folder: str) -> _Process:
+        give_up = time.monotonic() + _START_LIMIT
+        with self._lock:
+            while time.monotonic() < give_up and not os.path.lexists(f"{folder}/status"):
+                process = self._running()
+                assert process.stdin is not None  # noqa: S101 - it was given a pipe
+                with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing was run, another will do
+                    process.stdin.write(f"{inner_folder}\n".encode())
+                while time.monotonic() < give_up and self._lives() and not os.path.lexists(f"{folder}/status"):
+                    found = self._find(folder)
+                    if found is not None:
+                        return found
+                    time.sleep(0.0005)
+        raise EnvironmentFailed(
+            "no shell could be started in the sandbox: too many processes may run already, or memory is short"
+        )
+
+    def _find(self, folder: str) -> _Process | None:
+        """The shell that was started in that folder, of which no other knows. The kernel's lists may leave somebody out."""
+        for wrapper in _children(self._keeper):
+            for pid in _children(wrapper) if _is_in(wrapper, folder) else ():
+                with contextlib.suppress(OSError):  # not yet a shell, or gone
+                    return _Process(pid, wrapper, folder)
+        return None
+
+    def attach(self, process: ShellProcess, said_pid: int) -> None:
+        """What it calls itself means nothing out here."""
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    def view(self) -> str:
+        """A path to its root folder, as its commands see it. Raises EnvironmentFailed."""
+        with self._lock:
+            self._running()
+            return f"/proc/{self._keeper}/root"
+
+    def serves(self, view: str) -> bool:
+        """Whether that view is still one: then what is not found there is not there."""
+        with self._lock:
+            return view == f"/proc/{self._keeper}/root" and self._lives()
+
+    # -- the sandbox itself --------------------------------------------------------------------------------------
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._lives():
+            return self._process
+        self._forget()
+        path = shutil.which("bwrap")
+        if path is None:
+            raise EnvironmentFailed(f"bubblewrap is not found on PATH, and nothing runs outside of the sandbox: {_NEEDED}")
+        if shutil.which("setsid") is None:
+            raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
+        info, ready = os.pipe(), os.pipe()
+        try:
+            os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
+            process = subprocess.Popen(
+                [
+                    path,
+                    "--info-fd",
+                    str(info[1]),
+                    *self._options(),
+                    "--",
+                    "bash",
+                    "--noprofile",
+                    "--norc",
+                    "-c",
+                    f"exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
+                ],
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[info[1], ready[1]],
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise EnvironmentFailed(f"bubblewrap cannot be started: {error.strerror}: {_NEEDED}") from error
+        finally:
+            os.close(info[1])
+            os.close(ready[1])
+        watchdog.add(process.pid)
+        self._process = process
+        try:
+            self._await(process, info[0], ready[0])
+        finally:
+            os.close(info[0])
+            os.close(ready[0])
+        return process
+
+    def _await(self, process: subprocess.Popen[bytes], info: int, ready: int) -> None:
+        said = _read_all(ready, b"\n")
+        if not said:
+            assert process.stderr is not None  # noqa: S101 - it was given a pipe
+            process.kill()
+            why = process.stderr.read(4000).decode(errors="replace").strip() or "it did not answer"
+            self._forget()
+            raise EnvironmentFailed(
+                f"bubblewrap cannot work here, and nothing runs outside of the sandbox: {why}. User namespaces may be turned off "
+                "(sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns); or choose sandbox: none"
+            )
+        pidfds: list[int] = []
+        try:
+            first = int(json.loads(_read_all(info, b"}"))["child-pid"])
+            pidfds.append(os.pidfd_open(first))
+            self._keeper = _children(first)[0]
+            pidfds.append(os.pidfd_open(self._keeper))
+        except (OSError, ValueError, LookupError) as error:
+            process.kill()
+            self._forget()
+            raise EnvironmentFailed("the sandbox ended while it was started: call again to start another") from error
+        finally:
+            self._pidfds = tuple(pidfds)
+
+    def _lives(self) -> bool:
+        """Without its keeper it cannot start a shell, and nothing would end it."""
+        # A process that dies loses its root folder first.
+        return len(self._pidfds) == 2 and not any(map(_has_ended, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
+
+    def _options(self) -> list[str]:
+        options = ["--unshare-all", *(["--share-net"] if self._network else []), "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+        options += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108 - one of its own
+        names = os.path.realpath("/etc/resolv.conf")
+        if self._network and names.startswith("/run/") and Path(names).exists():
+            options += ["--ro-bind", names, names]
+        for path in sorted(self._writable):
+            options += ["--bind", path, path]
+        for path in self._masked:
+            if Path(path).is_dir():
+                options += ["--tmpfs", path, "--remount-ro", path]
+            elif Path(path).exists():
+                options += ["--ro-bind", "/dev/null", path]
+        return [*options, "--bind", self.root, _INNER, "--chdir", "/"]
+
+    def _forget(self) -> None:
+        process, self._process, self._keeper = self._process, None, 0
+        if process is None:
+            return
+        for pidfd in self._pidfds:
+            with contextlib.suppress(ProcessLookupError):  # the first process takes all others with it
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        for pidfd in self._pidfds:
+            _has_ended(pidfd, 5)  # its shells must not be taken for living ones
+            os.close(pidfd)
+        self._pidfds = ()
+        for pipe in (process.stdin, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:  # something is stuck in the kernel
+            process.kill()
+            process.wait()
+        watchdog.remove(process.pid)
+
+    def close(self) -> None:
+        """Ends everything in it."""
+        with self._lock:
+            self._forget()
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
+    except OSError:
+        return []
+
+
+def _is_in(pid: int, folder: str) -> bool:
+    """Whether that is its working folder, whatever either side calls it."""
+    try:
+        return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
+    except OSError:
+        return False
+
+
+def _has_ended(pidfd: int, wait: float = 0) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(wait * 1000))
+
+
+def _read_all(fd: int, end: bytes) -> bytes:
+    """Up to ``end``; b"" where it does not come."""
+    said = b""
+    give_up = time.monotonic() + _START_LIMIT
+    while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):
+        if not select.select([fd], [], [], max(0.0, give_up - time.monotonic()))[0]:
+            return b""
+        chunk = os.read(fd, 4096)
+        if not chunk:
+            return b""
+        said += chunk
+    return said

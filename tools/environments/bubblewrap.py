@@ -1,0 +1,149 @@
+"""Environments in the sandbox of bubblewrap."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from toolcrib import EnvironmentFailed, FileInfo, Health
+from tools.environments import _files
+from tools.environments._sandbox import Sandbox
+from tools.environments.local import LocalEnvironment
+from tools.environments.shell.place import is_supported
+
+_T = TypeVar("_T")
+MASKED = (
+    *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube"),
+    *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
+)
+"""Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
+_TRIES = 5
+
+
+class BubblewrapEnvironment(LocalEnvironment):
+    """As LocalEnvironment, in a sandbox: ``writable`` folders and the one it starts in can be written, ``masked`` paths are
+    empty, ``network`` says whether there is any. Raises EnvironmentFailed where that cannot be had; it never runs without.
+
+    Files are seen as commands see them: what is masked is empty, and what is read-only refuses to be written (OSError, EROFS).
+    /tmp is the sandbox's own and gone with it.
+    """
+
+    def __init__(
+        self,
+        cwd: str | None = None,
+        *,
+        pass_env: Sequence[str] = (),
+        writable: Sequence[str] = (),
+        masked: Sequence[str] = MASKED,
+        network: bool = False,
+    ) -> None:
+        for name, given in (("writable", writable), ("masked", masked)):
+            if isinstance(given, str):
+                raise EnvironmentFailed(f"{name} takes a list of paths: [{given!r}]")
+        if not is_supported():
+            raise EnvironmentFailed("the bubblewrap sandbox needs Linux and bash: install bash, or choose sandbox: none")
+        super().__init__(cwd, pass_env=pass_env)
+        self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
+        self._masked = [os.path.realpath(Path(path).expanduser()) for path in masked]
+        self._network = network
+        self._sandbox: Sandbox | None = None
+
+    @property
+    def identity(self) -> str:
+        return Sandbox.where
+
+    def _place(self, root: str) -> Sandbox:
+        self._sandbox = Sandbox(root, self._writable, self._masked, self._network)
+        return self._sandbox
+
+    def _view(self) -> str:
+        self._open()
+        assert self._sandbox is not None  # noqa: S101 - _open made it
+        return self._sandbox.view()
+
+    def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
+        """What ``look`` makes of the sandbox's root folder. What is not found in one that was ending is looked for in the next;
+        ``again``: ``look`` reports that by its result too, not only by an error.
+        """
+        for _ in range(_TRIES):
+            view = self._view()
+            assert self._sandbox is not None  # noqa: S101 - _view made it
+            try:
+                found = look(view)
+            except OSError:
+                if self._sandbox.serves(view):
+                    raise
+                continue
+            if not again or self._sandbox.serves(view):
+                return found
+        raise EnvironmentFailed("the sandbox ends whenever it was started: something kills its processes")
+
+    def _is_folder(self, path: str) -> bool:
+        return self._seen(
+            lambda view: os.path.isdir(_files.resolve_under(view, path, "/", inside=True)),  # noqa: PTH112 - a string with links resolved
+            again=True,
+        )
+
+    async def health(self) -> Health:
+        try:
+            self._view()
+        except EnvironmentFailed as error:
+            return Health(str(error))
+        return await super().health()
+
+    async def close(self) -> None:
+        await super().close()
+        if self._sandbox is not None:
+            self._sandbox.close()
+
+    # -- files ---------------------------------------------------------------------------------------------------
+
+    async def resolve(self, path: str) -> str:
+        return self._seen(lambda view: _files.resolve_under(view, path, self.cwd), again=True)
+
+    async def stat(self, path: str) -> FileInfo | None:
+        folder, _, name = path.rstrip("/").rpartition("/")
+
+        def look(view: str) -> FileInfo | None:
+            return _files.info(f"{_files.resolve_under(view, folder or '/', self.cwd)}/{name}".replace("//", "/"), view)
+
+        return self._seen(look, again=True)
+
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        return self._seen(lambda view: _files.read(path, limit, view))
+
+    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        with self._explained(path):
+            self._seen(lambda view: _files.write(path, data, mode, view))
+
+    async def delete_file(self, path: str) -> None:
+        with self._explained(path):
+            self._seen(lambda view: _files.delete(path, view))
+
+    async def list_dir(self, path: str) -> list[FileInfo]:
+        return self._seen(lambda view: _files.list_dir(path, view))
+
+    @contextlib.contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.EROFS:
+                where = ", ".join(self._writable)
+                raise OSError(
+                    errno.EROFS, f"read-only in the sandbox, where /tmp and these are writable: {where}", path
+                ) from error
+            raise
+
+
+def _folder(path: str, what: str) -> str:
+    found = os.path.realpath(Path(path).expanduser())
+    if not Path(found).is_dir():
+        raise EnvironmentFailed(f"{what} {found} does not exist: create it or choose another")
+    if found == "/":
+        raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
+    return found

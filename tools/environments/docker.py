@@ -1,0 +1,39 @@
+"""A container of a docker engine: one for each session, hardened unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tools.environments._docker_link import DockerLink, Options
+from tools.environments.remote.environment import RemoteEnvironment
+
+__all__ = ["DockerEnvironment", "open_docker"]
+
+
+class DockerEnvironment(RemoteEnvironment):
+    """See RemoteEnvironment for how commands are run, and Options for what its container may do.
+
+    ``where`` is ``docker:NAME``. The container is made at the first use. Where it is removed or replaced, or the engine is
+    restarted, a call that runs fails and says so; the next one starts the container again or makes another, and says that.
+    """
+
+    def __init__(self, options: Options, cwd: str) -> None:
+        super().__init__(DockerLink(options), cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+
+
+def open_docker(
+    cwd: str | None = None,
+    *,
+    image: str = "",
+    session: str = "",
+    mounts: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    protected: Sequence[str] = (),
+    **options: Any,
+) -> DockerEnvironment:
+    """``cwd`` is the project's folder here, which the container sees at the same path. For the rest see Options. Raises
+    EnvironmentFailed for options that cannot be had or would hand this machine over.
+    """
+    made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
+    return DockerEnvironment(made, made.workdir)

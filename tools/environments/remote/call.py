@@ -1,0 +1,203 @@
+"""One command in a shell over there: its output is read, and it ends by itself, by its time limit or by ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+from tools.environments._capture import Capture
+from tools.environments._groups import Member, Moment
+from tools.environments.remote import frame, processes
+from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+
+_log = logging.getLogger(__name__)
+
+Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
+OnOutput: TypeAlias = Callable[[str, bytes], None]
+Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
+"""Runs a script over there in another channel. Raises Lost."""
+
+_STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
+"""How a command is ended: each signal, and the seconds until the next."""
+_AGAIN = 0.04
+_WATCH = 0.25
+_LOOKS = 5
+_WATCH_MOST = 4.0
+"""Seconds between looks at whether the shell still answers, at first and at most."""
+_RACE = 3
+"""Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
+_TRIES = 20
+_BEGIN = 5.0
+"""Seconds in which a command that is to be ended must have begun."""
+
+
+class Call:
+    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads."""
+
+    def __init__(self, keeper: Keeper, captures: dict[str, Capture], on_output: OnOutput | None, beside: Beside) -> None:
+        self.ended: Ended = "exited"
+        self.lost = False
+        """The shell ran it and then did not answer."""
+        self.simple = False
+        """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
+        self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
+        self._keeper = keeper
+        self._captures = captures
+        self._on_output = on_output
+        self._beside = beside
+        self._loop = asyncio.get_running_loop()
+        self._told: set[Member] = set()
+
+    @property
+    def shell_pid(self) -> int:
+        """0 before the command has begun."""
+        first = self.exchange.out.facts.split(b" ", 1)[0]
+        return int(first) if first.isdigit() else 0
+
+    @property
+    def _begun(self) -> Moment:
+        return processes.moment(self.exchange.out.facts.partition(b" ")[2].decode("ascii", "replace"))
+
+    def _take(self, name: str, data: bytes) -> None:
+        self._captures[name].add(data)
+        if self._on_output is not None:
+            try:
+                self._on_output(name, data)
+            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
+                _log.exception("on_output raised; this command's output is no longer shown while it runs")
+                self._on_output = None
+
+    # -- to the end ----------------------------------------------------------------------------------------------
+
+    async def finish(self, limit: float | None) -> None:
+        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends it. Raises Lost."""
+        with self._keeper.listening():
+            try:
+                await self._until(None if limit is None else self._loop.time() + limit)
+                if self.ended != "exited":
+                    await self._end()
+            except asyncio.CancelledError:
+                self.ended = "interrupted"
+                ending = self._loop.create_task(self._end())
+                while not ending.done():
+                    with contextlib.suppress(asyncio.CancelledError):  # told again: it takes some seconds at most
+                        await asyncio.shield(ending)
+                raise
+
+    async def _until(self, deadline: float | None) -> None:
+        pause = _WATCH
+        look = self._loop.time() + pause
+        while not self._keeper.pump(self.exchange) and self.ended == "exited":
+            now = self._loop.time()
+            if deadline is not None and now >= deadline:
+                self.ended = "timeout"
+                return None
+            if now >= look:
+                if await self._is_lost():
+                    return await self._give_up()
+                pause = min(2 * pause, _WATCH_MOST)
+                look = self._loop.time() + pause
+            await self._keeper.next(look if deadline is None else min(look, deadline))
+        return None
+
+    async def _is_lost(self) -> bool:
+        """Whether the shell is done with all it was given and yet said nothing: then it never will. A line of ours may be under
+        way to it, so it is watched for a while; before the command has begun that may be a long line, and nothing can be told.
+        """
+        before = b""
+        for _ in range(_LOOKS if self.exchange.begun else 0):
+            said = (await self._beside(frame.idle(self.shell_pid))).out
+            if not said or (before and said != before) or self._keeper.pump(self.exchange):
+                return False
+            before = said
+            await self._keeper.next(self._loop.time() + _WATCH)
+        return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
+
+    async def _give_up(self) -> None:
+        self.lost = True
+        await self._beside(processes.signal(signal.SIGKILL, [self.shell_pid]))
+        await self._ask_again()
+        give_up = self._loop.time() + _BEGIN
+        while not self._keeper.pump(self.exchange):
+            if self._loop.time() >= give_up:
+                raise Lost("the shell no longer answers, nor does its keeper")
+            await self._keeper.next(give_up)
+
+    async def _ask_again(self) -> None:
+        """The line that asked for the end was read by a shell that did not answer."""
+        await self._keeper.send(frame.finish(self.exchange.last).encode())
+
+    async def _end(self) -> None:
+        """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
+        give_up = self._loop.time() + _BEGIN
+        while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
+            await self._keeper.next(give_up)
+        asked = False
+        for number, grace in _STEPS:
+            self._told = set()
+            give_up, last = self._loop.time() + grace, 0
+            while True:
+                last = await self._tell(number, last)
+                again = self._loop.time() + _AGAIN
+                while not self._keeper.pump(self.exchange) and self._loop.time() < again:
+                    await self._keeper.next(again)
+                if self.exchange.done and not await self._born():
+                    return
+                if self._loop.time() >= give_up:
+                    break
+                if number == signal.SIGKILL and not asked and not self.exchange.done:
+                    asked = True
+                    await self._ask_again()
+        if not self.exchange.done:
+            raise Lost("the command could not be ended")
+
+    async def _tell(self, number: int, last: int) -> int:
+        """The tick of the first round. ``last`` is that, then: only those born before it, or little after, are told now.
+
+        The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
+        interrupt. Where that has just ended or begun, the shell is let go on a little.
+        """
+        shell = self.shell_pid if not self.exchange.done else 0
+        still = bool(shell) and number != signal.SIGKILL
+        for _ in range(_TRIES):
+            seen = await self._seen(processes.freeze(shell) if still else "")
+            if not still or shell not in seen.changing:
+                break
+            await self._beside(processes.thaw(shell))
+        new = [one for one in self._ours(seen) if one not in self._told]
+        if last and number != signal.SIGKILL:
+            new = [one for one in new if one.start <= last + _RACE or (self.simple and seen.parents[one.pid] == shell)]
+        if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
+            new = [one for one in seen.members if one.pid != self._keeper.pid]
+        self._told.update(new)
+        told = [*([shell] if shell and (new or not last) else []), *(one.pid for one in new)]
+        await self._beside(processes.signal(number, told, shell if still else 0))
+        return last or seen.now.tick
+
+    async def _seen(self, before: str = "") -> processes.Seen:
+        return processes.read((await self._beside(before + processes.listing([self._keeper.session]))).out)
+
+    def _ours(self, seen: processes.Seen) -> list[Member]:
+        begun, own = self._begun, (self._keeper.pid, self.shell_pid)
+        return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
+
+    async def _born(self) -> list[Member]:
+        return self._ours(await self._seen())
+
+    # -- being told to stop --------------------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """From any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._interrupted)
+        except RuntimeError:  # its loop is closed, so nobody awaits it any more
+            self._keeper.close()
+
+    def _interrupted(self) -> None:
+        if self.ended == "exited":
+            self.ended = "interrupted"
+            self._keeper.notify()

@@ -1,0 +1,107 @@
+"""What a place must offer so that a shell can be kept there: links that open channels.
+
+A ``Channel`` is one process over there and the bytes to and from it; a ``Link`` opens them. Both are plain and synchronous:
+``Link.open`` may block (it is called in a worker thread), ``Channel`` never does. Nothing here is bound to an event loop, since
+a session's calls may come from several; whoever waits does so on ``Channel.fileno`` in its own loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+Stream: TypeAlias = Literal["stdout", "stderr"]
+
+
+class ChannelEnded(Exception):
+    """The far side closed the channel. ``code`` is its process's exit code, 128 + N for signal N; None where nobody said how
+    it ended (a transport that died looks like this too), which is never to be taken for success.
+    """
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(f"the channel ended ({'its exit code is not known' if code is None else f'exit code {code}'})")
+        self.code = code
+
+
+class ChannelBroken(Exception):
+    """The way there broke: reset, cut, timed out. What ran there may still run. The text says what is known."""
+
+
+class Channel(Protocol):
+    """One process on the far side, its stdin, and its stdout and stderr kept apart.
+
+    Used by one thread at a time, though not always by the same one. No method waits. After ChannelEnded or ChannelBroken was
+    raised, only ``close`` is called.
+    """
+
+    def fileno(self) -> int:
+        """A descriptor of this machine that is readable (level-triggered, as ``select`` sees it) while ``read`` has something
+        to give or to raise, but for what is left in a buffer of the channel's own: callers read until None. The same one until
+        ``close``.
+        """
+        ...
+
+    def read(self) -> tuple[Stream, bytes] | None:
+        """The next chunk (at most some 64 KiB, never empty), in the order it came within its stream. None where there is nothing
+        now. Raises ChannelEnded once everything has been read and the far side has closed, ChannelBroken where the way broke.
+
+        What is not read must hold the far side back (flow control): it is never collected without bound.
+        """
+        ...
+
+    def write(self, data: bytes | memoryview) -> int:
+        """How many of the bytes were taken, 0 where none can be now: then try again a little later.
+
+        Raises ChannelEnded or ChannelBroken.
+        """
+        ...
+
+    def close_input(self) -> None:
+        """The process meets the end of its stdin after what was written. May be called twice."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of it, at once and without waiting for the far side, whose process may live on: end that one before.
+
+        May be called twice, also from another thread when nobody else uses it any more.
+        """
+        ...
+
+
+class Link(Protocol):
+    """The way to one place: a container, an account on a host. Its methods may block, and may be called from any thread."""
+
+    @property
+    def where(self) -> str:
+        """What results say about where they ran, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Grows whenever the place itself was replaced (another container), so that what lived in it is gone. Connecting again
+        to the same host is no reason to grow.
+        """
+        ...
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        """Starts ``argv`` there: without a terminal, leading a session (setsid) of its own, in any folder. Variables are those
+        that the place gives every process; never this process's own.
+
+        Connects, or makes the place, where that is needed: at the first call, and again after it broke. Tries once, and within
+        a bounded time. Raises EnvironmentFailed with what is wrong and how to put it right.
+        """
+        ...
+
+    def leave(self, folder: str) -> None:
+        """``folder`` was made there for this session: to be removed where we are killed, as far as the place can do that."""
+        ...
+
+    def diagnose(self) -> str:
+        """Why channels broke just now, as far as it can be found out within a few seconds: a sentence without a full stop
+        ("the container NAME was removed"), or "" where the place is well. Never raises.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of everything, and removes what was made for this session. May be called twice."""
+        ...

@@ -1,0 +1,258 @@
+"""Files over there, by small scripts for sh that open what was judged: folders are entered free of links, and a link that stands
+where a file was meant is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import secrets
+import stat as modes
+from collections.abc import Sequence
+from typing import Literal
+
+from toolcrib import EnvironmentFailed, FileInfo
+from tools.environments.remote.channel import Link
+from tools.environments.remote.keeper import Answer, Lost
+from tools.environments.remote.keepers import Keepers
+from tools.environments.remote.once import run_once
+from tools.environments.shell.driver import quote
+
+_SMALL = 1 << 15
+"""Bytes of a file that are sent within the script itself."""
+_LIMIT = 60.0
+_CODES = {
+    40: (errno.ENOENT, ""),
+    41: (errno.ENOTDIR, ""),
+    42: (errno.EISDIR, ""),
+    43: (errno.ELOOP, "a symbolic link stands in the way; resolve the path again"),
+    44: (errno.EINVAL, "not a regular file (a device, FIFO or socket is not read or replaced)"),
+    45: (errno.EACCES, ""),
+}
+_FAULTS = {
+    "No space left": errno.ENOSPC,
+    "Disk quota": errno.EDQUOT,
+    "Read-only file": errno.EROFS,
+    "Permission denied": errno.EACCES,
+    "not permitted": errno.EPERM,
+    "name too long": errno.ENAMETOOLONG,
+    "too large": errno.EFBIG,
+}
+_RESOLVE = r"""
+_left=$1 _found= _n=0 _bad=
+while [ -n "$_left" ]; do
+  _part=${_left%%/*}
+  case $_left in */*) _left=${_left#*/} ;; *) _left= ;; esac
+  case $_part in '' | .) continue ;; ..) _found=${_found%/*}; continue ;; esac
+  if [ -L "$_found/$_part" ]; then
+    _n=$((_n + 1)); [ $_n -le 40 ] || { _bad=1; break; }
+    _to=$(readlink "$_found/$_part"; echo x); _to=${_to%??}
+    case $_to in /*) _found= ;; esac
+    _left=$_to/$_left
+  else _found=$_found/$_part; fi
+done
+[ -z "$_bad" ] && printf '%s\n' "${_found:-/}"
+"""
+# $1 is a folder that was resolved; after this we are in that one, whatever was put in its way meanwhile.
+_ENTER = r"""
+export LC_ALL=C
+cd -P -- "$1" 2>/dev/null || {
+  p=$1; while [ "$p" != / ] && [ ! -e "$p" ] && [ ! -L "$p" ]; do p=${p%/*}; p=${p:-/}; done
+  [ -L "$p" ] && exit 43; [ -d "$p" ] || exit 41; [ "$p" = "$1" ] && exit 45
+  [ -n "$CREATE" ] || exit 40
+  mkdir -p -- "$1" || exit 1
+  cd -P -- "$1" || exit 1
+}
+here=$(pwd -P; echo x); [ "${here%??}" = "$1" ] || exit 43
+"""
+_PLAIN = r"""
+[ -L "./$2" ] && exit 43; [ -d "./$2" ] && exit 42
+"""
+_READ = (
+    _ENTER
+    + _PLAIN
+    + r"""
+[ -e "./$2" ] || exit 40; [ -f "./$2" ] || exit 44; [ -r "./$2" ] || exit 45
+exec 3<"./$2"
+if [ -e /proc/self/fd/3 ]; then
+  it=$(readlink /proc/self/fd/3; echo x); it=${it%??}
+  case $it in "${1%/}/$2" | "${1%/}/$2 (deleted)") ;; *) exit 43 ;; esac
+fi
+if [ -n "$3" ]; then head -c "$3" <&3; else cat <&3; fi
+"""
+)
+# A break in the way there looks like the end of the input: the size says whether all has come.
+_WRITE = (
+    "CREATE=1\n"
+    + _ENTER
+    + _PLAIN
+    + r"""
+old=
+if [ -e "./$2" ]; then
+  [ -f "./$2" ] || exit 44; [ -w "./$2" ] || exit 45
+  old=$(stat -c '%u:%g %a' -- "./$2") || exit 1
+fi
+trap 'rm -f -- "./$5"' EXIT
+( [ -z "$3$old" ] || umask 077; set -C; cat >"./$5" ) || exit 1
+[ "$(($(wc -c <"./$5")))" -eq "$4" ] || { echo "the connection broke" >&2; exit 1; }
+if [ -n "$old" ]; then chown "${old% *}" "./$5" 2>/dev/null; chmod "${old#* }" "./$5" || exit 1; fi
+if [ -n "$3" ]; then chmod "$3" "./$5" || exit 1; fi
+[ -d "./$2" ] && exit 42
+mv -f -- "./$5" "./$2" || exit 1
+"""
+)
+_DELETE = (
+    _ENTER
+    + _PLAIN
+    + r"""
+[ -e "./$2" ] || exit 40
+rm -f -- "./$2" </dev/null || exit 1
+"""
+)
+_STAT = r"""
+{ [ -e "$1" ] || [ -L "$1" ]; } || exit 40
+LC_ALL=C stat -c '%f %s %Y %.9Y' -- "$1"
+"""
+_LIST = (
+    r"""
+[ -e "$1" ] || [ -L "$1" ] || exit 40; [ -L "$1" ] && exit 43; [ -d "$1" ] || exit 41
+"""
+    + _ENTER
+    + r"""
+[ -r . ] || exit 45
+if stat --printf=x / >/dev/null 2>&1; then
+  find . -mindepth 1 -maxdepth 1 -print0 | xargs -0 stat --printf='%f %s %Y %.9Y %n\0' -- 2>/dev/null
+else
+  find . -mindepth 1 -maxdepth 1 -print0 | xargs -0 stat -c '%f %s %Y %Y %n' -- 2>/dev/null | tr '\n' '\0'
+fi
+:
+"""
+)
+
+
+class RemoteFiles:
+    """The files' half of an environment."""
+
+    _cwd: str
+
+    def __init__(self, link: Link, keepers: Keepers) -> None:
+        self.__link = link
+        self.__keepers = keepers
+
+    async def resolve(self, path: str) -> str:
+        _check(path)
+        if path.startswith("~"):
+            path = await self._home(path)
+        whole = path if path.startswith("/") else f"{self._cwd}/{path}"
+        answer = await self._script(_RESOLVE, [whole], apart=False)
+        if answer.status:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        return os.fsdecode(answer.out.removesuffix(b"\n"))
+
+    async def _home(self, path: str) -> str:
+        user, _, rest = path[1:].partition("/")
+        if not user.replace("-", "").replace("_", "").replace(".", "").isalnum() and user:
+            return f"./{path}"
+        answer = await self._script(f"printf '%s\\n' ~{user}", [])
+        home = os.fsdecode(answer.out.removesuffix(b"\n"))
+        return f"{home}/{rest}" if home.startswith("/") else f"./{path}"
+
+    async def stat(self, path: str) -> FileInfo | None:
+        _check(path)
+        whole = path if path.startswith("/") else f"{self._cwd}/{path}"
+        answer = await self._script(_STAT, [whole])
+        return _info(path, answer.out.decode("ascii", "replace").split()) if answer.status == 0 else None
+
+    async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        """``path`` is resolved, as for ``write_file``."""
+        folder, name = _split(path)
+        answer = await self._script(_READ, [folder, name, "" if limit is None else str(limit)])
+        self._raise(answer, path)
+        return answer.out
+
+    async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        folder, name = _split(path)
+        temporary = f".{name[:60]}.{secrets.token_hex(6)}.tmp"
+        args = [folder, name, "" if mode is None else f"{mode:o}", str(len(data)), temporary]
+        if len(data) <= _SMALL and b"\0" not in data:
+            answer = await self._script(_WRITE, args, data)
+        else:
+            try:
+                answer = await asyncio.to_thread(run_once, self.__link, _WRITE, args, data)
+            except Lost as error:
+                raise await self._files_broke(error) from error
+        self._raise(answer, path)
+
+    async def delete_file(self, path: str) -> None:
+        """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        folder, name = _split(path)
+        self._raise(await self._script(_DELETE, [folder, name]), path)
+
+    async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        """``path`` is resolved, as for ``write_file``."""
+        _check(path)
+        answer = await self._script(_LIST, [path])
+        self._raise(answer, path)
+        found = []
+        for line in answer.out.split(b"\0"):
+            words = os.fsdecode(line).split(" ", 4)
+            info = _info(f"{path.rstrip('/')}/{words[4][2:]}", words[:4]) if len(words) == 5 else None
+            if info is not None:
+                found.append(info)
+        return sorted(found, key=lambda each: each.path)
+
+    async def _script(self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True) -> Answer:
+        """Raises EnvironmentFailed."""
+        whole = f"set -- {' '.join(quote(each) for each in args)}\n{text}"
+        if apart:
+            whole = f"(\n{whole}\n)"
+        if data is not None:
+            whole = f"printf %s {quote(data.decode('utf-8', 'surrogateescape'))} | {whole}"
+        try:
+            return await self.__keepers.beside(whole)
+        except Lost as error:
+            raise await self._files_broke(error) from error
+
+    async def _files_broke(self, error: Lost) -> EnvironmentFailed:
+        why = await asyncio.to_thread(self.__link.diagnose)
+        return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; it is not known whether the file was reached")
+
+    def _raise(self, answer: Answer, path: str) -> None:
+        if answer.status == 0:
+            return
+        number, text = _CODES.get(answer.status, (0, ""))
+        said = answer.err.decode("utf-8", "replace").strip()
+        if not number:
+            number = next((code for sign, code in _FAULTS.items() if sign in said), errno.EIO)
+        if number == errno.EIO and said:
+            text = said
+        raise OSError(number, text or os.strerror(number), path)
+
+
+def _check(path: str) -> None:
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "a path cannot contain a NUL character", path.replace("\0", "\\0"))
+
+
+def _split(path: str) -> tuple[str, str]:
+    """The folder and the name in it."""
+    _check(path)
+    parts = path.split("/")
+    if not path.startswith("/") or ".." in parts:
+        raise OSError(errno.EINVAL, "not a resolved path: ask the environment to resolve it first", path)
+    *folders, name = [part for part in parts if part not in ("", ".")] or ["."]
+    return "/" + "/".join(folders), name
+
+
+def _info(path: str, words: Sequence[str]) -> FileInfo | None:
+    try:
+        mode, size, whole = int(words[0], 16), int(words[1]), int(words[2])
+    except (ValueError, IndexError):
+        return None
+    exact = words[3] if len(words) > 3 and words[3].startswith(f"{whole}.") else str(whole)
+    kind: Literal["file", "dir", "link", "other"] = "other"
+    for test, name in ((modes.S_ISREG, "file"), (modes.S_ISDIR, "dir"), (modes.S_ISLNK, "link")):
+        if test(mode):
+            kind = name  # type: ignore[assignment]  # one of these
+    return FileInfo(path, kind, size, float(exact), modes.S_IMODE(mode))

@@ -1,0 +1,181 @@
+"""The text that a bash over there is fed, and how what comes back is told from what commands print.
+
+Two shells read one channel. The keeper reads first; it starts the session's shell, which reads on from there, and when that
+ends in whatever way, the keeper reads the next line: so the line that asks for the end of a command is always answered. What is
+meant for the session's shell alone is guarded by the keeper's process number.
+
+Commands get copies of the channel's two streams, which the shells keep at two high descriptors; what the shells themselves say,
+such as a trace, goes nowhere. A frame is marked by nonces: the first is read before a command, so that what older processes
+print is not among its output; the last is read only after it, so that nothing it runs can know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tools.environments.shell import driver
+from tools.environments.shell.driver import quote
+
+OUT, ERR = 250, 251
+STREAMS = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\n"
+HELLO = f"{STREAMS}trap : INT TERM HUP QUIT; cd /\n"
+"""The keeper's first lines."""
+_GIVEN = f">&{OUT} 2>&{ERR} {OUT}>&- {ERR}>&-"
+
+
+_SIGN = "\x1e"
+"""Before each nonce: what is printed ends seldom in it, so that little must be held back until more has come."""
+
+
+def begin(nonce: str, facts: str = "") -> str:
+    """One write to each stream: what else writes there cannot come in between."""
+    return (
+        f"\\builtin printf '\\036%s %s\\036%s\\n' {nonce} \"{facts}\" {nonce} >&{OUT} && "
+        f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
+    )
+
+
+def finish(nonce: str, then: str = "") -> str:
+    """Says the last status, who answers and the folder's name."""
+    said = f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ \\\"\\$PWD\\\" {nonce} >&{OUT}"
+    last = f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
+    return f'\\builtin eval "{";".join([said, last, *([then] if then else [])])}"\n'
+
+
+def idle(pid: int) -> str:
+    """A script: prints something where that shell is between two commands, the same each time while it does nothing."""
+    return (
+        f"[ -e /proc/{pid}/fd/{OUT} ] && {{ IFS= read -rd '' _l </proc/{pid}/stat; set -- ${{_l##*) }}; "
+        'case $1 in [SI]) echo "$1 ${12} ${13}" ;; esac; } 2>/dev/null'
+    )
+
+
+# -- the keeper's own work -----------------------------------------------------------------------------------------
+
+
+def script(text: str, first: str, last: str) -> str:
+    """A script of ours, run by the keeper itself."""
+    return f"{begin(first)}; \\builtin eval {quote(text)} </dev/null {_GIVEN}\n" + finish(last)
+
+
+# -- the session's shell -------------------------------------------------------------------------------------------
+
+
+def _only(keeper: int) -> str:
+    return f"\\builtin [ $$ != {keeper} ] && "
+
+
+def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> str:
+    """``bare``: without the variables that every process gets there, since ``restore`` brings them.
+
+    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or the
+    keeper would go on where the shell is only stopped.
+    """
+    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n"
+    state = f"\\builtin eval {quote(restore)}\n"
+    return (
+        f'set -m; ( exec {"-c " if bare else ""}-a bash "$BASH" --noprofile --norc ) & set +m; wait $!\n'
+        f"{_only(keeper)}\\builtin eval {quote(first + state + driver.arm(folder))}\n"
+    )
+
+
+FACTS = "$$ $(</proc/uptime) $(</proc/loadavg)"
+
+
+def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:
+    """Where the first frame does not come, the shell could not be in ``cwd`` and has run nothing."""
+    there = f"\\builtin cd -P -- {quote(cwd)}" if moved else f"\\builtin test . -ef {quote(cwd)}"
+    given = "".join(f"{name}={quote(value)} " for name, value in env.items())
+    evaluate = "\\eval" if env else "\\builtin eval"  # variables that precede `builtin` do not reach what it runs
+    text = driver.FIRST_LINE.decode() + command
+    return f"{_only(keeper)}{there} && {begin(first, FACTS)} && {given}{evaluate} {quote(text)} <{stdin} {_GIVEN}\n"
+
+
+def run_open(command: str, first: str, last: str, env: Mapping[str, str]) -> str:
+    """The same with the channel's own input, for a shell without a keeper: its last line, since what follows is data."""
+    given = "".join(f"{name}={quote(value)} " for name, value in env.items())
+    text = driver.FIRST_LINE.decode() + command
+    return f"{begin(first, FACTS)} && {given}\\eval {quote(text)} {_GIVEN}; {finish(last).rstrip()}; \\builtin exit\n"
+
+
+def report(folder: str, mark: str) -> str:
+    """For the file ``g``: adds the state to the file ``s``."""
+    return driver.report(mark, f">{folder}/s")
+
+
+def at_exit(folder: str, mark: str) -> str:
+    """For the file ``x``: tells the folder and the state of a shell that ends to the file ``z``."""
+    z = f"{folder}/z"
+    head = f"\\builtin echo {mark} EXIT >|{z};\\builtin pwd -P >>{z};\\builtin echo {mark} >>{z}"
+    state = driver.report(mark, f">{z}")
+    return f"\\builtin eval {quote(f'{head};{state}')} >/dev/null 2>&1"
+
+
+def finish_shell(keeper: int, nonce: str, folder: str) -> str:
+    """What is in ``s`` is of now where it begins with this nonce. The keeper's own state is nobody's business."""
+    return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;$(<{folder}/g);}}")
+
+
+# -- what comes back -----------------------------------------------------------------------------------------------
+
+
+class Stream:
+    """One of the two. Feeds ``sink`` with what is between its frames."""
+
+    def __init__(self, first: str, last: str, sink: Callable[[bytes], None]) -> None:
+        self.facts = b""
+        self.status = ""
+        self.pid = ""
+        self.folder = b""
+        """As the shell calls it, which need not be free of links, nor true."""
+        self.begun = self.ended = False
+        self._first, self._last = (f"{_SIGN}{nonce} ".encode() for nonce in (first, last))
+        self._first_end, self._last_end = (f"{_SIGN}{nonce}\n".encode() for nonce in (first, last))
+        self._sink = sink
+        self._held = b""
+
+    def add(self, chunk: bytes) -> None:
+        data = self._held + chunk if self._held else chunk
+        self._held = b""
+        if not self.begun:
+            found = self._begin(data)
+            if found is None:
+                return
+            data = found
+        at = data.find(self._last)
+        if at < 0:
+            self._held = _beginning(data, self._last)
+            self._give(data[: len(data) - len(self._held)] if self._held else data)
+            return
+        self._give(data[:at])
+        end = data.find(self._last_end, at)
+        if end < 0:
+            self._held = data[at:]
+            return
+        words = data[at + len(self._last) : end].split(b" ", 2)
+        if len(words) == 3:
+            self.status, self.pid, self.folder = words[0].decode("ascii"), words[1].decode("ascii"), words[2]
+        self.ended = True
+
+    def _begin(self, data: bytes) -> bytes | None:
+        """What follows the first frame; or from the last one on where that comes alone, since nothing could begin."""
+        at, last = data.find(self._first), data.find(self._last)
+        end = data.find(self._first_end, at) if at >= 0 else -1
+        if end >= 0:
+            self.facts = data[at + len(self._first) : end]
+            self.begun = True
+            return data[end + len(self._first_end) :]
+        if at < 0 <= last:
+            return data[last:]
+        self._held = data[at if at >= 0 else max(0, len(data) - len(self._first)) :]
+        return None
+
+    def _give(self, data: bytes) -> None:
+        if data and self.begun:
+            self._sink(data)
+
+
+def _beginning(data: bytes, mark: bytes) -> bytes:
+    """The end of ``data`` that may be the beginning of ``mark``."""
+    at = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1))
+    return data[at:] if at >= 0 and mark.startswith(data[at:]) else b""

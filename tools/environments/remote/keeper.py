@@ -1,0 +1,185 @@
+"""One channel with a bash at its end that stays: it runs scripts of ours, and keeps the session's shell alive."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tools.environments.remote import frame
+from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
+
+ARGV = ("bash", "--noprofile", "--norc")
+_TURN = 64
+"""Chunks that are read before others have their turn in the event loop."""
+_FULL = 0.001
+"""Seconds until a channel that takes no more is tried again."""
+
+
+class Lost(Exception):
+    """A channel ended or broke under us, or did not answer in time. The text says what is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    out: bytes
+    err: bytes
+
+
+class Exchange:
+    """What is sent with two nonces, and what comes back between them."""
+
+    def __init__(self, out: Callable[[bytes], None], err: Callable[[bytes], None]) -> None:
+        self.first, self.last = secrets.token_hex(16), secrets.token_hex(16)
+        self.out = frame.Stream(self.first, self.last, out)
+        self.err = frame.Stream(self.first, self.last, err)
+
+    @property
+    def begun(self) -> bool:
+        return self.out.begun
+
+    @property
+    def done(self) -> bool:
+        return self.out.ended and self.err.ended
+
+
+class Keeper:
+    """Used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.pid = self.session = 0
+        self.lost = False
+        self._chunks = 0
+        self._more = False
+        self.name = secrets.token_hex(4)
+        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
+        self._lock = threading.Lock()
+
+    async def greet(self, text: str, limit: float) -> Answer:
+        """``text`` is run as the first script. Raises Lost."""
+        await self.send(frame.HELLO.encode())
+        answer = await self.run(f"{_WHO}\n{text}", limit=limit)
+        who, _, rest = answer.out.partition(b"\n")
+        pid, _, stat = who.decode("ascii", "replace").partition(" ")
+        self.pid = int(pid) if pid.isdigit() else 0
+        fields = stat.rpartition(")")[2].split()
+        self.session = int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else self.pid
+        return Answer(answer.status, rest, answer.err)
+
+    async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> Answer:
+        """A script of ours in the keeper itself. ``limit``: seconds without a byte. Raises Lost."""
+        parts: list[bytes] = []
+        faults: list[bytes] = []
+        exchange = Exchange(out or parts.append, faults.append)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit
+        try:
+            await self.send(frame.script(text, exchange.first, exchange.last).encode("utf-8", "surrogateescape"))
+            with self.listening():
+                while not self.pump(exchange):
+                    if loop.time() >= deadline:
+                        raise Lost(f"no answer within {limit:g} seconds")
+                    before = self._chunks
+                    await self.next(deadline)
+                    if self.pump(exchange):
+                        break
+                    if self._chunks != before:
+                        deadline = loop.time() + limit
+        except BaseException:  # also when cancelled: what it would still say is not to be taken for the next answer
+            self.close()
+            raise
+        return Answer(int(exchange.out.status), b"".join(parts), b"".join(faults))
+
+    # -- bytes ---------------------------------------------------------------------------------------------------
+
+    async def send(self, data: bytes) -> None:
+        """Raises Lost."""
+        view = memoryview(data)
+        while view:
+            with self._told():
+                taken = self.channel.write(view)
+            view = view[taken:]
+            if view and not taken:
+                await asyncio.sleep(_FULL)
+
+    def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
+        """Reads what is there. Whether the exchange is over; where there is more to read, whoever waits is woken again."""
+        self._more = True
+        for _ in range(turns):
+            with self._told():
+                found = self.channel.read()
+            if found is None:
+                self._more = False
+                break
+            self._chunks += 1
+            (exchange.out if found[0] == "stdout" else exchange.err).add(found[1])
+            if exchange.done:
+                break
+        return exchange.done
+
+    def drain(self) -> bool:
+        """Reads and forgets what processes left running print between commands. False once the channel is gone."""
+        try:
+            for _ in range(_TURN):
+                if self.channel.read() is None:
+                    return True
+        except (ChannelEnded, ChannelBroken):
+            self.lost = True
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (ChannelEnded, ChannelBroken) as error:
+            self.lost = True
+            raise Lost(str(error)) from error
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        fd = self.channel.fileno()
+        loop.add_reader(fd, self.notify)
+        try:
+            yield
+        finally:
+            if not loop.is_closed():
+                loop.remove_reader(fd)
+
+    async def next(self, deadline: float | None) -> None:
+        """Until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
+        loop = asyncio.get_running_loop()
+        if self._more:  # a channel may have taken in more than it gave, which its descriptor does not tell
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = loop.create_future()
+        self._wake = loop, future
+        timer = loop.call_at(deadline, self.notify) if deadline is not None else None
+        try:
+            await future
+        finally:
+            self._wake = None
+            if timer is not None:
+                timer.cancel()
+
+    def notify(self) -> None:
+        """In the loop that waits."""
+        wake = self._wake
+        if wake is not None and not wake[1].done():
+            wake[1].set_result(None)
+
+    def close(self) -> None:
+        with self._lock:
+            self.lost = True
+            self.channel.close()
+
+
+_WHO = r"""IFS= read -rd '' _l </proc/$$/stat; _l=${_l%$'\n'}; printf '%s %s\n' $$ "${_l//$'\n'/ }" """

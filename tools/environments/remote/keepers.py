@@ -1,0 +1,208 @@
+"""The channels of one environment: opened when needed, used again, and read from while nobody uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import select
+import signal
+import threading
+import time
+
+from toolcrib import EnvironmentFailed
+from tools.environments.remote import processes
+from tools.environments.remote.channel import Link
+from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
+
+_GREET_LIMIT = 20.0
+_SCRIPT_LIMIT = 20.0
+_CLOSE_LIMIT = 5.0
+_CLOSE_GRACE = 0.5
+"""Seconds that background processes have between SIGTERM and SIGKILL."""
+_IDLE = 16
+"""Channels that are kept for later."""
+_BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
+"""Where the private folder may be; memory first, which a full disk does not stop."""
+
+
+class Keepers:
+    """Safe to use from several threads and event loops at once. ``root`` is our private folder over there."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.root = ""
+        self.home = "/"
+        self.sessions: set[int] = set()
+        self._name = f".toolcrib-{secrets.token_hex(8)}"
+        self._epoch = link.epoch
+        self._idle: list[Keeper] = []
+        self._lock = threading.Lock()
+        self._reader = _IdleReader()
+        self._closed = False
+
+    async def take(self) -> Keeper:
+        """Raises EnvironmentFailed, where nothing has been run."""
+        while True:
+            with self._lock:
+                keeper = self._idle.pop() if self._idle else None
+            if keeper is None:
+                return await self._open()
+            self._reader.leave(keeper)
+            if not keeper.lost:
+                return keeper
+            keeper.close()
+
+    async def _open(self) -> Keeper:
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        keeper = Keeper(await asyncio.to_thread(self.link.open, ARGV))
+        if self.link.epoch != self._epoch:
+            self._epoch, self.root, self.sessions = self.link.epoch, "", set()
+        bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
+        greeting = (
+            f"for _d in {bases}; do _d=$_d/{self._name}\n"
+            '{ [ -d "$_d" ] || mkdir -m 700 "$_d"; } 2>/dev/null && break; _d=; done\n'
+            'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"; [ -n "$_d" ]'
+        )
+        try:
+            answer = await keeper.greet(greeting, _GREET_LIMIT)
+        except Lost as error:
+            keeper.close()
+            why = await asyncio.to_thread(self.link.diagnose)
+            raise EnvironmentFailed(
+                f"no shell could be started in {self.link.where} ({why or error}); nothing was run. Is bash installed there?"
+            ) from error
+        if answer.status:
+            keeper.close()
+            raise EnvironmentFailed(
+                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable"
+            )
+        self.root, self.home = os.fsdecode(answer.out).split("\n")[:2]
+        self.link.leave(self.root)
+        with self._lock:
+            self.sessions.add(keeper.session)
+        return keeper
+
+    def park(self, keeper: Keeper) -> None:
+        """Between two commands of its shell."""
+        if not keeper.lost:
+            self._reader.join(keeper)
+
+    def unpark(self, keeper: Keeper) -> None:
+        self._reader.leave(keeper)
+
+    def give_back(self, keeper: Keeper) -> None:
+        """Nothing runs in it any more."""
+        if keeper.lost or self._closed or len(self._idle) >= _IDLE:
+            keeper.close()
+            return
+        self._reader.join(keeper)
+        with self._lock:
+            self._idle.append(keeper)
+
+    async def beside(self, text: str) -> Answer:
+        """Runs a script over there, with nothing of the session's in its way. Raises Lost."""
+        try:
+            keeper = await self.take()
+        except EnvironmentFailed as error:
+            raise Lost(str(error)) from error
+        try:
+            answer = await keeper.run(text, limit=_SCRIPT_LIMIT)
+        except BaseException:
+            keeper.close()
+            raise
+        self.give_back(keeper)
+        return answer
+
+    async def end_all(self) -> None:
+        """All that our shells left running, and our folder. Raises Lost, EnvironmentFailed."""
+        if not self.sessions:
+            return
+        keeper = await self.take()
+        self.close_idle()
+        try:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                give_up = time.monotonic() + _CLOSE_GRACE
+                while time.monotonic() < give_up:
+                    answer = await keeper.run(processes.listing(self.sessions), limit=_CLOSE_LIMIT)
+                    left = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
+                    if not left:
+                        break
+                    await keeper.run(processes.signal(number, left), limit=_CLOSE_LIMIT)
+                    await asyncio.sleep(0.02)
+            await keeper.run(f"rm -rf {self.root}", limit=_CLOSE_LIMIT)
+        finally:
+            keeper.close()
+
+    def close_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for keeper in idle:
+            self._reader.leave(keeper)
+            keeper.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self.close_idle()
+        self._reader.close()
+
+
+class _IdleReader:
+    """A thread that reads what comes on channels which nobody uses: unread, it would stop a server at its next line of log."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keepers: dict[int, Keeper] = {}
+        self._poll = select.epoll()
+        self._wake = os.pipe()
+        self._poll.register(self._wake[0], select.EPOLLIN)
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def join(self, keeper: Keeper) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            fd = keeper.channel.fileno()
+            self._keepers[fd] = keeper
+            self._poll.register(fd, select.EPOLLIN)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._read, name="remote-output", daemon=True)
+                self._thread.start()
+
+    def leave(self, keeper: Keeper) -> None:
+        with self._lock:
+            for fd, each in list(self._keepers.items()):
+                if each is keeper:
+                    self._drop(fd)
+
+    def _drop(self, fd: int) -> None:
+        del self._keepers[fd]
+        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+            self._poll.unregister(fd)
+
+    def _read(self) -> None:
+        while True:
+            ready = {fd for fd, _ in self._poll.poll()}
+            if self._wake[0] in ready:
+                return
+            with self._lock:
+                for fd in ready:
+                    keeper = self._keepers.get(fd)
+                    if keeper is not None and not keeper.drain():
+                        self._drop(fd)
+
+    def close(self) -> None:
+        """May be called twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._keepers = {}
+        os.close(self._wake[1])
+        if self._thread is not None:
+            self._thread.join()
+        self._poll.close()
+        os.close(self._wake[0])

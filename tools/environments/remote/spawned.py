@@ -1,0 +1,143 @@
+"""A command beside the session's others: in a copy of its shell, on a channel of its own, its output and input as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import signal
+from collections.abc import Callable
+
+from tools.environments.remote import frame, processes
+from tools.environments.remote.call import Beside
+from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
+from tools.environments.remote.keeper import Exchange, Keeper, Lost
+from tools.environments.shell import driver
+
+_LOOK = 0.02
+_GRACE = 0.5
+_KEEP = 1 << 20
+"""Bytes that were read while its end was waited for, kept for a later ``read``."""
+
+
+def first_lines(cwd: str, restore: str, *, bare: bool) -> str:
+    """For a bash without a keeper."""
+    fresh = 'exec -c -a bash "$BASH" --noprofile --norc\n' if bare else ""
+    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n"
+    state = f"\\builtin eval {driver.quote(restore)}"
+    return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
+
+
+class Spawned:
+    """Not bound to an event loop. ``forget`` is called once it is over."""
+
+    def __init__(self, channel: Channel, beside: Beside, forget: Callable[[Spawned], None]) -> None:
+        self._keeper = Keeper(channel)
+        self._beside = beside
+        self._forget = forget
+        self._chunks: collections.deque[tuple[str, bytes]] = collections.deque()
+        self._code: int | None = None
+        self._closed_input = False
+        self.exchange = Exchange(
+            lambda data: self._chunks.append(("stdout", data)), lambda data: self._chunks.append(("stderr", data))
+        )
+
+    @property
+    def pid(self) -> int:
+        first = self.exchange.out.facts.split(b" ", 1)[0]
+        return int(first) if first.isdigit() else 0
+
+    async def start(self, text: str, limit: float) -> bool:
+        """Returns when it has begun; False where it could not. Raises Lost."""
+        await self._keeper.send(text.encode("utf-8", "surrogateescape"))
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + limit
+        while not self.exchange.begun and self._look() is None:
+            if loop.time() >= give_up:
+                raise Lost(f"no answer within {limit:g} seconds")
+            await self._pause(give_up)
+        return self.exchange.begun
+
+    def _look(self) -> int | None:
+        """Reads a little. Its exit code, once it has one."""
+        if self._code is None:
+            try:
+                if self._keeper.pump(self.exchange, 1):
+                    self._code = int(self.exchange.out.status)
+            except Lost as error:
+                cause = error.__cause__
+                code = cause.code if isinstance(cause, ChannelEnded) else None
+                self._code = code if code is not None else 1
+        return self._code
+
+    async def _pause(self, give_up: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        if self._keeper.lost:
+            return
+        with self._keeper.listening():
+            await self._keeper.next(loop.time() + 1.0 if give_up is None else give_up)
+
+    # -- output and input ----------------------------------------------------------------------------------------
+
+    async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        """The next chunk. None at its end; b"" of stdout when ``within`` seconds passed."""
+        loop = asyncio.get_running_loop()
+        give_up = None if within is None else loop.time() + within
+        while True:
+            if self._chunks:
+                return self._chunks.popleft()
+            if self._look() is not None and not self._chunks:
+                return None
+            if not self._chunks:
+                if give_up is not None and loop.time() >= give_up:
+                    return "stdout", b""
+                await self._pause(give_up)
+
+    async def write(self, data: bytes) -> None:
+        """Raises BrokenPipeError where nobody reads any more."""
+        view = memoryview(data)
+        while view:
+            if self._closed_input or self._code is not None:
+                raise BrokenPipeError("the process has ended, or its input was closed")
+            try:
+                taken = self._keeper.channel.write(view)
+            except (ChannelEnded, ChannelBroken) as error:
+                raise BrokenPipeError("the process has ended") from error
+            view = view[taken:]
+            if view and not taken:
+                await asyncio.sleep(_LOOK / 4)
+
+    def close_stdin(self) -> None:
+        self._closed_input = True
+        self._keeper.channel.close_input()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def wait(self) -> int:
+        """Its exit code. Of what it prints meanwhile the last part can still be read."""
+        while (code := self._look()) is None:
+            while sum(len(data) for _, data in self._chunks) > _KEEP:
+                self._chunks.popleft()
+            await self._pause(None)
+        return code
+
+    async def kill(self) -> None:
+        """INT, TERM, KILL to all that it started, as far as needed."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(Lost):  # out of reach
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+                give_up = loop.time() + _GRACE
+                while loop.time() < give_up:
+                    left = [one.pid for one in processes.read((await self._beside(processes.listing([self.pid]))).out).members]
+                    if not left:
+                        break
+                    await self._beside(processes.signal(number, left))
+                    await asyncio.sleep(_LOOK)
+        self.end()
+
+    def end(self) -> None:
+        """Lets go of it. May be called twice."""
+        self._look()
+        self._code = 128 + signal.SIGKILL if self._code is None else self._code
+        self._keeper.close()
+        self._forget(self)

@@ -1,0 +1,150 @@
+"""The private folder through which we and a shell talk: FIFOs for its input, its reports and what commands print."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+from toolcrib import EnvironmentFailed
+
+_PREFIX = "toolcrib-"
+_ROOMY = 512 << 20
+_PIPE = 1 << 20
+"""Bytes that a FIFO should hold; a smaller one is only slower."""
+
+
+def make_root() -> str:
+    """A new private folder, in memory where that is possible. Raises EnvironmentFailed."""
+    base = _base()
+    _sweep(base)
+    try:
+        return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"no private folder can be made in {base}: {error.strerror}: set TMPDIR to one that is writable"
+        ) from error
+
+
+def _base() -> str:
+    memory = "/dev/shm"  # noqa: S108 - what is made there is private and has a random name
+    with contextlib.suppress(OSError):  # not there: the usual place will do
+        about = os.statvfs(memory)
+        if os.access(memory, os.W_OK | os.X_OK) and about.f_bavail * about.f_frsize >= _ROOMY:
+            return memory
+    return tempfile.gettempdir()
+
+
+@functools.cache
+def _sweep(base: str) -> None:
+    """Once a process: folders of ours whose process was killed before it could remove them."""
+    for folder in Path(base).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.split("-")[1]
+        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to look at
+            if owner.isdigit() and folder.lstat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class Folder:
+    """One shell's. ``inner`` is where the shell itself finds it. Raises EnvironmentFailed where it cannot be made.
+
+    Commands in a sandbox can change what is in it: it is reached by descriptor, and links in it are not followed.
+    """
+
+    def __init__(self, root: str, inner_root: str) -> None:
+        name = secrets.token_hex(4)
+        self.path = f"{root}/{name}"
+        self.inner = f"{inner_root}/{name}"
+        self.input = self.reports = self._fd = -1
+        self.streams: dict[str, int] = {}
+        try:
+            if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
+                os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command removed it, such as rm -rf of all that is temporary
+            os.mkdir(self.path, 0o700)  # noqa: PTH102 - as above
+            self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            # Read and write: it neither blocks for the other side nor ends when that goes away.
+            self.input = self._fifo("bash", os.O_RDWR)
+            self.reports = self._fifo("s", os.O_RDWR)
+            for stream in _STREAMS:
+                self.renew(stream)
+        except OSError as error:
+            self.close()
+            raise EnvironmentFailed(f"a shell's folder cannot be made in {root}: {error.strerror or error}") from error
+
+    def _fifo(self, name: str, mode: int) -> int:
+        os.mkfifo(name, 0o600, dir_fd=self._fd)
+        fd = self.open(name, mode)
+        _widen(fd)
+        return fd
+
+    def renew(self, stream: str) -> int:
+        """A new FIFO for a stream, whose old one something still holds. Answers with its read end."""
+        self.remove(_STREAMS[stream])
+        self.streams[stream] = self._fifo(_STREAMS[stream], os.O_RDONLY)
+        return self.streams[stream]
+
+    def feed(self, name: str) -> int:
+        """A new FIFO for a command's input. Answers with a descriptor to write to."""
+        self.remove(name)
+        return self._fifo(name, os.O_RDWR)
+
+    def open(self, name: str, flags: int) -> int:
+        """Never waits. Raises OSError."""
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Raises OSError."""
+        fd = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        finally:
+            os.close(fd)
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):  # it was not there
+            os.unlink(name, dir_fd=self._fd)
+
+    def is_whole(self) -> bool:
+        """Whether a command has not removed it, as ``rm -rf`` in a temporary folder may."""
+        try:
+            os.stat("s", dir_fd=self._fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def room(self, stream: str) -> int:
+        """Bytes that a stream's FIFO can hold at once."""
+        try:
+            return fcntl.fcntl(self.streams[stream], fcntl.F_GETPIPE_SZ)
+        except AttributeError:
+            return _PIPE
+
+    def unread(self) -> int:
+        """Bytes of its input that the shell has not read."""
+        left = bytearray(4)
+        fcntl.ioctl(self.input, _FIONREAD, left)
+        return int.from_bytes(left, "little")
+
+    def close(self) -> None:
+        for fd in (self.input, self.reports, self._fd, *self.streams.values()):
+            if fd >= 0:
+                os.close(fd)
+        self.input = self.reports = self._fd = -1
+        self.streams = {}
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+_STREAMS = {"stdout": "o", "stderr": "e"}
+_FIONREAD = 0x541B
+
+
+def _widen(fd: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):  # this user's share is used up: the usual size will do
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)

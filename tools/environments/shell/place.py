@@ -1,0 +1,164 @@
+"""How a bash is started, watched and ended: the part of a persistent shell that differs from place to place."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Protocol
+
+from toolcrib import EnvironmentFailed
+from tools.environments import _groups
+from tools.environments.shell.watchdog import watchdog
+
+
+class ShellProcess(Protocol):
+    """One bash. ``pid`` and ``session`` are numbers as this machine's kernel has them."""
+
+    pid: int
+    session: int
+
+    def fileno(self) -> int:
+        """A pidfd, readable once it has ended; -1 where there is none."""
+        ...
+
+    def exit_code(self) -> int | None:
+        """128 + N for signal N, None while it runs."""
+        ...
+
+    def members(self) -> list[_groups.Member]:
+        """The living processes of its session, itself among them. Never those of a stranger that has its number by now."""
+        ...
+
+    def send(self, number: int) -> None:
+        """A signal to the shell itself; nothing once it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it is watched by."""
+        ...
+
+    def reap(self) -> None:
+        """Lets go of its number: nothing of its session is left, or will be asked for."""
+        ...
+
+
+class Place(Protocol):
+    where: str
+    root: str
+    """The private folder here ..."""
+    inner: str
+    """... and where shells find it."""
+
+    def start(self, inner_folder: str, folder: str) -> ShellProcess:
+        """A bash that reads the FIFO ``bash`` in that folder, in a session of its own. Raises EnvironmentFailed."""
+        ...
+
+    def attach(self, process: ShellProcess, said_pid: int) -> None:
+        """The shell said its own process id, as it sees it."""
+        ...
+
+
+def is_supported() -> bool:
+    """Whether shells can be kept here at all."""
+    return sys.platform == "linux" and hasattr(select, "epoll") and os.path.isdir("/proc/self") and bool(shutil.which("bash"))  # noqa: PTH112 - nothing here needs a Path
+
+
+class LocalProcess:
+    """It is not reaped before ``reap``: until then the kernel gives its number, which its session bears, to nobody else."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.pid = self.session = process.pid
+        try:
+            self._pidfd = os.pidfd_open(process.pid)
+        except (AttributeError, OSError):  # an old kernel: whoever waits looks from time to time
+            self._pidfd = -1
+        self._code: int | None = None
+        self._reaped = False
+
+    def fileno(self) -> int:
+        return self._pidfd
+
+    def exit_code(self) -> int | None:
+        if self._code is None:
+            try:
+                ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:  # somebody else in this process waits for all children: how it ended is not known
+                self._reaped, self._code = True, _UNKNOWN
+            else:
+                if ended is not None:
+                    self._code = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+        return self._code
+
+    def members(self) -> list[_groups.Member]:
+        return [] if self._reaped else _groups.members(self.session)
+
+    def send(self, number: int) -> None:
+        if not self._reaped:
+            _groups.send_to(self.pid, number)
+
+    def reap(self) -> None:
+        if not self._reaped:
+            watchdog.remove(self.session)
+            self._reaped = self._process.poll() is not None
+
+    def close(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+
+class LocalPlace:
+    """This machine, with nothing between."""
+
+    where = "local"
+
+    def __init__(self, root: str) -> None:
+        self.root = self.inner = root
+        path = shutil.which("bash")
+        if path is None:
+            raise EnvironmentFailed("bash is not found on PATH: install bash")
+        self._bash = path
+
+    def start(self, inner_folder: str, folder: str) -> LocalProcess:
+        try:
+            process = subprocess.Popen(
+                ["bash", "--noprofile", "--norc", "bash"],
+                executable=self._bash,
+                cwd=folder,
+                env={"TERM": "dumb"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EnvironmentFailed(f"cannot start {self._bash}: {error.strerror or error}") from error
+        watchdog.add(process.pid)
+        return LocalProcess(process)
+
+    def attach(self, process: ShellProcess, said_pid: int) -> None:
+        """Its number is ours."""
+
+
+_UNKNOWN = 1
+
+
+def kill_session(process: ShellProcess, patience: float = 2.0) -> None:
+    """Everything in the shell's session, at once; returns when it is dead, so that a caller may count on it."""
+    give_up = time.monotonic() + patience
+    while True:
+        process.send(signal.SIGKILL)
+        left = process.members()
+        if not left and process.exit_code() is not None:
+            return
+        if time.monotonic() > give_up:  # stuck in the kernel: it dies when it gets out
+            return
+        for one in left:
+            _groups.send_to(one.pid, signal.SIGKILL)
+        time.sleep(0.001)

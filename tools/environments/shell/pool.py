@@ -1,0 +1,356 @@
+"""The shells of one environment: the session's own, and copies of it for calls that come while it is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
+from tools.environments import _groups
+from tools.environments._capture import Capture
+from tools.environments._linger import Lingering
+from tools.environments.shell import driver
+from tools.environments.shell.call import Call
+from tools.environments.shell.place import Place, ShellProcess
+from tools.environments.shell.shell import Shell
+from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.spawned import Spawned
+
+_CLOSE_GRACE = 0.5
+"""Seconds that an ending shell has for its EXIT trap, and background processes between SIGTERM and SIGKILL."""
+_CLOSE_LIMIT = 5.0
+_TELL_LIMIT = 20.0
+"""Seconds that a shell may take to tell its state, most of it for a machine under load."""
+_LARGEST = 120_000
+_LARGEST_ALL = 1_000_000
+"""Bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
+
+
+@dataclass(slots=True)
+class _Lease:
+    shell: Shell
+    own: bool
+    """Whether it is the session's own shell, and not a copy."""
+
+
+class ShellPool:
+    """``base`` gives the variables of the first shell. Safe to use from several threads and event loops at once."""
+
+    def __init__(self, place: Place, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
+        self.cwd = cwd
+        self.generation = 0
+        self._place = place
+        self._base = base
+        self._shell: Shell | None = None
+        self._snapshot: Snapshot | None = None
+        self._state: tuple[Snapshot, ShellState] | None = None
+        self._first: ShellState | None = None
+        self._busy = False
+        self._notice = ""
+        self._calls: set[Call] = set()
+        self._retired: list[tuple[Shell, float]] = []
+        self._left: list[ShellProcess] = []
+        self._interrupts = 0
+        self._spawned: dict[Shell, Spawned] = {}
+        self._lingering = Lingering()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
+        """``cwd`` is there. Raises EnvironmentFailed."""
+        started, interrupts = time.monotonic(), self._interrupts
+        text = _text(request)
+        lease = await self._take(cwd)
+        shell = lease.shell
+        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        call: Call | None = None
+        try:
+            call = Call(shell, captures, request.on_output, _groups.Moment.now())
+            with self._lock:
+                self._calls.add(call)
+                missed = self._interrupts != interrupts  # it came while the shell was started
+            there = cwd if shell.cwd != cwd else None
+            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
+            if missed:
+                call.interrupt()
+            await call.finish(request.timeout)
+        finally:
+            notice = self._settle(lease, call, request.cwd is None)
+            kept = {name: capture.finish() for name, capture in captures.items()}
+        if shell.no_folder:
+            raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
+        if shell.status is None and not shell.attached and call.ended == "exited":
+            raise EnvironmentFailed("the shell ended before it could be given the command, which was not run: call again")
+        status = shell.status if shell.status is not None else shell.exit_code()
+        return ExecOutcome(
+            exit_code=_LOST if call.lost or status is None else status,
+            stdout=kept["stdout"],
+            stderr=kept["stderr"],
+            cwd=shell.cwd,
+            duration=time.monotonic() - started,
+            where=self._place.where,
+            ended=call.ended,
+            notice=notice,
+        )
+
+    def _leaves_all(self, shell: Shell, command: str) -> bool:
+        said = shell.snapshot or self._snapshot
+        if said is None:
+            return driver.changes_nothing(command, ())
+        return not said.is_trapped and driver.changes_nothing(command, said.names)
+
+    async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
+        """``cwd`` is there. Raises EnvironmentFailed."""
+        text = _text(request)
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        shell = await self.copy(cwd)
+        try:
+            spawned = Spawned(shell, shell.begin(text, None, None, request.env), self._forget)
+        except BaseException:
+            shell.kill()
+            raise
+        with self._lock:
+            self._spawned[shell] = spawned
+        if request.stdin:
+            await spawned.write(request.stdin)
+        return spawned
+
+    def _forget(self, shell: Shell) -> None:
+        with self._lock:
+            self._spawned.pop(shell, None)
+        self._put_away(shell)
+
+    async def _take(self, cwd: str) -> _Lease:
+        self._reap()
+        with self._lock:
+            if self._closed:
+                raise EnvironmentFailed("this environment is closed: open another")
+            own = not self._busy
+            self._busy = True
+            shell = self._shell
+        if not own:
+            return _Lease(await self.copy(cwd), own=False)
+        try:
+            if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
+                self._replace(shell, "The shell had ended between two commands.")
+                shell = None
+            if shell is None:
+                shell = self._shell = self._new(cwd)
+        except BaseException:
+            self._busy = False
+            raise
+        return _Lease(shell, own=True)
+
+    async def copy(self, cwd: str) -> Shell:
+        """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
+        await self._told()
+        if self._closed:
+            raise EnvironmentFailed("this environment is closed: open another")
+        return self._new(cwd)
+
+    def _new(self, cwd: str) -> Shell:
+        self._collect()
+        restore = driver.exports(self._base()) if self._snapshot is None else self._snapshot.restore()
+        return Shell(self._place, restore, cwd)
+
+    async def _told(self) -> None:
+        """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
+        give_up = time.monotonic() + _TELL_LIMIT
+        while (shell := self._shell) is not None and shell.owes:
+            if not self._busy:  # whoever runs a command in it reads what it says
+                shell.collect()
+                if not shell.owes or shell.exit_code() is not None:
+                    return
+            if time.monotonic() > give_up:
+                raise EnvironmentFailed("the session's shell has not told its variables and functions: wait for what runs in it")
+            await asyncio.sleep(0.001)
+
+    def _collect(self) -> Snapshot | None:
+        shell = self._shell
+        if shell is not None and not self._busy:
+            shell.collect()
+        if shell is not None and shell.snapshot is not None:
+            self._snapshot = shell.snapshot
+        return self._snapshot
+
+    def _settle(self, lease: _Lease, call: Call | None, moves: bool) -> str:
+        """Takes stock of what a command left behind. What is to be said about its shell."""
+        shell = lease.shell
+        if call is not None:
+            with self._lock:
+                self._calls.discard(call)
+            if call.ended == "exited" and not self._closed and call.held:
+                self._lingering.adopt(call.held)
+            else:
+                for fd in call.held:
+                    os.close(fd)
+        dead = shell.exit_code() is not None
+        if not dead:
+            shell.over()
+            shell.where()
+        if not lease.own:
+            self._retire(shell)
+            return ""
+        if moves and not shell.no_folder:
+            self.cwd = shell.cwd
+        if dead:
+            self._replace(shell, "" if shell.whole or shell.no_folder else _what_happened(call, shell))
+        self._busy = False
+        notice, self._notice = self._notice, ""
+        return notice
+
+    def _replace(self, shell: Shell, why: str) -> None:
+        """Another shell takes its place, when it is needed."""
+        shell.collect()
+        self._snapshot = shell.snapshot or self._snapshot
+        self._shell = None
+        self.generation += 1
+        if why:
+            self._notice = f"{why} A new shell goes on with the state from before: variables, functions, options."
+        if shell.exit_code() is None:  # its folder was removed
+            shell.kill()
+        else:
+            self._put_away(shell)
+
+    # -- copies, and what is left behind -------------------------------------------------------------------------
+
+    def _retire(self, shell: Shell) -> None:
+        shell.end()
+        with self._lock:
+            self._retired.append((shell, time.monotonic() + _CLOSE_GRACE))
+        self._reap()
+
+    def _reap(self) -> None:
+        with self._lock:
+            waiting, self._retired = self._retired, []
+        for shell, give_up in waiting:
+            if shell.exit_code() is None and time.monotonic() < give_up:
+                with self._lock:
+                    self._retired.append((shell, give_up))
+                continue
+            if shell.exit_code() is None:
+                shell.process.send(signal.SIGKILL)
+            self._put_away(shell)
+
+    def _put_away(self, shell: Shell) -> None:
+        """It has ended; what it started may live on."""
+        if not shell.leaves():
+            return
+        with self._lock:
+            over = [process for process in self._left if not process.members()]
+            self._left = [process for process in self._left if process not in over] + [shell.process]
+        for process in over:
+            process.reap()
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self._interrupts += 1
+            calls = list(self._calls)
+        for call in calls:
+            call.interrupt()
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    async def state(self) -> ShellState:
+        """As of the last command that ended; the same object until another one has."""
+        await self._told()
+        snapshot = self._collect()
+        if snapshot is None:
+            self._first = self._first or ShellState(variables=dict(self._base()), aliases_on=True)
+            return self._first
+        if self._state is None or self._state[0] is not snapshot:
+            self._state = snapshot, snapshot.state()
+        return self._state[1]
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self.interrupt()
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+            await asyncio.sleep(0.01)
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            self._retire(shell)
+        with self._lock:
+            alive, self._retired = [retired for retired, _ in self._retired], []
+        give_up = time.monotonic() + _CLOSE_GRACE
+        while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:  # noqa: ASYNC110 - processes
+            await asyncio.sleep(0.005)
+        await _end_all([*(each.process for each in (*alive, *self._spawned)), *self._left])
+        for each in alive:
+            each.kill()
+        for spawned in list(self._spawned.values()):
+            spawned.end()
+        with self._lock:
+            left, self._left = self._left, []
+        for process in left:
+            process.reap()
+        self._lingering.close()
+
+
+_LOST = 1
+"""The exit code of a command whose own is not known."""
+
+
+async def _end_all(processes: list[ShellProcess]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        give_up = time.monotonic() + _CLOSE_GRACE
+        told: set[int] = set()
+        while True:
+            left = {member.pid for process in processes for member in process.members()}
+            for pid in left - told:
+                for each in (number, signal.SIGCONT):
+                    _groups.send_to(pid, each)
+            told |= left
+            if not left:
+                return
+            if time.monotonic() > give_up:
+                break
+            await asyncio.sleep(0.01)
+
+
+def _text(request: ExecRequest) -> bytes:
+    """The command as bash reads it. Raises EnvironmentFailed for what cannot be passed."""
+    if "\0" in request.command:
+        raise EnvironmentFailed("the command contains a NUL character: write it as an escape, such as printf '\\0'")
+    try:
+        text = os.fsencode(request.command)
+    except UnicodeError as error:
+        raise EnvironmentFailed("the command is not valid Unicode text: send it as plain UTF-8") from error
+    sizes = [len(name) + len(value) + 2 for name, value in request.env.items()]
+    if any(size > _LARGEST for size in sizes) or sum(sizes) > _LARGEST_ALL:
+        raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")
+    for name, value in request.env.items():
+        if not driver.is_name(name) or "\0" in value:
+            raise EnvironmentFailed(
+                f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
+            )
+    return text
+
+
+def _what_happened(call: Call | None, shell: Shell) -> str:
+    if call is not None and call.lost and not shell.was_whole:
+        return "This command removed the folder through which its shell is spoken to; its exit code is not known."
+    if call is not None and call.lost:
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
+    if call is not None and call.ended != "exited":
+        return "The shell did not end this command when it was told to and was killed with it."
+    code = shell.exit_code() or 0
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
+    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."

@@ -1,0 +1,242 @@
+"""One bash and what it told us: fed a command at a time, it answers with a frame, and then with its state."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import select
+import threading
+from collections.abc import Mapping
+
+from toolcrib import EnvironmentFailed
+from tools.environments.shell import driver
+from tools.environments.shell.folder import Folder
+from tools.environments.shell.place import Place, ShellProcess, kill_session
+from tools.environments.shell.snapshot import Snapshot
+
+_CHUNK = 1 << 16
+_EDGE = select.EPOLLIN | select.EPOLLET
+
+
+class Shell:
+    """``restore`` is the text that gives it its state, ``cwd`` where it starts. One call at a time.
+
+    ``snapshot`` is the last whole one, ``whole`` whether it is of now: a shell that was killed could not say more.
+    """
+
+    def __init__(self, place: Place, restore: str, cwd: str) -> None:
+        self.place = place
+        self.folder = Folder(place.root, place.inner)
+        self._mark = secrets.token_hex(16)
+        self._end = f"{self._mark} END\n".encode()
+        self._brief = False
+        self._buffer = bytearray()
+        self._seen = 0
+        self._nonce = b""
+        self._in_report = self._leaving = False
+        self._reading = threading.Lock()
+        self._late = False
+        self._said_pid = 0
+        self._apart = False
+        self._armed = True
+        self.no_folder = False
+        self.was_whole = True
+        self.running = False
+        self.status: int | None = None
+        self.snapshot: Snapshot | None = None
+        self.whole = False
+        self.cwd = cwd
+        self.epoll = select.epoll()
+        try:
+            self._write_files(restore)
+            self.process: ShellProcess = place.start(self.folder.inner, self.folder.path)
+        except BaseException:
+            self.epoll.close()
+            self.folder.close()
+            raise
+        for fd in (self.folder.reports, *self.folder.streams.values()):
+            self.epoll.register(fd, _EDGE)
+        if self.process.fileno() >= 0:
+            self.epoll.register(self.process.fileno(), select.EPOLLIN)
+        self._feed(driver.start(self.folder.inner, cwd, self._mark).encode("utf-8", "surrogateescape"))
+
+    def _write_files(self, restore: str) -> None:
+        inner, folder = self.folder.inner, self.folder
+        texts = {
+            "r": restore,
+            "f": driver.report(self._mark),
+            "g": driver.report(self._mark, f"{inner}/s"),
+            "x": driver.at_exit(inner, self._mark),
+        }
+        for name, text in texts.items():
+            folder.write(name, text.encode("utf-8", "surrogateescape"))
+
+    # -- a call --------------------------------------------------------------------------------------------------
+
+    def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
+        """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
+
+        ``brief``: it changes nothing, so that its state need not be told.
+        ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
+        """
+        self.collect()
+        folder, feed = self.folder, -1
+        source = f"{folder.inner}/i" if stdin != b"" else "/dev/null"
+        try:
+            if stdin:
+                folder.write("i", stdin)
+            elif stdin is None:
+                feed = folder.feed("i")
+                command = driver.FIRST_LINE + command
+                folder.write("c", driver.running(folder.inner, self._mark).encode() + command)
+            if stdin is not None:
+                folder.write("c", driver.FIRST_LINE + command)
+            text = driver.run(folder.inner, source)
+            if env or cwd is not None:
+                folder.write("v", driver.run_with(folder.inner, source, cwd, env).encode("utf-8", "surrogateescape"))
+                text = driver.indirect(folder.inner)
+        except OSError as error:
+            why = "the command's text or input" if error.errno == errno.ENOSPC else "the shell's folder"
+            raise EnvironmentFailed(f"{why} cannot be written to {folder.path}: {error.strerror}") from error
+        nonce = secrets.token_hex(16)
+        self._nonce = nonce.encode()
+        self.status, self.whole, self._late = None, False, self._in_report
+        self._brief = brief and not self._apart
+        finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
+        end = finish(folder.inner, nonce)
+        self._feed((("" if self._armed else driver.arm(folder.inner)) + f"{text}\n{end}\n").encode())
+        return feed
+
+    def over(self) -> None:
+        """The command is done: its files go."""
+        self.folder.remove("i")
+
+    def nudge(self) -> None:
+        """An empty line: once it has been read, everything before it has been run."""
+        self._feed(b"\n")
+
+    def _feed(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # full: it no longer reads, which whoever waits will notice
+            os.write(self.folder.input, data)
+
+    # -- what it says --------------------------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        """Takes in what it has said by now. From any thread."""
+        with self._reading:
+            while self.folder.reports >= 0:
+                try:
+                    chunk = os.read(self.folder.reports, _CHUNK)
+                except BlockingIOError:
+                    return
+                self._buffer += chunk
+                self._read()
+
+    def _read(self) -> None:
+        while self._buffer:
+            if self._in_report:
+                at = self._buffer.find(self._end, max(0, self._seen - len(self._end)))
+                if at < 0:
+                    self._seen = len(self._buffer)
+                    return
+                self._take(bytes(self._buffer[:at]))
+                del self._buffer[: at + len(self._end)]
+                self._in_report, self._seen = False, 0
+                continue
+            at = self._buffer.find(b"\n")
+            if at < 0:
+                return
+            line = bytes(self._buffer[:at])
+            del self._buffer[: at + 1]
+            self._heading(line)
+
+    def _heading(self, line: bytes) -> None:
+        """What is no heading was written by something that has no business here."""
+        who, _, said = line.partition(b" ")
+        if self._nonce and who.endswith(self._nonce) and said.isdigit():
+            self.status, self._nonce = int(said), b""
+            self._in_report, self.whole = not self._brief, self._brief
+        elif who != self._mark.encode():
+            return
+        elif said == b"EXIT":
+            self._in_report = self._leaving = True
+        elif said == b"RUN":
+            self.running = True
+        elif said == b"NOCD":
+            self.no_folder = True
+        elif said.startswith(b"PID ") and not self._said_pid:
+            self._said_pid = int(said[4:])
+            self.place.attach(self.process, self._said_pid)
+
+    def _take(self, data: bytes) -> None:
+        if self._leaving:
+            self._leaving = False
+            path, _, data = data.partition(b"\n" + self._mark.encode() + b"\n")
+            self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
+        snapshot = Snapshot.read(data, self._mark.encode())
+        if snapshot is None:
+            return
+        self._armed = snapshot.has_exit_trap
+        if snapshot.has_debug_trap != self._apart:
+            self._apart = snapshot.has_debug_trap
+            if self._apart:  # what the trap printed is among it
+                return
+        self.snapshot, self.whole, self._late = snapshot, not self._late, False
+
+    @property
+    def owes(self) -> bool:
+        """Whether its state after the last command that ended has not been told whole: ``snapshot`` is still the one before."""
+        return self._in_report
+
+    @property
+    def attached(self) -> bool:
+        """Whether it has said which process it is, which it does before it runs anything."""
+        return self._said_pid > 0
+
+    def where(self) -> str:
+        """Its working folder now, free of links; where that is gone, the name it had."""
+        with contextlib.suppress(OSError):  # it has ended: what it was last seen in
+            path = os.readlink(f"/proc/{self.process.pid}/cwd")  # noqa: PTH115 - a Path would eat a trailing slash or dot
+            gone = " (deleted)"
+            self.cwd = path.removesuffix(gone) if path.endswith(gone) and not os.path.isdir(path) else path  # noqa: PTH112 - as above
+        return self.cwd
+
+    # -- streams -------------------------------------------------------------------------------------------------
+
+    def renew(self, stream: str) -> int:
+        """Gives away the read end of a stream that something still holds, and takes a new one."""
+        old = self.folder.streams[stream]
+        self.epoll.unregister(old)
+        self.epoll.register(self.folder.renew(stream), _EDGE)
+        return old
+
+    def end(self) -> None:
+        """Asks it to end by itself, which runs its EXIT trap."""
+        self._feed(b"\\builtin exit\n")
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    def exit_code(self) -> int | None:
+        return self.process.exit_code()
+
+    def leaves(self) -> bool:
+        """Closes our side of a shell that has ended. Whether something it started still runs."""
+        self._close()
+        if self.process.members():
+            return True
+        self.process.reap()
+        return False
+
+    def kill(self) -> None:
+        """With everything in its session."""
+        kill_session(self.process)
+        self._close()
+        self.process.reap()
+
+    def _close(self) -> None:
+        self.epoll.close()
+        with self._reading:
+            self.folder.close()
+        self.process.close()

@@ -1,0 +1,226 @@
+"""What a shell said about itself: read for gates, and turned into the text that gives another shell the same state."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from toolcrib import ShellState
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_ANSI = r"\$'(?:[^'\\]|\\.)*'"
+_PLAIN = r"'[^']*'"
+_ARRAY = rf'\((?:[^"\'()\\$]|\\.|{_QUOTED}|{_ANSI}|{_PLAIN}|\$|\((?=\)))*\)'
+_DECLARED = rf"^declare (-\S+) (\w+)(?:=({_QUOTED}|{_ANSI}|{_ARRAY}|[^\n]*))?$"
+_ALIAS = rf"^alias (?:-- )?([^=\n]+)=((?:{_PLAIN}|\\'|{_ANSI})+)$"
+_FUNCTION = r"^(\S+) \(\) ?\n(?=\{)"
+_OWN = frozenset(
+    {
+        *("BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"),
+        *("BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_TRAPSIG"),
+        *("BASH_VERSINFO", "BASH_VERSION", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "FUNCNAME"),
+        *("GROUPS", "HISTCMD", "LINENO", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHELLOPTS", "SRANDOM", "UID", "_"),
+    }
+)
+"""Variables that every bash makes for itself."""
+_NEVER = frozenset({"errexit", "noexec", "onecmd", "interactive-comments", "privileged", "history", "histexpand"})
+_FIXED = frozenset({"login_shell", "restricted_shell"})
+_ESCAPED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+@functools.cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.MULTILINE | re.DOTALL)
+
+
+class Snapshot:
+    """One report. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape)."""
+
+    def __init__(self, sections: list[str]) -> None:
+        self.sections = sections
+        variables, self._functions, self._exported, self._aliases, self._traps, self._umask, positional = sections
+        self._variables = variables
+        self._positional = positional
+
+    @classmethod
+    def read(cls, data: bytes, mark: bytes) -> Snapshot | None:
+        """None where it is not whole."""
+        parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
+        return cls(parts[:7]) if len(parts) == 8 else None
+
+    @property
+    def has_debug_trap(self) -> bool:
+        return bool(re.search(r" DEBUG$", self._traps, re.MULTILINE))
+
+    @property
+    def mentions_traps(self) -> bool:
+        """Whether an interrupt may make it run something."""
+        return "trap " in self._functions or bool(re.search(r" SIGINT$", self._traps, re.MULTILINE))
+
+    @property
+    def has_exit_trap(self) -> bool:
+        return bool(re.search(r" EXIT$", self._traps, re.MULTILINE))
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Of its functions and aliases."""
+        functions = (line.rpartition(" ")[2] for line in self._exported.splitlines())
+        return frozenset({*functions, *(name for name, _ in _pattern(_ALIAS).findall(self._aliases))})
+
+    @functools.cached_property
+    def is_trapped(self) -> bool:
+        """Whether commands run others: a DEBUG, ERR or RETURN trap is set."""
+        return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
+
+    # -- for gates -----------------------------------------------------------------------------------------------
+
+    def state(self) -> ShellState:
+        """Read only as far as somebody looks."""
+        return ShellState(
+            variables=_Lazy(self._values),
+            aliases=_Lazy(lambda: {name: _unquoted(value) for name, value in _pattern(_ALIAS).findall(self._aliases)}),
+            functions=_Lazy(self._bodies),
+            positional=tuple(self._arguments()),
+            aliases_on="expand_aliases" in self._list("BASHOPTS"),
+        )
+
+    def _values(self) -> dict[str, str]:
+        return {name: _scalar(value) for _, name, value in self._declared() if value}
+
+    def _bodies(self) -> dict[str, str]:
+        # Each definition begins at a line `name () `; inside a body such lines are indented or part of a string, and a
+        # here-document that holds one at its line's start only splits its function in two: more names, none missing.
+        starts = list(_pattern(_FUNCTION).finditer(self._functions))
+        ends = [*(match.start() for match in starts[1:]), len(self._functions)][: len(starts)]
+        return {match[1]: self._functions[match.start() : end].rstrip("\n") for match, end in zip(starts, ends, strict=True)}
+
+    def _arguments(self) -> Iterator[str]:
+        count, _, words = self._positional.partition("\n")
+        if count.strip() not in ("", "0"):
+            yield from (_unquoted(word) for word in re.findall(rf"(?:{_ANSI}|\\.|''|[^\s\\])+", words, re.DOTALL))
+
+    def _declared(self) -> list[tuple[str, str, str]]:
+        return _pattern(_DECLARED).findall(self._variables)
+
+    def _list(self, name: str) -> list[str]:
+        found = re.search(rf'^declare -\S+ {name}="([^"]*)"$', self._variables, re.MULTILINE)
+        return found[1].split(":") if found else []
+
+    # -- for another shell ---------------------------------------------------------------------------------------
+
+    def restore(self) -> str:
+        """Shell text. Options that change how text is read come first, those that change what runs come last; EXIT traps
+        belong to the shell that set them.
+        """
+        turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
+        lines = [
+            "IFS=\" \"; \\builtin shopt -u ${BASHOPTS//:/ }; IFS=$' \\t\\n'",
+            "\\builtin shopt -u expand_aliases",
+            *([f"\\builtin shopt -s {' '.join(each for each in turned_on if each != 'expand_aliases')}"] if turned_on else []),
+            # Arrays can only be given to a bare `declare`: it must come before functions that may have its name.
+            *(match[0] for match in _pattern(_DECLARED).finditer(self._variables) if _is_theirs(match[2], match[3])),
+            self._functions,
+            *(f"\\builtin {line}" for line in self._exported.splitlines() if not line.startswith("declare -f ")),
+        ]
+        lines += [f"\\builtin {line}" if line.startswith("alias ") else line for line in self._aliases.split("\n")]
+        lines.append(f"\\builtin {self._umask.strip()}")
+        count, _, words = self._positional.partition("\n")
+        if count.strip() not in ("", "0"):
+            lines.append(f"\\builtin set -- {words.strip()}")
+        if "expand_aliases" in turned_on:
+            lines.append("\\builtin shopt -s expand_aliases")
+        lines += self._set_options()
+        lines.append(_without_exit(self._traps))
+        return "\n".join(lines) + "\n"
+
+    def _set_options(self) -> list[str]:
+        on = set(self._list("SHELLOPTS"))
+        lines = [f"\\builtin set +o {name}" for name in ("braceexpand", "hashall") if name not in on]
+        wanted = sorted(on - _NEVER - {"braceexpand", "hashall"}, key=lambda name: (name in ("xtrace", "posix"), name))
+        return [*lines, *(f"\\builtin set -o {name}" for name in wanted)]
+
+
+class _Lazy(Mapping[str, str]):
+    def __init__(self, make: Callable[[], dict[str, str]]) -> None:
+        self._make = make
+        self._made: dict[str, str] | None = None
+
+    @property
+    def _all(self) -> dict[str, str]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, name: str) -> str:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and self._all == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of any mapping that compares by value
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, str]]]:
+        return dict, (self._all,)
+
+
+def _is_theirs(name: str, value: str | None) -> bool:
+    return name not in _OWN and (name != "OLDPWD" or value is not None)
+
+
+def _without_exit(traps: str) -> str:
+    kept = [trap for trap in re.split(r"^(?=trap -- )", traps, flags=re.MULTILINE) if trap.startswith("trap -- ")]
+    last = [trap for trap in kept if trap.rstrip("\n").endswith((" DEBUG", " ERR", " RETURN"))]
+    first = [trap for trap in kept if trap not in last and not trap.rstrip("\n").endswith(" EXIT")]
+    return "".join(f"\\builtin {trap}" for trap in [*first, *last])
+
+
+def _scalar(value: str) -> str:
+    """What ``$name`` would give: of an array its element 0."""
+    if not value.startswith("("):
+        return _unquoted(value)
+    found = re.match(rf"\(\[0\]=({_QUOTED}|{_ANSI})", value, re.DOTALL)
+    return _unquoted(found[1]) if found else ""
+
+
+def _unquoted(word: str) -> str:
+    return re.sub(
+        rf"({_QUOTED})|({_ANSI})|({_PLAIN})|\\(.)", lambda part: _part(part[1], part[2], part[3], part[4]), word, flags=re.DOTALL
+    )
+
+
+def _part(double: str | None, ansi: str | None, single: str | None, escaped: str | None) -> str:
+    if double is not None:
+        return re.sub(r'\\([\\"$`])', r"\1", double[1:-1])
+    if ansi is not None:
+        return _unescaped(ansi[2:-1])
+    return single[1:-1] if single is not None else escaped or ""
+
+
+def _unescaped(text: str) -> str:
+    data = re.sub(
+        r"\\([0-7]{1,3})|\\(.)",
+        lambda part: (
+            chr(int(part[1], 8))
+            if part[1] and int(part[1], 8) < 128
+            else _byte(int(part[1], 8))
+            if part[1]
+            else _ESCAPED.get(part[2], part[2])
+        ),
+        text,
+        flags=re.DOTALL,
+    )
+    return data.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _byte(value: int) -> str:
+    return bytes([value & 0xFF]).decode("utf-8", "surrogateescape")

@@ -1,0 +1,160 @@
+"""A command beside the session's others: in a copy of its shell, with its output and its input as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from tools.environments import _groups
+from tools.environments.shell.place import kill_session
+from tools.environments.shell.shell import Shell
+
+_CHUNK = 1 << 16
+_LOOK = 0.02
+_GRACE = 0.5
+
+
+class Spawned:
+    """Not bound to an event loop: each call waits in its own. ``forget`` is called once it has ended and was waited for."""
+
+    def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
+        self.pid = shell.process.pid
+        self._shell: Shell | None = shell
+        self._stdin = stdin
+        self._closing = False
+        self._forget = forget
+        self._code: int | None = None
+        self._ended: set[str] = set()
+
+    # -- output --------------------------------------------------------------------------------------------------
+
+    async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        """The next chunk. None at its end; b"" of stdout when ``within`` seconds passed."""
+        loop = asyncio.get_running_loop()
+        give_up = None if within is None else loop.time() + within
+        while True:
+            over = self._look() is not None  # before reading: what was printed last must not be missed
+            for name in ("stdout", "stderr"):
+                chunk = self._take(name, over)
+                if chunk:
+                    return name, chunk
+            if over and (self._shell is None or len(self._ended) == len(self._shell.folder.streams)):
+                return None
+            if give_up is not None and loop.time() >= give_up:
+                return "stdout", b""
+            await self._pause(loop, give_up)
+
+    def _take(self, name: str, over: bool) -> bytes:
+        if self._shell is None:
+            return b""
+        try:
+            chunk = os.read(self._shell.folder.streams[name], _CHUNK)
+        except BlockingIOError:
+            return b""
+        if not chunk and over:
+            self._ended.add(name)
+        return chunk
+
+    async def _pause(self, loop: asyncio.AbstractEventLoop, give_up: float | None) -> None:
+        """Until something happens, or it is time to look again."""
+        shell = self._shell
+        if shell is None:
+            return
+        woken = loop.create_future()
+        fd = shell.epoll.fileno()
+
+        def wake() -> None:
+            with contextlib.suppress(ValueError):  # closed meanwhile
+                for event, _ in shell.epoll.poll(0):
+                    if event == shell.process.fileno():
+                        shell.epoll.unregister(event)
+            if not woken.done():
+                woken.set_result(None)
+
+        loop.add_reader(fd, wake)
+        try:
+            await asyncio.wait([woken], timeout=_LOOK if give_up is None else max(0.0, min(_LOOK, give_up - loop.time())))
+        finally:
+            loop.remove_reader(fd)
+
+    def _look(self) -> int | None:
+        """Its exit code, once it has one."""
+        shell = self._shell
+        if self._code is None and shell is not None:
+            shell.collect()
+            self._code = shell.status if shell.status is not None else shell.exit_code()
+        if self._closing:
+            self._try_close()
+        return self._code
+
+    # -- input ---------------------------------------------------------------------------------------------------
+
+    async def write(self, data: bytes) -> None:
+        """Raises BrokenPipeError where nobody reads any more."""
+        view = memoryview(data)
+        while view:
+            if self._stdin < 0 or self._closing or self._look() is not None:
+                raise BrokenPipeError("the process has ended, or its input was closed")
+            try:
+                view = view[os.write(self._stdin, view) :]
+            except BlockingIOError:
+                await asyncio.sleep(_LOOK / 4)
+
+    def close_stdin(self) -> None:
+        self._closing = True
+        self._try_close()
+
+    def _try_close(self) -> None:
+        """Only once the shell has opened the other end: what was written would be gone with it."""
+        shell = self._shell
+        if self._stdin < 0 or shell is None:
+            return
+        shell.collect()
+        if shell.running or self._code is not None:
+            os.close(self._stdin)
+            self._stdin = -1
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def wait(self) -> int:
+        """Its exit code. What it printed and was not read is dropped once nothing writes any more."""
+        loop = asyncio.get_running_loop()
+        while (code := self._look()) is None:
+            await self._pause(loop, None)
+        return code
+
+    async def kill(self) -> None:
+        """INT, TERM, KILL to all that it started, as far as needed."""
+        shell = self._shell
+        if shell is None:
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+                if self._look() is None:
+                    shell.process.send(each)
+                for pid in self._others(shell):
+                    _groups.send_to(pid, each)
+            give_up = loop.time() + _GRACE
+            while loop.time() < give_up and (self._look() is None or self._others(shell)):  # noqa: ASYNC110 - processes
+                await asyncio.sleep(_LOOK)
+        self.end()
+
+    def _others(self, shell: Shell) -> set[int]:
+        return {one.pid for one in shell.process.members()} - {shell.process.pid}
+
+    def end(self) -> None:
+        """At once. May be called twice."""
+        shell, self._shell = self._shell, None
+        if shell is None:
+            return
+        code = shell.status
+        kill_session(shell.process)
+        self._code = self._code if self._code is not None else code if code is not None else shell.exit_code()
+        if self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+        self._forget(shell)

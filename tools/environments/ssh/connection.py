@@ -1,0 +1,155 @@
+"""One connection to the host, with the channels that its server allows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import select
+import shlex
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import paramiko
+
+from toolcrib import EnvironmentFailed
+from tools.environments.ssh import guard
+from tools.environments.ssh.channel import SshChannel
+from tools.environments.ssh.dial import limited
+from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
+
+_OPEN_LIMIT = 20.0
+_SMALL, _LARGE = 1 << 14, 1 << 15
+
+
+class Connection:
+    """``transports`` are one a hop, the host's own last. ``lost`` is called with why it broke, once."""
+
+    def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
+        self._transports = transports
+        self._transport = transports[-1]
+        self._where = where
+        self._lost = lost
+        self._told = False
+        self._full = False
+        self._guard: guard.Guard | None = None
+        self._sock = cast("Line", transports[0].sock)
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self) -> bool:
+        return self._transport.is_active()
+
+    def open(self, argv: Sequence[str]) -> SshChannel | None:
+        """None where the server allows no more channels on this connection. Raises EnvironmentFailed; ``alive`` says whether it
+        was the connection that broke.
+        """
+        if self._full:
+            return None
+        channel = self._session(f"exec {shlex.join(argv)}")
+        if channel is None:
+            self._full = True
+            return None
+        end = self._transport.ends[channel.get_id()]
+        self._watch()
+        ticket = guard.Ticket()
+        room = functools.partial(self._room_for, ticket)
+        room()  # asks the guard to look
+        return SshChannel(channel, end, room=room, why=self._why, done=lambda: self._gone(channel.get_id()))
+
+    def _session(self, command: str) -> paramiko.Channel | None:
+        try:
+            with limited(self._transport, _OPEN_LIMIT):
+                try:
+                    channel = self._transport.open_session(timeout=_OPEN_LIMIT)
+                except paramiko.ChannelException:
+                    return None
+                self._transport.ends[channel.get_id()] = End()
+                channel.exec_command(command)
+                return channel
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if not self.alive:
+                raise EnvironmentFailed(f"{self._where}: {self._why()}") from error
+            raise EnvironmentFailed(
+                f"{self._where} does not start programs ({error}): does its sshd_config forbid that (ForceCommand)?"
+            ) from error
+
+    def _gone(self, number: int) -> None:
+        self._transport.ends.pop(number, None)
+        self._full = False
+
+    # -- the guard -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Where no channel is left for a guard, there is none."""
+        if self._guard is None and not self._full:
+            with contextlib.suppress(EnvironmentFailed):  # the next call says so
+                channel = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} 2>/dev/null")
+                self._full = channel is None
+                self._guard = guard.Guard(channel) if channel is not None else None
+
+    def beat(self, folder: str) -> None:
+        """A sign of life to the guard, which removes ``folder`` in the end. Waits until it can be sent: an upload may fill the
+        socket for longer than the guard's patience.
+        """
+        if self._guard is not None and self.alive:
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+                self._guard.ask(folder)
+
+    def _room_for(self, ticket: guard.Ticket) -> int:
+        room = self._room()
+        if room:
+            with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # others notice that it is gone
+                return room if ticket.is_seen(self._guard) else 0
+        return room
+
+    # -- its state -----------------------------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        """How much can be sent without waiting: nothing while keys are exchanged, or into a full socket.
+
+        One that is writable has room for a third of what it holds.
+        """
+        if not self.alive:
+            return _SMALL  # it fails at once
+        through = [each.sock for each in self._transports[1:] if isinstance(each.sock, Heard)]
+        if not self._transport.clear_to_send.is_set() or not all(each.send_ready() for each in through):
+            return 0
+        poll = select.poll()  # one for each call: it refuses to be used by two threads at once
+        poll.register(self._sock, select.POLLOUT)
+        if not poll.poll(0):
+            return 0
+        return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
+
+    def _why(self) -> str:
+        """What broke it, for people; tells the link."""
+        text = next((text for each in self._transports if (text := _reason(each))), "the connection was closed")
+        with self._lock:
+            told, self._told = self._told, True
+        if not told:
+            self._lost(text)
+        return text
+
+    def look(self) -> None:
+        """Tells the link where it has broken."""
+        if not self.alive:
+            self._why()
+
+    def close(self) -> None:
+        for transport in reversed(self._transports):
+            transport.end()
+
+
+def _reason(transport: Transport) -> str:
+    error = transport.saved_exception
+    if isinstance(error, EOFError):
+        return "the connection was closed by the other side (its sshd ended it, or was killed)"
+    if isinstance(error, Lost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
+    if isinstance(error, ConnectionResetError):
+        return "the connection was reset (the host was restarted, or something in between cut it)"
+    if isinstance(error, (OSError, paramiko.SSHException)):
+        return f"the connection broke: {getattr(error, 'strerror', None) or error}"
+    return ""

@@ -1,0 +1,183 @@
+"""A connection: the socket, who is there, who we are; one jump host after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import random
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib import EnvironmentFailed
+from tools.environments.ssh import known_hosts
+from tools.environments.ssh.auth import authenticate
+from tools.environments.ssh.target import Hop
+
+if TYPE_CHECKING:
+    from tools.environments.ssh.transport import Transport
+
+_DIAL_LIMIT = 10.0
+_GREET_LIMIT = 15.0
+_TRIES = 4
+"""A server that is being connected to by many drops some before it has said a word (MaxStartups)."""
+_SOON = 5.0
+_AT_ONCE = threading.BoundedSemaphore(4)
+"""Connections that this process makes at the same time, for the same reason."""
+
+
+class _NoGreeting(Exception):
+    """Something took the call, but did not say that it is an ssh server. ``soon``: it hung up, rather than stay silent."""
+
+    def __init__(self, text: str, *, soon: bool) -> None:
+        super().__init__(text)
+        self.soon = soon
+
+
+def connect(hops: Sequence[Hop]) -> list[Transport]:
+    """One transport a hop, the host's own last. Raises EnvironmentFailed."""
+    made: list[Transport] = []
+    try:
+        for index, hop in enumerate(hops):
+            made.append(_reach(hop, made[-1] if made else None, hops[index - 1] if made else None))
+    except BaseException:
+        for transport in reversed(made):
+            transport.end()
+        raise
+    return made
+
+
+def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport:
+    for left in reversed(range(_TRIES)):
+        try:
+            with _AT_ONCE:
+                return _greet(hop, _carrier(hop, through, before))
+        except _NoGreeting as error:
+            if not left or not error.soon:
+                raise EnvironmentFailed(
+                    f"{hop.host}, port {hop.port}, takes connections but does not answer as an ssh server ({error}): is that its "
+                    "ssh port? It may also be flooded (MaxStartups in its sshd_config)"
+                ) from error
+            time.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - only so that not all come again at once
+    raise AssertionError("unreachable")
+
+
+def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
+    if through is None or before is None:
+        return _dial(hop)
+    import paramiko
+
+    from tools.environments.ssh.transport import Heard
+
+    try:
+        return Heard(through.open_channel("direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=_DIAL_LIMIT))
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise EnvironmentFailed(
+            f"{hop.host}, port {hop.port}, cannot be reached from the jump host {before.where}: {_said(error)}. "
+            "Is the name right as seen from there, and does its sshd allow forwarding (AllowTcpForwarding)?"
+        ) from error
+
+
+def _dial(hop: Hop) -> socket.socket:
+    from tools.environments.ssh.transport import Line
+
+    try:
+        found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        also = f" (HostName of {hop.name} in ~/.ssh/config)" if hop.host != hop.name else ""
+        raise EnvironmentFailed(f"there is no host {hop.host!r}{also}: check the name, and the name server") from error
+    give_up = time.monotonic() + _DIAL_LIMIT
+    last: OSError = TimeoutError()
+    for family, kind, protocol, _, address in found:
+        sock = Line(family, kind, protocol)
+        try:
+            sock.settimeout(max(0.1, give_up - time.monotonic()))
+            sock.prepare()
+            sock.connect(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            last = error
+        if time.monotonic() >= give_up:
+            break
+    raise _unreachable(hop, last) from last
+
+
+def _said(error: Exception) -> str:
+    return str(error) or "it hung up"
+
+
+def _unreachable(hop: Hop, error: OSError) -> EnvironmentFailed:
+    place = f"{hop.host}, port {hop.port},"
+    if isinstance(error, ConnectionRefusedError):
+        return EnvironmentFailed(f"{place} refuses connections: is sshd running there, and is that its port?")
+    if isinstance(error, TimeoutError):
+        return EnvironmentFailed(
+            f"{place} did not answer within {_DIAL_LIMIT:g} seconds: is the host up, and is no firewall in between?"
+        )
+    if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+        return EnvironmentFailed(f"{place} cannot be reached from here ({error.strerror}): is the network up, is the host?")
+    return EnvironmentFailed(f"{place} cannot be connected to: {error.strerror or error}")
+
+
+def _greet(hop: Hop, carrier: object) -> Transport:
+    import paramiko
+
+    from tools.environments.ssh.transport import Heard, Transport, keep_asking
+
+    begun = time.monotonic()
+    transport = Transport(carrier)
+    try:
+        _prefer(transport, hop)
+        with limited(transport, 2 * _GREET_LIMIT):
+            transport.start_client(timeout=_GREET_LIMIT)
+            key = transport.get_remote_server_key()
+            known_hosts.check(hop, key.get_name(), key.asbytes())
+            authenticate(transport, hop)
+    except BaseException as error:
+        transport.end()
+        carrier.close()  # type: ignore[attr-defined]  # a socket, or what stands for one
+        if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+            raise EnvironmentFailed(f"{hop.where} and paramiko have no algorithm in common: {error}") from error
+        if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
+            if not transport.remote_version:
+                raise _NoGreeting(_said(error), soon=time.monotonic() < begun + _SOON) from error
+            raise EnvironmentFailed(f"{hop.where} broke off while the connection was made: {_said(error)}") from error
+        raise
+    if isinstance(carrier, Heard):
+        keep_asking(transport)
+    return transport
+
+
+def _prefer(transport: Transport, hop: Hop) -> None:
+    """The kinds of host key that are known first: a host has several, and only the one that it shows can be compared."""
+    known = {entry.kind for entry in known_hosts.entries(hop) if not entry.marker}
+    if "ssh-rsa" in known:
+        known |= {"rsa-sha2-256", "rsa-sha2-512"}
+    options = transport.get_security_options()
+    kinds = list(options.key_types)
+    options.key_types = sorted(kinds, key=lambda kind: kind not in known)
+
+
+class limited:  # noqa: N801 - used as a function
+    """Closes the transport where what is in it takes longer than ``seconds``: paramiko waits for some answers without end."""
+
+    def __init__(self, transport: Transport, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, transport.close)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+
+
+def answers(hop: Hop, within: float) -> bool:
+    """Whether something takes connections there now."""
+    with contextlib.suppress(OSError, UnicodeError), socket.create_connection((hop.host, hop.port), timeout=within):
+        return True
+    return False

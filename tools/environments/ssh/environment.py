@@ -1,0 +1,39 @@
+"""The environment that is opened by the name ``ssh``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib import Environment, EnvironmentFailed
+from tools.environments.remote.environment import RemoteEnvironment
+from tools.environments.remote.keeper import Lost
+from tools.environments.remote.once import run_once
+from tools.environments.ssh.link import SshLink
+from tools.environments.ssh.target import Wish
+
+
+def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **wish: Any) -> Environment:
+    """``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port, identity_file, known_hosts, jump.
+
+    ``cwd`` is a folder over there; where it is not an absolute path (default: the account's home), this connects to find out
+    which. ``env``: variables that commands see beyond what the account gets. Raises EnvironmentFailed.
+    """
+    link = SshLink(Wish(**wish))
+    try:
+        start = cwd if cwd is not None and cwd.startswith("/") else _folder(link, cwd or "~")
+    except BaseException:
+        link.close()
+        raise
+    return RemoteEnvironment(link, start, env=env)
+
+
+def _folder(link: SshLink, cwd: str) -> str:
+    text = 'case $1 in "~") cd;; "~/"*) cd && cd -- "${1#??}";; *) cd -- "$1";; esac && pwd -P && echo .'
+    try:
+        answer = run_once(link, text, [cwd], b"")
+    except Lost as error:
+        raise EnvironmentFailed(f"{link.where} broke: {link.diagnose() or error}") from error
+    if answer.status:
+        raise EnvironmentFailed(f"the working folder {cwd} does not exist on {link.where}: create it or choose another")
+    return answer.out.decode("utf-8", "surrogateescape").removesuffix("\n.\n")

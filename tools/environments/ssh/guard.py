@@ -1,0 +1,108 @@
+"""What ends, over there, everything that a connection started, when that is gone: closed, cut, or we killed.
+
+sshd does not do that: processes without a terminal live on. A bash of its own on each connection hears from us now and then;
+when it hears no more, it ends the sessions whose leaders sshd started for this connection. A leader is told nothing before the
+guard has seen it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import paramiko
+
+BEAT = 10.0
+"""Seconds between two signs of life."""
+SILENCE = 60
+"""Seconds without one after which the guard acts: where a link is cut, sshd itself learns it only much later."""
+
+# A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
+SCRIPT = rf"""
+trap '' HUP INT TERM QUIT PIPE
+cd /
+declare -A ours=()
+look() {{
+  local file line
+  local -A alive=()
+  for file in /proc/[0-9]*/stat; do
+    line=; IFS= read -rd '' line <"$file"
+    set -- ${{line##*) }}
+    [[ $4 ]] || continue
+    [[ $2 == "$PPID" && $4 != "$$" ]] && ours[$4]=1
+    alive[$4]=1
+  done 2>/dev/null
+  for line in "${{!ours[@]}}"; do [[ ${{alive[$line]}} ]] || unset "ours[$line]"; done
+}}
+end() {{
+  local file line left=1
+  for file in /proc/[0-9]*/stat; do
+    line=; IFS= read -rd '' line <"$file"
+    set -- "${{line%% *}}" ${{line##*) }}
+    [[ $5 && ${{ours[$5]}} && $2 != [ZX] ]] || continue
+    kill -"$signal" "$1"; kill -CONT "$1"; left=0
+  done 2>/dev/null
+  return $left
+}}
+folder=
+while IFS= read -r -t {SILENCE} line; do
+  [[ $line && $line != "$folder" ]] && folder=$line && exec 9<"$folder"
+  look; echo
+done
+for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
+[[ $folder ]] || exit
+for file in /proc/[0-9]*/fd/9; do
+  [[ $file != "/proc/$$/"* && $file -ef $folder ]] && exit
+done
+rm -rf -- "$folder"
+"""
+
+
+_PATIENCE = 5.0
+"""Seconds that a new process waits for being seen; then it must do without."""
+
+
+class Guard:
+    """Our end of it: ``channel`` is where the script runs."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._asked = self._looked = 0
+        channel.settimeout(0.0)
+
+    def ask(self, folder: str = "") -> int:
+        """Sends a sign of life, on which it looks around; ``has_looked`` takes the number. ``folder`` is removed in the end,
+        unless another connection's guard is there for it by then. May raise what paramiko does.
+        """
+        with self._lock:
+            self._asked += 1
+            number = self._asked
+        self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))  # may wait, so not with the lock held
+        return number
+
+    def has_looked(self, number: int) -> bool:
+        with self._lock:
+            if self._channel.recv_ready():
+                self._looked += self._channel.recv(1 << 16).count(b"\n")
+            return self._looked >= number or self._channel.closed
+
+
+class Ticket:
+    """One new process, to be seen by the guard before anything is sent to it."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._over = False
+        self._give_up = time.monotonic() + _PATIENCE
+
+    def is_seen(self, guard: Guard | None) -> bool:
+        if self._over or guard is None or time.monotonic() > self._give_up:
+            self._over = True
+            return True
+        if not self._number:
+            self._number = guard.ask()
+        self._over = guard.has_looked(self._number)
+        return self._over

@@ -1,0 +1,122 @@
+"""The way to one account on one host: as many connections as its server makes necessary."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib import EnvironmentFailed
+from tools.environments.remote.channel import Channel, Link
+from tools.environments.ssh import guard
+from tools.environments.ssh.dial import answers, connect
+from tools.environments.ssh.target import Wish, resolve
+
+if TYPE_CHECKING:
+    from tools.environments.ssh.connection import Connection
+
+_PROBE = 3.0
+
+
+class SshLink:
+    """Raises EnvironmentFailed where ``wish`` or ``~/.ssh/config`` cannot be understood. Connects at the first ``open``."""
+
+    def __init__(self, wish: Wish) -> None:
+        self._hops = resolve(wish)
+        self._lock = threading.Lock()
+        self._connections: list[Connection] = []
+        self._reason = ""
+        self._folder = ""
+        self._closed = threading.Event()
+        self._now = threading.Event()
+        self._heart: threading.Thread | None = None
+
+    @property
+    def where(self) -> str:
+        return f"ssh:{self._hops[-1].where}"
+
+    @property
+    def epoch(self) -> int:
+        return 0
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        with self._lock:
+            for connection in list(self._connections):
+                channel = self._try(connection, argv)
+                if channel is not None:
+                    return channel
+            self._need_open()
+            connection = self._connect()
+            channel = connection.open(argv)
+            self._need_open()
+            if channel is None:
+                raise EnvironmentFailed(f"{self.where} allows no session at all: see MaxSessions in its sshd_config")
+            return channel
+
+    def _need_open(self) -> None:
+        if self._closed.is_set():
+            for each in self._connections:
+                each.close()
+            raise EnvironmentFailed(f"the way to {self.where} is closed: open another environment")
+
+    def _try(self, connection: Connection, argv: Sequence[str]) -> Channel | None:
+        if connection.alive:
+            try:
+                channel = connection.open(argv)
+            except EnvironmentFailed:
+                if connection.alive:
+                    raise
+            else:
+                if channel is not None or connection.alive:
+                    return channel
+        connection.look()
+        connection.close()
+        self._connections.remove(connection)
+        return None
+
+    def _connect(self) -> Connection:
+        from tools.environments.ssh.connection import Connection
+
+        made = Connection(connect(self._hops), self.where, self._lost)
+        self._connections.append(made)
+        if self._heart is None:
+            self._heart = threading.Thread(target=self._beat, name="ssh-beat", daemon=True)
+            self._heart.start()
+        return made
+
+    def _beat(self) -> None:
+        while not self._closed.is_set():
+            self._now.wait(guard.BEAT)
+            self._now.clear()
+            for connection in list(self._connections):
+                connection.beat(self._folder)
+
+    def _lost(self, reason: str) -> None:
+        self._reason = reason
+
+    def leave(self, folder: str) -> None:
+        self._folder = folder
+        self._now.set()
+
+    def diagnose(self) -> str:
+        for connection in list(self._connections):
+            connection.look()
+        if not self._reason:
+            return ""
+        first = self._hops[0]
+        now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
+        return f"{self._reason}; {first.host} {now}"
+
+    def close(self) -> None:
+        self._closed.set()
+        self._now.set()
+        for connection in list(self._connections):
+            connection.close()
+        if self._heart is not None:
+            self._heart.join()
+
+
+if TYPE_CHECKING:
+
+    def _conforms(link: SshLink) -> Link:
+        return link

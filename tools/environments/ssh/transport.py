@@ -1,0 +1,173 @@
+"""paramiko's transport, with what it drops kept: the signal that ended a process, and which side closed a channel.
+
+Only imported where a connection is made, since paramiko is heavy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import paramiko
+from paramiko import common
+
+_LOG = "toolcrib.ssh"
+_PULSE = 2.0
+_END = 5.0
+_SILENCE = 8.0
+"""Seconds without a byte, though we asked, after which a connection through a jump host counts as lost."""
+
+
+@dataclass(slots=True)
+class End:
+    """How a channel's process ended, as far as the far side has said."""
+
+    code: int | None = None
+    closed: bool = False
+    tell: Callable[[], None] = lambda: None
+
+
+class Transport(paramiko.Transport):
+    def __init__(self, sock: Any) -> None:
+        super().__init__(sock)
+        self.ends: dict[int, End] = {}
+        self.over = threading.Event()
+        self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
+        self.set_log_channel(_LOG)
+        log = logging.getLogger(_LOG)
+        if not log.handlers:
+            log.addHandler(logging.NullHandler())  # else Python prints what nobody listens to
+
+    def run(self) -> None:
+        try:
+            super().run()
+        finally:
+            self.sock.close()  # paramiko leaves it open where it was told to stop before it began
+            self.over.set()
+
+    def end(self) -> None:
+        """Closes it, and waits until its thread has noticed."""
+        if isinstance(self.sock, Line):
+            with contextlib.suppress(OSError):  # broken already
+                self.sock.shutdown(socket.SHUT_RDWR)
+        self.close()
+        if self.is_alive() and self is not threading.current_thread():
+            self.join(_END)
+
+    _channel_handler_table = {  # noqa: RUF012 - paramiko's own way to say who handles what
+        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]  # the stubs leave it out
+        common.MSG_CHANNEL_REQUEST: lambda channel, message: _requested(channel, message),
+        common.MSG_CHANNEL_CLOSE: lambda channel, message: _closed(channel, message),
+    }
+
+
+def _end_of(channel: paramiko.Channel) -> End:
+    transport = channel.get_transport()
+    found = transport.ends.get(channel.get_id()) if isinstance(transport, Transport) else None
+    return found or End()  # nobody asks any more
+
+
+def _requested(channel: paramiko.Channel, message: paramiko.Message) -> None:
+    begun = message.packet.tell()
+    if message.get_text() != "exit-signal":
+        message.packet.seek(begun)
+        channel._handle_request(message)  # type: ignore[attr-defined]  # the stubs leave it out
+        if not channel.status_event.is_set():
+            return
+        code: int | None = channel.exit_status
+    else:
+        message.get_boolean()
+        number = getattr(signal, f"SIG{message.get_text()}", None)
+        code = 128 + number if isinstance(number, signal.Signals) else None
+    end = _end_of(channel)
+    end.code = code
+    end.tell()
+
+
+def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
+    _end_of(channel).closed = True
+    channel._handle_close(message)  # type: ignore[attr-defined]  # the stubs leave it out
+
+
+class Lost(ConnectionAbortedError):
+    """Nobody answers any more. Not a TimeoutError, which paramiko takes for "nothing yet"."""
+
+
+class Line(socket.socket):
+    """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
+
+    def prepare(self) -> None:
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 6000)):
+            if hasattr(socket, name):
+                self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        try:
+            return super().recv(size, flags)
+        except TimeoutError as error:
+            if error.errno == errno.ETIMEDOUT:
+                raise Lost from error
+            raise
+
+
+class Heard:
+    """The way through a jump host, which as a channel has none of a socket's own means to notice that nobody is there.
+
+    Silence is counted, not measured by the clock: a machine that slept has not listened.
+    """
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+        self._wait = 0.1
+        self._silent = 0.0
+
+    def recv(self, size: int) -> bytes:
+        try:
+            data = self._channel.recv(size)
+        except TimeoutError:
+            self._silent += self._wait
+            if self._silent > _SILENCE:
+                raise Lost from None
+            raise
+        self._silent = 0.0
+        return data
+
+    def send(self, data: bytes) -> int:
+        return self._channel.send(data)
+
+    def send_ready(self) -> bool:
+        return self._channel.send_ready()
+
+    def settimeout(self, seconds: float) -> None:
+        self._wait = seconds
+        self._channel.settimeout(seconds)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    @property
+    def _closed(self) -> bool:
+        return self._channel.closed
+
+
+def keep_asking(transport: Transport) -> None:
+    """So that silence means something; for as long as the transport lives."""
+
+    def ask() -> None:
+        while transport.is_active():
+            try:
+                transport.global_request("keepalive@openssh.com", wait=True)
+            except (paramiko.SSHException, EOFError, OSError):  # it has ended, which others notice
+                return
+            transport.over.wait(_PULSE)
+
+    threading.Thread(target=ask, name="ssh-pulse", daemon=True).start()
