@@ -22,8 +22,8 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """003-29"""
     register_environment("moon", lambda: None)  # type: ignore[arg-type, return-value]  # never opened
-    assert known_environments() == ["local", "moon"]
-    with pytest.raises(EnvironmentFailed, match="unknown environment 'mars'; known: local, moon"):
+    assert known_environments() == ["docker", "local", "moon", "ssh"]
+    with pytest.raises(EnvironmentFailed, match="unknown environment 'mars'; known: docker, local, moon, ssh"):
         open_environment("mars")
 
 
