@@ -1,0 +1,192 @@
+"""Commands where they run, through the terminal tool itself (dispatcher, gates and judge included), against the vendors' ways."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks import _places
+from benchmarks._places import Place
+from benchmarks.core import CannotMeasureError, Figure, median_of_each, once
+from toolcrib import RunIdentity, ToolCall, ToolStatus
+from tools.dispatch.scope import CallScope
+
+_BARS = {"docker": 0.03, "ssh": 0.2}
+_FIRST = {"docker": 1.3, "ssh": 1.2}
+_INTERRUPT = {"local": 100.0, "docker": 250.0, "ssh": 250.0}
+_SESSIONS = 32
+_ENDLESS = ("sleep 100", "while :; do :; done", "while :; do /bin/true; done", "yes | cat >/dev/null", "sleep 100 | sleep 99")
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Times in ms."""
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="toolcrib-places-") as made, contextlib.ExitStack() as stack:
+        cwd = Path(made).resolve()
+        for place in (_places.local(), stack.enter_context(_places.docker(cwd)), stack.enter_context(_places.ssh())):
+            figures += _warm(place, cwd, 5 if quick else 200 if place.name == "local" else 40)
+            if place.cold is not None:
+                figures.append(_first(place, cwd, 1 if quick else 9))
+            figures.append(_interrupts(place, cwd, 5 if quick else 1000))
+            figures += _bulk(place, cwd, 1 if quick else 5)
+            if place.name != "local":
+                figures.append(_parallel(place, cwd, 2 if quick else _SESSIONS))
+    return figures
+
+
+@contextlib.contextmanager
+def _session(place: Place, cwd: Path) -> Iterator[CallScope]:
+    from tools.dispatch.bridge import run_async
+
+    scope = CallScope(identity=RunIdentity(f"bench-{place.name}"), open_environment=lambda: place.open(cwd))
+    try:
+        yield scope
+    finally:
+        run_async(scope.close())
+
+
+def _tool(scope: CallScope, command: str) -> dict[str, Any]:
+    import model_tools
+
+    answer = json.loads(model_tools.handle_function_call("terminal", {"command": command}, scope=scope))
+    if answer.get("error") or answer.get("exit_code") != 0:
+        raise CannotMeasureError(f"{command}: {answer}")
+    return dict(answer)
+
+
+def _warm(place: Place, cwd: Path, rounds: int) -> list[Figure]:
+    with _session(place, cwd) as scope:
+        _tool(scope, "true")
+        argv = place.vendor(scope.environment)
+        runs: dict[str, Callable[[], float]] = {
+            "vendor": once(lambda: subprocess.run(argv, check=True, capture_output=place.name != "local")),
+            "true": once(lambda: _tool(scope, "true")),
+        }
+        if place.name == "local":
+            runs["/bin/true"] = once(lambda: _tool(scope, "/bin/true"))
+        took = median_of_each(runs, rounds)
+    vendor = took["vendor"] * 1e3
+    bar = _BARS.get(place.name, 0.2)
+    figures = [Figure(f"places.{place.name}", took["true"] * 1e3, "ms", vendor, bar, "ratio", place.vendor_is)]
+    if "/bin/true" in took:
+        figures.append(Figure("places.local_program", took["/bin/true"] * 1e3, "ms", vendor, 1.0, "ratio", place.vendor_is))
+    return figures
+
+
+def _first(place: Place, cwd: Path, rounds: int) -> Figure:
+    """A session's first command, until its result; its end is not timed, and neither is an engine's removal of a container."""
+
+    def ours() -> float:
+        with _session(place, cwd) as scope:
+            begin = time.perf_counter()
+            _tool(scope, "true")
+            return time.perf_counter() - begin
+
+    assert place.cold is not None
+    argv = place.cold()
+    took = median_of_each({"ours": ours, "vendor": once(lambda: subprocess.run(argv, check=True, capture_output=True))}, rounds)
+    name = f"places.{place.name}_first"
+    return Figure(name, took["ours"] * 1e3, "ms", took["vendor"] * 1e3, _FIRST[place.name], "ratio", place.cold_is)
+
+
+def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
+    """The 99th percentile, from the interrupt to the result, at random times. Every next command must be right."""
+    import model_tools
+
+    chance = random.Random(7)  # noqa: S311 - to be the same each time
+
+    async def interrupted(scope: CallScope, command: str) -> float:
+        call = ToolCall(ToolCall.new_id(), "terminal", {"command": command})
+        running = asyncio.ensure_future(model_tools.dispatcher.call(call, scope))
+        await asyncio.sleep(chance.random() * 0.03)
+        begin = time.perf_counter()
+        scope.interrupt()
+        executed = await asyncio.wait_for(running, 60)
+        took = time.perf_counter() - begin
+        scope.clear_interrupt()
+        if executed.result.status is ToolStatus.SUCCESS and executed.result.data.get("exit_code") == 0:
+            raise CannotMeasureError(f"{command} was interrupted and is said to have succeeded")
+        return took
+
+    async def all_of_them(scope: CallScope) -> list[float]:
+        took = []
+        await model_tools.dispatcher.call(ToolCall("b", "terminal", {"command": "n=0; sleep 1000 >/dev/null 2>&1 & echo $! >server"}), scope)
+        for index in range(number):
+            took.append(await interrupted(scope, _ENDLESS[index % len(_ENDLESS)]))
+            command = f"n=$((n+1)); echo $n {index}"
+            executed = await model_tools.dispatcher.call(ToolCall(ToolCall.new_id(), "terminal", {"command": command}), scope)
+            if executed.result.data.get("output") != f"{index + 1} {index}\n":
+                raise CannotMeasureError(f"the command after interrupt {index} is wrong: {executed.result}")
+        last = await model_tools.dispatcher.call(ToolCall("e", "terminal", {"command": "kill -0 $(cat server) && echo alive"}), scope)
+        if last.result.data.get("output") != "alive\n":
+            raise CannotMeasureError(f"the server did not survive {number} interrupts: {last.result}")
+        return took
+
+    with _session(place, cwd) as scope:
+        from tools.dispatch.bridge import run_async
+
+        took = sorted(run_async(all_of_them(scope)))
+    print(place.name, "interrupts p50", statistics.median(took) * 1e3, "max", took[-1] * 1e3)
+    value = took[min(len(took) - 1, int(len(took) * 0.99))] * 1e3
+    baseline = statistics.median(took) * 1e3
+    return Figure(
+        f"places.interrupt_{place.name}", value, "ms", baseline, _INTERRUPT[place.name], "value", f"the median of {number}"
+    )
+
+
+def _bulk(place: Place, cwd: Path, rounds: int) -> list[Figure]:
+    """100 MB of output: the time against the same library's bare channel, and what the process grew by."""
+    argv = [sys.executable, "-m", "benchmarks._places_bulk", place.name, json.dumps(place.options), str(cwd), str(rounds)]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    if done.returncode:
+        raise CannotMeasureError(f"100 MB in {place.name}: {done.stderr.strip()}")
+    said = json.loads(done.stdout)
+    name, raw = f"places.bulk_{place.name}", said["raw"] * 1e3
+    return [
+        Figure(name, said["seconds"] * 1e3, "ms", raw, 2.0, "ratio", "the bare channel of the same library"),
+        Figure(f"{name}_memory", said["memory"], "MB", 100.0, 20.0, "value", "what was printed"),
+    ]
+
+
+def _parallel(place: Place, cwd: Path, number: int) -> Figure:
+    """Sessions at once, each printing 2 MB of its own number; how many had a byte wrong, or failed."""
+    import model_tools
+
+    lines = 200_000
+
+    async def one(index: int) -> bool:
+        scope = CallScope(identity=RunIdentity(f"bench-{index}"), open_environment=lambda: place.open(cwd))
+        try:
+            for command, wanted in (
+                (f"x={index}; for i in 1 2 3; do echo $x; done", f"{index}\n" * 3),
+                (f"yes $x-{index}-abc | head -n {lines} | sha256sum", ""),
+                ("echo $x", f"{index}\n"),
+            ):
+                call = ToolCall(ToolCall.new_id(), "terminal", {"command": command, "timeout": 300})
+                executed = await model_tools.dispatcher.call(call, scope)
+                data = executed.result.data
+                if executed.result.status is not ToolStatus.SUCCESS or (wanted and data["output"] != wanted):
+                    print(index, executed.result)
+                    return False
+            return True
+        finally:
+            await scope.close()
+
+    async def all_of_them() -> float:
+        begin = time.perf_counter()
+        right = await asyncio.gather(*(one(index) for index in range(number)))
+        print(place.name, "parallel", time.perf_counter() - begin)
+        return float(right.count(False))
+
+    wrong = asyncio.run(all_of_them())
+    return Figure(f"places.parallel_{place.name}", wrong, "wrong", number, 0.0, "value", "sessions at once, on one server")
