@@ -15,7 +15,6 @@ from agent.events import ToolFinished, ToolStarted
 from agent.fallback import say_to
 from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, own_choice
-from agent.prompt import system_prompt
 from agent.protocols.command import parse_command
 from toolcrib import Image, ProviderSession, ToolCall, ToolcribError
 
@@ -107,7 +106,7 @@ class Conversation:
             await old.close()
         if self.opening.trace:
             self._tracer = Tracer(session)
-            self._tracer.set_up(system_prompt(session.scope.environment.cwd) if self.model else "", self.model)
+            self._tracer.set_up(session.system_prompt() if self.model else "", self.model)
 
     def has_server(self) -> bool:
         return find_endpoint(self.opening.crib.config, self.choice) is not None

@@ -43,6 +43,7 @@ async def run_handler(run: Run) -> ToolResult:
     seconds = entry.timeout
     if seconds is None and (is_async or run.offload):
         seconds = scope.limits.handler_seconds
+    run.ctx.used_environment = False  # its effects and the gates may have: what counts is what the handler does
     try:
         if is_async or seconds is None:
             value = invoke(run.args, run.ctx, run.extra)

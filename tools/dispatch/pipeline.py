@@ -41,6 +41,7 @@ from tools.dispatch.gates import decide, first_answers, go_on, why_not
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
+from tools.dispatch.where import placed
 
 T = TypeVar("T")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -140,7 +141,7 @@ class Dispatcher:
             result = await run_handler(run)
             if result.status is ToolStatus.PENDING:
                 result = await run_again(run, result)
-            return await close(run, result)
+            return await close(run, placed(run, result))
         except BaseException as error:
             return await _broken_off(run, error, "running")
 
