@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,11 @@ class Place:
                 return self.target.removeprefix("ssh:") or "no host"
             case _:
                 return "a plugin's"
+
+    @property
+    def fleeting(self) -> Place:
+        """The same, of which nothing is kept."""
+        return replace(self, options={**self.options, "keep": "remove"}) if self.kind == DOCKER else self
 
     @property
     def missing(self) -> str:

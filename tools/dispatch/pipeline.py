@@ -18,7 +18,9 @@ from toolcrib import (
     Answer,
     Cancelled,
     Denied,
+    EnvironmentFailed,
     ExecutedCall,
+    ExecutionFailed,
     Internal,
     InvalidArguments,
     NotFound,
@@ -131,6 +133,8 @@ class Dispatcher:
                 result = await decide(run, answers) if answers else None
         except ToolError as error:
             return await close(run, failed(run.call.name, error, inside=False))
+        except EnvironmentFailed as error:
+            return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
         except BaseException as error:
             return await _broken_off(run, error, "gating")
         return None if result is None else await close(run, result)
