@@ -10,11 +10,11 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib import RunIdentity, ToolCall, registry
+from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, registry
 from toolcrib._registry import Problem
 from toolcrib._types import Json
 from tools.approval.gate import ApprovalGate
@@ -27,7 +27,7 @@ from tools.dispatch.faces import as_json
 from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
-from tools.environments import open_environment
+from tools.environments import known_environments, open_environment
 from toolsets import catalog
 
 _log = logging.getLogger(__name__)
@@ -115,6 +115,48 @@ _last: tuple[str, CallScope] | None = None
 _scopes_lock = threading.Lock()
 
 
+_environments: dict[str, Mapping[str, Any]] = {}
+"""By task, what its environment is opened with, ``backend`` among it."""
+
+
+def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str = "local", **options: Any) -> None:
+    """Where the calls of a task run (003-30), said before its first call: the folder, and a backend of tools.environments with
+    its options, as in ``set_task_environment("t1", backend="docker", image="debian:12", cwd="/home/me/project")``.
+
+    It counts until ``end_task``. What can't be had is an error of the task's calls: they run nowhere else. Raises
+    EnvironmentFailed for an unknown backend, and ToolcribError for a task that has made a call: that stays where it is.
+    """
+    if backend not in known_environments():
+        raise EnvironmentFailed(f"unknown environment {backend!r}; known: {', '.join(known_environments())}")
+    with _scopes_lock:
+        if task_id in _scopes:
+            raise ToolcribError(f"the task {task_id!r} runs already and stays where it is: end_task({task_id!r}) first")
+        _environments[task_id] = {**options, "cwd": cwd, "backend": backend}
+
+
+def _open(task_id: str) -> Environment:
+    options = dict(_environments.get(task_id, {"backend": "local", "cwd": None}))
+    backend = options.pop("backend")
+    if backend == "docker":
+        options = {"session": task_id, "protected": own_paths(), **options}
+    elif options.get("sandbox", "none") != "none":
+        from tools.environments.bubblewrap import MASKED
+
+        options["masked"] = [*options.get("masked", MASKED), *own_paths()]
+    return open_environment(backend, **options)
+
+
+def end_task(task_id: str) -> None:
+    """End what a task still runs, free its folders, and forget where it was to run; its next call begins anew."""
+    global _last
+    with _scopes_lock:
+        _environments.pop(task_id, None)
+        scope = _scopes.pop(task_id, None)
+        _last = None
+    if scope is not None:
+        run_async(scope.close())
+
+
 def _scope(task_id: str) -> CallScope:
     """A scope for callers without a session: everything is granted, and nobody can be asked, so what would ask is denied."""
     global _last
@@ -126,7 +168,7 @@ def _scope(task_id: str) -> CallScope:
         if scope is None:
             scope = CallScope(
                 identity=RunIdentity(session_id=f"direct:{task_id}", task_id=task_id),
-                open_environment=lambda: open_environment("local"),
+                open_environment=lambda: _open(task_id),
             )
         _scopes[task_id] = scope
         _last = (task_id, scope)
@@ -143,6 +185,7 @@ def close_tasks() -> None:
     with _scopes_lock:
         scopes, _last = list(_scopes.values()), None
         _scopes.clear()
+        _environments.clear()
     for scope in scopes:
         run_async(scope.close())
 
@@ -157,8 +200,8 @@ def handle_function_call(
 ) -> str:
     """Run one call that a model asked for, and answer JSON text; the second guard of 003-20, so that nothing is ever raised.
 
-    ``task_id`` keeps a working folder between calls; ``scope=`` takes a session's CallScope instead. The rest reaches handlers
-    that take keywords.
+    ``task_id`` keeps a working folder between calls (see set_task_environment); ``scope=`` takes a session's CallScope
+    instead. The rest reaches handlers that take keywords.
     """
     try:
         return registry.dispatch(function_name, function_args, task_id=task_id, user_task=user_task, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,16 @@ from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
+from agent.places import Places, Spot
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
-from toolcrib import Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from toolcrib import EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
 from tools.approval.judge import Judge, Setting, person_home
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
-from tools.environments import open_environment, register_environment
+from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
@@ -45,7 +46,8 @@ class Crib:
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate())
-        self._take_back = registry.checkpoint()
+        self.places = Places(config, self._protected())
+        self._take_back = [registry.checkpoint()]
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
             self.catalog.add(name, definition, source=str(config.path))
@@ -55,7 +57,7 @@ class Crib:
             registry,
             add_toolset=self._add_toolset,
             add_command=_once(self.commands, "command"),
-            add_environment=register_environment,
+            add_environment=self._add_environment,
             add_provider=_once(self.providers, "provider"),
             project_dir=self.project_dir,
         )
@@ -68,7 +70,8 @@ class Crib:
         self.close()
 
     def close(self) -> None:
-        self._take_back()
+        for take_back in reversed(self._take_back):
+            take_back()
         self.store.close()
 
     def _approval_gate(self) -> ApprovalGate:
@@ -91,6 +94,11 @@ class Crib:
         if name in self.catalog.added:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
         self.catalog.add(name, definition, source="plugin")
+
+    def _add_environment(self, name: str, factory: Factory) -> None:
+        if name in self.places.named:
+            raise PluginError(f"{self.config.path} gives the name {name!r} to a place of its own; rename one of the two")
+        self._take_back.append(register_environment(name, factory))
 
     # -- what is granted -----------------------------------------------------------------------------------------
 
@@ -117,6 +125,7 @@ class Crib:
         user: str = "",
         asker: Asker | None = None,
         cwd: str | None = None,
+        backend: str = "",
         enabled: Sequence[str] | None = None,
         disabled: Sequence[str] | None = None,
         sink: EventSink | None = None,
@@ -125,22 +134,29 @@ class Crib:
     ) -> Session:
         """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end.
 
+        ``backend`` names the place that it runs in (see agent.places); it is a person's to choose, and "" takes the configured
+        one. ``cwd`` is the folder that it starts in, there where the place is far.
+
         ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
-        folder. Raises ToolcribError where there is none, and ConfigError where approval.smart is enabled and can't be used.
+        folder, and in the place where it was, unless ``backend`` names one. Raises ToolcribError where there is none or its place
+        is another now, and ConfigError for an unknown place and where approval.smart is enabled and can't be used.
         """
-        start = cwd or self.config.terminal.cwd or str(self.project_dir)
-        old = self._stored(resume, platform, user, start) if resume or latest else None
-        if old is not None and cwd is None and old.cwd and Path(old.cwd).is_dir():
-            start = old.cwd
+        start = self.config.terminal.cwd or str(self.project_dir)
+        here = cwd if cwd is not None and not self.places.get(backend).is_far else start
+        old = self._stored(resume, platform, user, here) if resume or latest else None
+        spot = self._spot(backend, cwd, start, old)
         identity = RunIdentity(old.id if old is not None else secrets.token_hex(16), platform=platform, user=user)
         names = self.granted(platform, enabled, disabled, user)
         todos = TodoStore()
         asker = self._behind_model(asker, platform, lambda event: session.happened(event))
-        scope = self._scope(identity, names, start, asker, sink, todos)
-        session = Session(self, scope, names)
+        scope = self._scope(identity, names, spot, asker, sink, todos)
+        session = Session(self, scope, names, spot.place)
         if old is None:
-            self.store.sessions.create(identity.session_id, platform=platform, user=user, cwd=start)
+            create = self.store.sessions.create
+            create(identity.session_id, platform=platform, user=user, cwd=spot.start, place=spot.record())
         else:
+            if old.place != spot.record():
+                self.store.sessions.update(identity.session_id, place=spot.record())
             session.repair()
             todos.write(session.stored_state(TODOS.name) or [])
         return session
@@ -168,18 +184,16 @@ class Crib:
             raise ToolcribError(f"there is no session of this folder ({cwd}) to go on with; `toolcrib sessions` lists all")
         return found
 
-    def _environment(self, identity: RunIdentity, start: str) -> Environment:
-        """The place that is configured, never another. Raises EnvironmentFailed."""
-        config = self.config
-        options: dict[str, Any] = {"cwd": start}
-        if config.terminal.backend == "local":
-            options["pass_env"] = config.terminal.pass_env
-        elif config.terminal.backend == "docker":
-            options |= {each.name: getattr(config.environments.docker, each.name) for each in fields(config.environments.docker)}
-            options |= {"session": identity.session_id, "protected": self._protected()}
-        elif config.terminal.backend == "ssh":  # the folder is one over there, not ours
-            options = {each.name: getattr(config.environments.ssh, each.name) for each in fields(config.environments.ssh)}
-        return open_environment(config.terminal.backend, **options)
+    def _spot(self, backend: str, cwd: str | None, start: str, old: SessionInfo | None) -> Spot:
+        """Where a session runs: where it was, unless somebody names a place. Raises ConfigError and ToolcribError."""
+        if old is None or backend or not old.place:
+            place, chosen = self.places.get(backend), bool(backend)
+        else:
+            place, chosen = self.places.again(old.place, old.id), "chosen" in old.place
+            cwd = cwd or old.place.get("cwd")
+        if old is not None and old.cwd and Path(old.cwd).is_dir():
+            start = old.cwd
+        return Spot(place, start, cwd, chosen) if place.is_far else Spot(place, cwd or start, None, chosen)
 
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
@@ -191,7 +205,7 @@ class Crib:
         self,
         identity: RunIdentity,
         names: Sequence[str],
-        start: str,
+        spot: Spot,
         asker: Asker | None,
         sink: EventSink | None,
         todos: TodoStore,
@@ -199,7 +213,7 @@ class Crib:
         config = self.config
         return CallScope(
             identity=identity,
-            open_environment=lambda: self._environment(identity, start),
+            open_environment=lambda: self.places.open(spot, identity.session_id),
             granted=frozenset(names),
             asker=asker,
             handlers=loop_handlers(todos),

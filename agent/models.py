@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from agent.config import Config, read_secrets
 from agent.fallback import Fallback, FallbackSession
 from agent.prices import Prices
-from agent.prompt import system_prompt
 from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
     MANUAL,
@@ -132,7 +131,7 @@ class _Opener:
     def _conversation(self, target: Target, protocol: str = "") -> Conversation:
         session, model = self.session, self.session.crib.config.model
         return Conversation(
-            system="" if target.endpoint is None else system_prompt(session.scope.environment.cwd, self.instructions),
+            system="" if target.endpoint is None else session.system_prompt(self.instructions),
             tools=session.definitions,
             records=session.each_record(),
             stream=model.stream,

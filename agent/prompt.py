@@ -14,11 +14,12 @@ You are an agent that works with tools on the person's behalf.
 - When you are done, answer in plain words, short.
 
 Working folder: {cwd}
-System: {system}
+{where}
 """
 
 
-def system_prompt(cwd: str, instructions: str = "") -> str:
-    """``instructions`` of the agent's own come first."""
-    text = _TEXT.format(cwd=cwd, system=f"{platform.system()} {platform.machine()}")
+def system_prompt(cwd: str, instructions: str = "", place: str = "") -> str:
+    """``instructions`` of the agent's own come first. ``place`` says where tools act, "" for this machine as it is."""
+    where = f"Tools act on {place}" if place else f"System: {platform.system()} {platform.machine()}"
+    text = _TEXT.format(cwd=cwd, where=where)
     return f"{instructions.rstrip()}\n\n{text}" if instructions else text

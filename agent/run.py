@@ -76,7 +76,8 @@ class Agent:
 
     What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``,
     whatever would ask a person is denied. ``on_event`` sees agent.events as they happen. ``resume`` goes on with a stored
-    session, and with its model where none is named.
+    session, and with its model where none is named. ``backend`` is the place that its commands run in (003-30; `toolcrib env`
+    lists them), ``cwd`` the folder that they start in, where that is not ``project_dir``.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class Agent:
         instructions: str = "",
         toolsets: Sequence[str] | None = None,
         project_dir: str | Path | None = None,
+        cwd: str | None = None,
+        backend: str = "",
         asker: Asker | None = None,
         on_event: Callable[[Event], None] = lambda event: None,
         limits: LoopLimits | None = None,
@@ -97,7 +100,9 @@ class Agent:
     ) -> None:
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         self.crib = assemble(config=config, project_dir=folder)
-        self.session: Session = self.crib.open_session(platform="api", asker=asker, enabled=toolsets, resume=resume)
+        self.session: Session = self.crib.open_session(
+            platform="api", asker=asker, cwd=cwd, backend=backend, enabled=toolsets, resume=resume
+        )
         self._choice = ModelChoice(model, base_url, api_key_env, provider)
         self._instructions = instructions
         self._on_event = on_event

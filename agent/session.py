@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.observers import tell
+from agent.prompt import system_prompt
 from toolcrib import Answer, Cancelled, ExecutedCall, Image, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
 from toolcrib._store import CallRecord, SessionInfo
 from tools.clip import encode
@@ -18,6 +19,7 @@ from tools.dispatch.turn import run_turn
 if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.events import Event
+    from agent.places import Place
 
 
 _PAGE = 64
@@ -27,10 +29,11 @@ _PAGE = 64
 class Session:
     """One conversation's side of the crib."""
 
-    def __init__(self, crib: Crib, scope: CallScope, names: Sequence[str]) -> None:
+    def __init__(self, crib: Crib, scope: CallScope, names: Sequence[str], place: Place) -> None:
         self.crib = crib
         self.scope = scope
         self.names = list(names)
+        self.place = place
         self.wire = "manual"
         self._started = False
         self.via: dict[str, Any] = {}
@@ -199,6 +202,10 @@ class Session:
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
         return self.crib.registry.get_definitions(self.names)
+
+    def system_prompt(self, instructions: str = "") -> str:
+        """What a model is told before anything else. Opens the environment: raises EnvironmentFailed where it can't be had."""
+        return system_prompt(self.scope.environment.cwd, instructions, self.place.told)
 
     def emoji(self, name: str) -> str:
         entry = self.crib.registry.get(name)

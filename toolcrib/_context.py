@@ -118,7 +118,7 @@ class ToolCallContext:
     The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
     """
 
-    __slots__ = ("_scope", "answers", "call", "effects", "resume_input", "snapshot")
+    __slots__ = ("_scope", "answers", "call", "effects", "resume_input", "snapshot", "used_environment")
 
     call: ToolCall
     answers: Mapping[str, tuple[str, Answer]]
@@ -129,6 +129,8 @@ class ToolCallContext:
     """What the tool said it would do, resolved once: gates judge this, and the handler acts on this."""
     snapshot: Mapping[str, Json]
     """The session's state as it was when the call began."""
+    used_environment: bool
+    """Whether the handler has asked for the environment: then the result says where it ran."""
 
     def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
         if mint is not _MINT:
@@ -139,6 +141,7 @@ class ToolCallContext:
         self.resume_input = None
         self.effects = ()
         self.snapshot = scope.state
+        self.used_environment = False
 
     @property
     def call_id(self) -> str:
@@ -163,6 +166,7 @@ class ToolCallContext:
     @property
     def environment(self) -> Environment:
         """Where this session runs things; opened at first use. Raises EnvironmentFailed."""
+        self.used_environment = True
         return self._scope.environment
 
     @property

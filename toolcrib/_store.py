@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
 from toolcrib._types import Answer, Json, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
@@ -61,6 +62,7 @@ class SessionInfo:
     """What a session is listed by. ``title`` is the beginning of the first thing that a user said in it, on one line.
 
     ``messages`` is how many it has. Times are Unix seconds; ``updated_at`` is that of the last message or change.
+    ``place`` is where its commands run: its ``name`` and ``target``, and more that it needs to go on there; empty where unknown.
     """
 
     id: str
@@ -72,6 +74,7 @@ class SessionInfo:
     created_at: float
     updated_at: float
     messages: int
+    place: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +169,28 @@ class SessionStore(Protocol):
     What takes a ``session_id`` raises KeyError for a session that was never created.
     """
 
-    def create(self, session_id: str, *, platform: str, user: str, model: str = "", cwd: str = "") -> None:
+    def create(
+        self,
+        session_id: str,
+        *,
+        platform: str,
+        user: str,
+        model: str = "",
+        cwd: str = "",
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Creating a session again leaves it as it is."""
         ...
 
-    def update(self, session_id: str, *, title: str | None = None, model: str | None = None, cwd: str | None = None) -> None:
+    def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> None:
         """Change what is given."""
         ...
 

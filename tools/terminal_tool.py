@@ -115,11 +115,13 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, Any]:
-    """The result's data: ``output``, ``stderr`` if any, ``exit_code``, ``meaning`` unless 0, ``truncated`` where clipped."""
+    """The result's data: ``output``, ``stderr`` if any, ``exit_code``, ``where`` it ran, ``meaning`` unless 0,
+    ``truncated`` where clipped.
+    """
     data: dict[str, Any] = {"output": readable(outcome.stdout)}
     if outcome.stderr.total:
         data["stderr"] = readable(outcome.stderr)
-    data["exit_code"] = outcome.exit_code
+    data |= {"exit_code": outcome.exit_code, "where": outcome.where}
     if outcome.ended == "timeout":
         data["exit_code"] = TIMED_OUT
         data["meaning"] = f"time limit of {timeout:g} s reached; ended. " + (
@@ -146,6 +148,8 @@ def for_person(data: Mapping[str, Any]) -> str:
     status = f"exit code {data['exit_code']}"
     if "meaning" in data:
         status += f": {data['meaning']}"
+    if data["where"] != "local":
+        status += f" · {data['where']}"
     if "cwd" in data:
         status += f" · now in {data['cwd']}"
     if "notice" in data:

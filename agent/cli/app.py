@@ -214,7 +214,8 @@ def open_crib(options: argparse.Namespace) -> Crib:
 
     from agent.run import assemble
 
-    folder = Path(getattr(options, "cwd", None) or ".").expanduser().resolve()
+    cwd = getattr(options, "cwd", None)
+    folder = Path("." if cwd and _is_far(options) else cwd or ".").expanduser().resolve()
     if not folder.is_dir():
         raise ToolcribError(f"--cwd: {folder} is no folder")
     file = Path(options.config) if options.config else None
@@ -222,6 +223,18 @@ def open_crib(options: argparse.Namespace) -> Crib:
     for notice in crib.config.notices:
         _say(notice)
     return crib
+
+
+def _is_far(options: argparse.Namespace) -> bool:
+    """Whether --cwd is a folder of another host. What is wrong about its place is told later."""
+    from agent.config import load_config
+    from agent.places import Places
+
+    try:
+        config = load_config(options.config, profile=options.profile)
+        return Places(config, ()).get(getattr(options, "backend", "")).is_far
+    except ConfigError:
+        return False
 
 
 def _say(text: str) -> None:

@@ -142,6 +142,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _toolsets(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
+        yield from _guarded("the places", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
 
@@ -197,6 +198,20 @@ def _smart(crib: Crib) -> Iterator[Finding]:
     endpoint = auxiliary.target.endpoint
     where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
     yield Finding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
+
+
+def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
+    """Each that is configured is opened, and runs a command."""
+    from agent.place_check import try_places
+
+    start = crib.config.terminal.cwd or str(project_dir)
+    for tried in try_places(crib.places, crib.places.configured(), str(Path(start).expanduser()), briefly=True):
+        what = f"place {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
+        if tried.problem:
+            fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
+            yield Finding("wrong", f"{what}: {tried.problem}", fix)
+        else:
+            yield Finding("ok", f"{what}: {tried.where}")
 
 
 def _model(crib: Crib) -> Iterator[Finding]:

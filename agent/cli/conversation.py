@@ -15,7 +15,6 @@ from agent.events import ToolFinished, ToolStarted
 from agent.fallback import say_to
 from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, own_choice
-from agent.prompt import system_prompt
 from agent.protocols.command import parse_command
 from toolcrib import Image, ProviderSession, ToolCall, ToolcribError
 
@@ -38,12 +37,16 @@ class Opening:
     disabled: Sequence[str] | None = None
     cwd: str | None = None
     trace: bool = False
+    backend: str = ""
 
-    def session(self, *, resume: str = "", latest: bool = False) -> Session:
+    def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
+        """One that goes on does so where it was, unless ``backend`` names another place for it."""
+        goes_on = bool(resume or latest)
         return self.crib.open_session(
             platform="cli",
             asker=self.asker,
-            cwd=self.cwd,
+            cwd=self.cwd if not goes_on or backend == self.backend else None,
+            backend=backend if goes_on else backend or self.backend,
             enabled=self.enabled,
             disabled=self.disabled,
             resume=resume,
@@ -82,9 +85,9 @@ class Conversation:
         """The model's name; empty where the person types the calls."""
         return str(getattr(self._provider, "model", ""))
 
-    async def open(self, *, resume: str = "", latest: bool = False) -> None:
+    async def open(self, *, resume: str = "", latest: bool = False, backend: str = "") -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        session = self.opening.session(resume=resume, latest=latest)
+        session = self.opening.session(resume=resume, latest=latest, backend=backend)
         try:
             await self._connect(session, self._named if resume or latest else self.choice)
         except BaseException:
@@ -107,7 +110,7 @@ class Conversation:
             await old.close()
         if self.opening.trace:
             self._tracer = Tracer(session)
-            self._tracer.set_up(system_prompt(session.scope.environment.cwd) if self.model else "", self.model)
+            self._tracer.set_up(session.system_prompt() if self.model else "", self.model)
 
     def has_server(self) -> bool:
         return find_endpoint(self.opening.crib.config, self.choice) is not None

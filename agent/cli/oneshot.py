@@ -14,7 +14,6 @@ from agent.events import Event, TurnFinished
 from agent.fallback import say_to
 from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, open_provider, own_choice
-from agent.prompt import system_prompt
 from agent.providers.endpoint import same_server
 from toolcrib import Image, ProviderSession, ToolcribError
 
@@ -131,7 +130,7 @@ class OneShot:
             model = str(getattr(provider, "model", ""))
             started(model)
             if tracer is not None:
-                tracer.set_up(system_prompt(session.scope.environment.cwd), model)
+                tracer.set_up(session.system_prompt(), model)
                 tracer.said(task, self._images)
             session.say(task, self._images)
             say_to(provider, task, self._images)

@@ -1,4 +1,4 @@
-"""Options that ``run`` and ``chat`` share, and what they come to."""
+"""Options that several commands share, and what they come to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.config import Config
+    from agent.crib import Crib
     from agent.loop import LoopLimits
     from agent.models import ModelChoice
 
@@ -43,10 +44,27 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
     group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
     group.add_argument("--trace", action="store_true", help="tell on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
-    group.add_argument("--cwd", metavar="DIR", help="work there instead of here")
+    group.add_argument("--cwd", metavar="DIR", help="work there instead of here; of a host over ssh, a folder there")
+    add_place_option(group)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="latest", action="store_true", help="go on with the last session of this folder")
     which.add_argument("--resume", metavar="ID", default="", help="go on with this session; `toolcrib sessions` lists them")
+
+
+def add_place_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--backend",
+        metavar="PLACE",
+        default="",
+        help="where commands run, instead of terminal.backend: local, bubblewrap, docker, ssh ...; `toolcrib env` lists them",
+    )
+
+
+def folder_of(args: argparse.Namespace, crib: Crib) -> str | None:
+    """The folder that --cwd names, as the place of the session has it."""
+    if not args.cwd:
+        return None
+    return str(args.cwd) if crib.places.get(args.backend).is_far else str(crib.project_dir)
 
 
 def choice_of(args: argparse.Namespace) -> ModelChoice:

@@ -2,17 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from agent.config._setting import above_zero, all_text, at_least_one, setting
+from agent.config._setting import above_zero, absolute, all_text, at_least_one, setting
 
 _SIZE = "a size such as 512m or 2g"
+OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")
+"""Of the places that need no name of their own."""
+_CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES)}, each with settings as in environments."
 
 
 def _is_size(value: str) -> bool:
     return value[:-1].isdecimal() and value[-1] in "bkmg"
+
+
+def _chosen_names(values: Mapping[str, object]) -> bool:
+    return all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) and name not in OWN_NAMES for name in values)
+
+
+_PATHS = "a list of paths, absolute or from ~"
+
+
+def _all_absolute(values: tuple[str, ...]) -> bool:
+    return all(map(absolute, values))
+
+
+def _writable() -> Any:
+    doc = "Folders that can be written in the sandbox, besides the one that a session starts in and a /tmp of its own."
+    return setting((), doc, expect=_PATHS, check=_all_absolute)
+
+
+def _masked() -> Any:
+    doc = "What is empty in the sandbox, besides toolcrib's own files and the usual places of keys (~/.ssh, ~/.aws, ...)."
+    return setting((), doc, expect=_PATHS, check=_all_absolute)
+
+
+def _network() -> Any:
+    return setting(False, "Whether there is any network in the sandbox.", expect="true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    writable: tuple[str, ...] = _writable()
+    masked: tuple[str, ...] = _masked()
+    network: bool = _network()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConfig:
+    """This machine, with terminal.backend: local"""
+
+    sandbox: Literal["none", "bubblewrap"] = setting(
+        "none",
+        "none: commands may do what you may. bubblewrap: they read all but keys, write little, and have no network; the other\n"
+        "settings here are for that sandbox, which terminal.backend: bubblewrap takes too.",
+    )
+    writable: tuple[str, ...] = _writable()
+    masked: tuple[str, ...] = _masked()
+    network: bool = _network()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +121,32 @@ class SshConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
-    """The places where commands run, but for this machine"""
+    """The places where commands run. `toolcrib env` lists and tests them; terminal.backend or --backend chooses one"""
 
+    local: LocalConfig = field(default_factory=LocalConfig)
     docker: DockerConfig = field(default_factory=DockerConfig)
     ssh: SshConfig = field(default_factory=SshConfig)
+    sandboxes: Mapping[str, SandboxConfig] = setting(
+        dict,
+        "More sandboxes of this machine, by names of your own for terminal.backend and --backend:\n"
+        "  sandboxes:\n"
+        "    online: {network: true}",
+        expect=f"{_CHOSEN}local",
+        check=_chosen_names,
+    )
+    containers: Mapping[str, DockerConfig] = setting(
+        dict,
+        "More kinds of containers, by names of your own; nothing is taken over from environments.docker:\n"
+        "  containers:\n"
+        "    clean: {image: 'debian:12', project: none}",
+        expect=f"{_CHOSEN}docker",
+        check=_chosen_names,
+    )
+    hosts: Mapping[str, SshConfig] = setting(
+        dict,
+        "More hosts, by names of your own; nothing is taken over from environments.ssh:\n"
+        "  hosts:\n"
+        "    gpu: {host: gpu.example.org, user: me, cwd: /srv/models}",
+        expect=f"{_CHOSEN}ssh",
+        check=_chosen_names,
+    )

@@ -125,8 +125,9 @@ class TerminalConfig:
 
     backend: str = setting(
         "local",
-        "Where a session's commands run and its files are: local (this machine), docker (see environments.docker), ssh (see\n"
-        "environments.ssh), or what a plugin adds. A place that can't be had is an error: nothing then runs elsewhere.",
+        "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
+        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. A place that\n"
+        "can't be had is an error: nothing then runs elsewhere.",
         expect="the name of a place",
     )
     cwd: str | None = setting(

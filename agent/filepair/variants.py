@@ -123,7 +123,7 @@ class Variant:
         offer(self.crib.registry)
         opened = self.crib.open_session(platform=settings.platform, asker=settings.asker, enabled=settings.toolsets)
         handlers = {**opened.scope.handlers, **self.state.handlers()}
-        return Session(self.crib, replace(opened.scope, handlers=handlers), opened.names)
+        return Session(self.crib, replace(opened.scope, handlers=handlers), opened.names, opened.place)
 
     async def _open_model(self, session: Session, model: ModelChoice | OpenModel) -> ProviderSession:
         if isinstance(model, ModelChoice):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from agent.store._codec import Sharing, Stored, dump, plain, text
@@ -11,7 +13,7 @@ from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
-_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages FROM sessions"
+_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place FROM sessions"
 _AT_ONCE = 64
 """How many rows are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -21,21 +23,39 @@ class SqliteSessions:
         self._database = database
         self._clock = clock
 
-    def create(self, session_id: str, *, platform: str, user: str, model: str = "", cwd: str = "") -> None:
+    def create(
+        self,
+        session_id: str,
+        *,
+        platform: str,
+        user: str,
+        model: str = "",
+        cwd: str = "",
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Creating a session again leaves it as it is."""
         now = self._clock()
         self._database.run(
-            "INSERT INTO sessions (id, platform, user, model, cwd, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO sessions (id, platform, user, model, cwd, place, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO NOTHING",
-            (*map(text, (session_id, platform, user, model, cwd)), now, now),
+            (*map(text, (session_id, platform, user, model, cwd)), json.dumps(dict(place)), now, now),
         )
 
-    def update(self, session_id: str, *, title: str | None = None, model: str | None = None, cwd: str | None = None) -> None:
+    def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> None:
         """Change what is given. Raises KeyError for a session that was never created."""
         values = [None if value is None else text(value) for value in (title, model, cwd)]
+        values.append(None if place is None else json.dumps(dict(place)))
         changed = self._database.run(
-            "UPDATE sessions SET title = coalesce(?, title), model = coalesce(?, model), cwd = coalesce(?, cwd), updated_at = ?"
-            " WHERE id = ?",
+            "UPDATE sessions SET title = coalesce(?, title), model = coalesce(?, model), cwd = coalesce(?, cwd),"
+            " place = coalesce(?, place), updated_at = ? WHERE id = ?",
             (*values, self._clock(), text(session_id)),
         )
         if not changed:
@@ -121,7 +141,7 @@ def _info(
     created_at: float,
     updated_at: float,
     messages: int,
+    place: str,
 ) -> SessionInfo:
-    return SessionInfo(
-        plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd), created_at, updated_at, messages
-    )
+    who = plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd)
+    return SessionInfo(*who, created_at, updated_at, messages, json.loads(place))

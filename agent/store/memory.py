@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from agent.store._shared import CANDIDATES, Clock, ambiguous, can_finish_as, title_of
@@ -191,15 +192,32 @@ class MemorySessions:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def create(self, session_id: str, *, platform: str, user: str, model: str = "", cwd: str = "") -> None:
+    def create(
+        self,
+        session_id: str,
+        *,
+        platform: str,
+        user: str,
+        model: str = "",
+        cwd: str = "",
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Creating a session again leaves it as it is."""
         with self._lock:
             if session_id not in self._infos:
                 now = self._clock()
-                self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0)
+                self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0, dict(place))
                 self._messages[session_id] = []
 
-    def update(self, session_id: str, *, title: str | None = None, model: str | None = None, cwd: str | None = None) -> None:
+    def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        place: Mapping[str, str] | None = None,
+    ) -> None:
         with self._lock:
             info = self._infos[session_id]
             self._touch(
@@ -208,6 +226,7 @@ class MemorySessions:
                     title=info.title if title is None else title,
                     model=info.model if model is None else model,
                     cwd=info.cwd if cwd is None else cwd,
+                    place=info.place if place is None else dict(place),
                 )
             )
 

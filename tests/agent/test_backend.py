@@ -25,7 +25,6 @@ def crib_of(folder: Path, text: str):
         ("terminal: {backend: docker}", "needs an image"),
         ("terminal: {backend: ssh}", "set environments.ssh.host"),
         ("terminal: {backend: ssh}\nenvironments: {ssh: {host: 127.0.0.1, port: 1}}", "refuses connections"),
-        ("terminal: {backend: mars}", "unknown environment 'mars'"),
         ("terminal: {backend: docker}\nenvironments: {docker: {image: x, mounts: [/etc]}}", "belongs to the system"),
         ("terminal: {backend: docker}\nenvironments: {docker: {image: x, host: 'unix:///nowhere'}}", "does not answer"),
     ],

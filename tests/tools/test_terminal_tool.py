@@ -123,13 +123,13 @@ def test_without_an_approval_gate_it_is_denied(scope: CallScope, folder: Path) -
 
 
 def test_what_a_quiet_success_looks_like(run: Callable[..., Any]) -> None:
-    assert run("echo hi") == {"output": "hi\n", "exit_code": 0}
+    assert run("echo hi") == {"output": "hi\n", "exit_code": 0, "where": "local"}
 
 
 def test_a_failed_command_is_a_successful_call(executed: Callable[..., ExecutedCall]) -> None:
     done = executed("echo out; echo err >&2; exit 3")
     assert done.status is ToolCallStatus.SUCCEEDED
-    assert done.result.data == {"output": "out\n", "stderr": "err\n", "exit_code": 3}
+    assert done.result.data == {"output": "out\n", "stderr": "err\n", "exit_code": 3, "where": "local"}
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_person_sees_plain_text(executed: Callable[..., ExecutedCall]) -> None
 def test_the_folder_is_kept_and_said_when_it_changes(run: Callable[..., Any], gate: Gate, folder: Path) -> None:
     (folder / "sub").mkdir()
     assert run("cd sub")["cwd"] == f"{folder}/sub"
-    assert run("pwd") == {"output": f"{folder}/sub\n", "exit_code": 0}
+    assert run("pwd") == {"output": f"{folder}/sub\n", "exit_code": 0, "where": "local"}
     assert gate.effects == [RunsCommand("cd sub", str(folder)), RunsCommand("pwd", f"{folder}/sub")]
 
 
@@ -295,7 +295,7 @@ def test_the_shell_stays_and_gates_are_told_what_it_has_become(run: Callable[...
     assert (shell.variables["x"], shell.aliases, shell.aliases_on) == ("5", {"ll": "echo LL"}, True)
     assert "echo f$x" in shell.functions["f"]
     assert "A new shell goes on" in run("kill -9 $$")["notice"]
-    assert run("f") == {"output": "f5\n", "exit_code": 0}
+    assert run("f") == {"output": "f5\n", "exit_code": 0, "where": "local"}
 
 
 def test_it_does_not_run_in_another_shell_than_it_was_judged_in(
@@ -317,7 +317,7 @@ def test_a_folder_for_one_call(run: Callable[..., Any], gate: Gate, folder: Path
     """003-30"""
     (folder / "a").mkdir()
     (folder / "link").symlink_to("a")
-    assert run("pwd; cd /", cwd="link") == {"output": f"{folder}/a\n", "exit_code": 0}
+    assert run("pwd; cd /", cwd="link") == {"output": f"{folder}/a\n", "exit_code": 0, "where": "local"}
     assert gate.effects == [RunsCommand("pwd; cd /", f"{folder}/a")]
     assert run("pwd")["output"] == f"{folder}\n"
 
@@ -354,7 +354,7 @@ def test_any_environment_will_do() -> None:
     assert entry is not None
     fake = FakeEnvironment(commands={"make": (2, b"no rule")})
     done = call_tool(entry, {"command": "make", "timeout": 7}, environment=fake)
-    assert done.result.data == {"output": "no rule", "exit_code": 2}
+    assert done.result.data == {"output": "no rule", "exit_code": 2, "where": "fake"}
     assert [(request.command, request.cwd, request.timeout) for request in fake.executed] == [("make", None, 7)]
 
 

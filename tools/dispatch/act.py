@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from toolcrib import Internal, Timeout, ToolError, ToolOutput, ToolResult, ToolStatus
+from toolcrib import EnvironmentFailed, ExecutionFailed, Internal, Timeout, ToolError, ToolOutput, ToolResult, ToolStatus
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
@@ -43,6 +43,7 @@ async def run_handler(run: Run) -> ToolResult:
     seconds = entry.timeout
     if seconds is None and (is_async or run.offload):
         seconds = scope.limits.handler_seconds
+    run.ctx.used_environment = False  # its effects and the gates may have: what counts is what the handler does
     try:
         if is_async or seconds is None:
             value = invoke(run.args, run.ctx, run.extra)
@@ -58,9 +59,16 @@ async def run_handler(run: Run) -> ToolResult:
         return failed(name, late, inside=True)
     except BaseException as error:  # 003-19: whatever it raises becomes its result
         run.let_pass(error)
-        if not isinstance(error, ToolError):
-            _log.warning("%s raised %s: %s", name, type(error).__name__, scope.redactor.text(str(error)))
-        return failed(name, error, inside=True)
+        return _raised(run, error)
+
+
+def _raised(run: Run, error: BaseException) -> ToolResult:
+    name = run.call.name
+    if isinstance(error, EnvironmentFailed):  # the handler left it to us
+        error = ExecutionFailed(str(error))
+    if not isinstance(error, ToolError):
+        _log.warning("%s raised %s: %s", name, type(error).__name__, run.scope.redactor.text(str(error)))
+    return failed(name, error, inside=True)
 
 
 def _result(run: Run, value: Any) -> ToolResult:

@@ -18,7 +18,9 @@ from toolcrib import (
     Answer,
     Cancelled,
     Denied,
+    EnvironmentFailed,
     ExecutedCall,
+    ExecutionFailed,
     Internal,
     InvalidArguments,
     NotFound,
@@ -41,6 +43,7 @@ from tools.dispatch.gates import decide, first_answers, go_on, why_not
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import Plan, Run
 from tools.dispatch.scope import CallScope
+from tools.dispatch.where import placed
 
 T = TypeVar("T")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -130,6 +133,8 @@ class Dispatcher:
                 result = await decide(run, answers) if answers else None
         except ToolError as error:
             return await close(run, failed(run.call.name, error, inside=False))
+        except EnvironmentFailed as error:
+            return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
         except BaseException as error:
             return await _broken_off(run, error, "gating")
         return None if result is None else await close(run, result)
@@ -140,7 +145,7 @@ class Dispatcher:
             result = await run_handler(run)
             if result.status is ToolStatus.PENDING:
                 result = await run_again(run, result)
-            return await close(run, result)
+            return await close(run, placed(run, result))
         except BaseException as error:
             return await _broken_off(run, error, "running")
 

@@ -91,6 +91,11 @@ class CallScope:
         return self._environment
 
     @property
+    def where(self) -> str:
+        """What the environment calls itself; "" where none was opened."""
+        return "" if self._environment is None else self._environment.identity
+
+    @property
     def spill_dir(self) -> Path:
         """Made at first use, private, and gone when the scope is closed or the process ends (see ``keep_spill``)."""
         if self._spill_dir is None:

@@ -20,9 +20,23 @@ _BUILT_IN = {
 _registered: dict[str, Factory] = {}
 
 
-def register_environment(name: str, factory: Factory) -> None:
-    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one."""
+def register_environment(name: str, factory: Factory) -> Callable[[], None]:
+    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
+
+    Answers with what takes it back, unless a later one has won meanwhile.
+    """
+    before = _registered.get(name)
     _registered[name] = factory
+
+    def take_back() -> None:
+        if _registered.get(name) is not factory:
+            return
+        if before is None:
+            del _registered[name]
+        else:
+            _registered[name] = before
+
+    return take_back
 
 
 def known_environments() -> list[str]:

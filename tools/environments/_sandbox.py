@@ -190,7 +190,8 @@ class Sandbox:
                     path,
                     "--info-fd",
                     str(info[1]),
-                    *self._options(),
+                    *self.options(),
+                    *("--bind", self.root, _INNER, "--chdir", "/"),
                     "--",
                     "bash",
                     "--noprofile",
@@ -249,7 +250,8 @@ class Sandbox:
         # A process that dies loses its root folder first.
         return len(self._pidfds) == 2 and not any(map(_has_ended, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
 
-    def _options(self) -> list[str]:
+    def options(self) -> list[str]:
+        """What bubblewrap is told, but for the folder through which we speak to shells."""
         options = ["--unshare-all", *(["--share-net"] if self._network else []), "--cap-drop", "ALL", "--ro-bind", "/", "/"]
         options += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108 - one of its own
         names = os.path.realpath("/etc/resolv.conf")
@@ -262,7 +264,7 @@ class Sandbox:
                 options += ["--tmpfs", path, "--remount-ro", path]
             elif Path(path).exists():
                 options += ["--ro-bind", "/dev/null", path]
-        return [*options, "--bind", self.root, _INNER, "--chdir", "/"]
+        return options
 
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,7 +48,7 @@ class BubblewrapEnvironment(LocalEnvironment):
             raise EnvironmentFailed("the bubblewrap sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env)
         self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
-        self._masked = [os.path.realpath(Path(path).expanduser()) for path in masked]
+        self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
         self._network = network
         self._sandbox: Sandbox | None = None
 
@@ -95,6 +95,11 @@ class BubblewrapEnvironment(LocalEnvironment):
             return Health(str(error))
         return await super().health()
 
+    def person_argv(self) -> list[str]:
+        """What starts a shell for a person, in a sandbox like this one."""
+        options = Sandbox("", self._writable, self._masked, self._network).options()
+        return ["bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
+
     async def close(self) -> None:
         await super().close()
         if self._sandbox is not None:
@@ -138,6 +143,15 @@ class BubblewrapEnvironment(LocalEnvironment):
                     errno.EROFS, f"read-only in the sandbox, where /tmp and these are writable: {where}", path
                 ) from error
             raise
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """Without what lies in another of them: in an empty folder nothing can be covered."""
+    kept: list[str] = []
+    for path in sorted(paths):
+        if not any(path.startswith(f"{folder}/") for folder in kept):
+            kept.append(path)
+    return kept
 
 
 def _folder(path: str, what: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
+from agent.cli.options import add_place_option
 from agent.events import Event, ModelAnswered
 from toolcrib import ExecutedCall, ToolcribError
 
@@ -20,6 +21,7 @@ examples:
   toolcrib call terminal '{"command": "uname -a"}'
   echo '{"path": "README.md"}' | toolcrib call read_file -
   toolcrib call write_file @arguments.json --plain
+  toolcrib call terminal '{"command": "id"}' --backend docker
 
 exit codes: 0 done, 1 the tool failed, 2 a wrong command line or configuration (nothing ran), 3 denied, 130 interrupted.
 `terminal` is done when the command has ended: its own exit code stands in the JSON.
@@ -31,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("tool", metavar="TOOL", help="its name; `toolcrib tools` lists them")
     parser.add_argument("args", metavar="ARGS", nargs="?", default="{}", help="a JSON object, - for stdin, or @FILE")
+    add_place_option(parser)
     parser.add_argument("--plain", action="store_true", help="for people to read, instead of JSON")
 
 
@@ -47,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             near = crib.registry.closest(args.tool)
             hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
-        session = crib.open_session(platform="cli", asker=asker_for(find_terminal()))
+        session = crib.open_session(platform="cli", asker=asker_for(find_terminal()), backend=args.backend)
         session.scope.keep_spill = True  # the result names the file with its full text
         session.watch = _tell
         with interrupting(session.interrupt):

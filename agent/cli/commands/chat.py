@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK, open_crib
-from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, limits_of, wants_trace
+from agent.cli.escape import tame
+from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, folder_of, limits_of, wants_trace
 from agent.cli.signals import Ended, interrupting
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _EPILOG = f"""\
 examples:
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model qwen3
   toolcrib chat --continue
+  toolcrib chat --backend docker
   toolcrib chat --provider manual
 
 {MODEL_HELP}
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             _confirm_allowlist(crib)
         conversation = _conversation(args, crib, interactive=interactive)
         try:
-            runner.run(conversation.open(resume=args.resume, latest=args.latest))
+            runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend))
             if interactive:
                 _greet(conversation)
             if args.resume or args.latest:
@@ -84,8 +86,9 @@ def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) ->
         limits_of(crib.config, args),
         args.toolsets,
         args.disable,
-        str(crib.project_dir) if args.cwd else None,
+        folder_of(args, crib),
         wants_trace(args),
+        args.backend,
     )
     return Conversation(opening, choice_of(args), screen)
 
@@ -107,6 +110,8 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
+    if (place := conversation.session.place).told:
+        print(f"toolcrib: commands run in {place.name}: {tame(place.shown)}.")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help tells how, Ctrl-D leaves.")
         return

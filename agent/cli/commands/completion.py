@@ -22,6 +22,8 @@ _toolcrib() {
     elif [[ $command == call && COMP_CWORD -eq 2 ]] ||
         [[ $command == tools && ${COMP_WORDS[2]} =~ ^(show|enable|disable)$ && $word != -* ]]; then
         words=$(toolcrib tools --names 2>/dev/null)
+    elif [[ $before == --backend ]] || [[ $command == env && ${COMP_WORDS[2]} =~ ^(test|shell|stop)$ && $word != -* ]]; then
+        words=$(toolcrib env --names 2>/dev/null)
     else
         case $command in
 %(cases)s
@@ -35,13 +37,14 @@ complete -o default -F _toolcrib toolcrib
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 _OPTIONS = "--help --config --profile --verbose"
 _MODEL = "--model --base-url --api-key-env --provider"
-_SESSION = "--max-turns --max-tokens --toolsets --disable --trace --cwd --continue --resume"
+_SESSION = "--max-turns --max-tokens --toolsets --disable --trace --cwd --backend --continue --resume"
 _WORDS = {
     "approvals": "list narrow revoke pending deny history --session --limit --json",
-    "call": "--plain",
+    "call": "--plain --backend",
     "chat": f"{_MODEL} {_SESSION}",
     "completion": "bash zsh fish",
     "config": "show get set unset path check --origins --json",
+    "env": "list test shell stop prune --session --all --older-than --yes --json --names",
     "explain": "--cwd --json --jsonl --replay --session",
     "run": f"--json --timeout {_MODEL} {_SESSION}",
     "sessions": "list show --json --here --limit",
@@ -74,4 +77,6 @@ def _fish(names: list[str]) -> list[str]:
         when = f"-n '__fish_seen_subcommand_from {name}'"
         for word in words.split():
             lines.append(f"complete -c toolcrib {when} " + (f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"))
-    return [*lines, "complete -c toolcrib -n '__fish_seen_subcommand_from call' -a '(toolcrib tools --names 2>/dev/null)'"]
+    lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from call' -a '(toolcrib tools --names 2>/dev/null)'"]
+    lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from env' -a '(toolcrib env --names 2>/dev/null)'"]
+    return [*lines, "complete -c toolcrib -l backend -x -a '(toolcrib env --names 2>/dev/null)'"]

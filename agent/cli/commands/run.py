@@ -15,6 +15,7 @@ from agent.cli.options import (
     add_model_options,
     add_session_options,
     choice_of,
+    folder_of,
     limits_of,
     positive_seconds,
     wants_trace,
@@ -36,6 +37,7 @@ examples:
   toolcrib run "tidy up" --json | jq -r 'select(.type == "text_delta") | .text'
   toolcrib run "and now its tests" --continue
   toolcrib run "what is wrong in this plot?" --image plot.png
+  toolcrib run "does it build from scratch?" --backend docker
 
 {MODEL_HELP}
 Nobody is asked: what would need a person's agreement is denied.
@@ -115,7 +117,8 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
         session = crib.open_session(
             platform="cli",
             asker=Refuser(),
-            cwd=str(crib.project_dir) if args.cwd else None,
+            cwd=folder_of(args, crib),
+            backend=args.backend,
             enabled=args.toolsets,
             disabled=args.disable,
             resume=args.resume,

@@ -14,7 +14,7 @@ import pytest
 def test_a_call_answers_json(run: Any) -> None:
     done = run("call", "terminal", '{"command": "echo hello"}')
     assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"output": "hello\n", "exit_code": 0}
+    assert json.loads(done.out) == {"output": "hello\n", "exit_code": 0, "where": "local"}
 
 
 def test_for_people(run: Any) -> None:

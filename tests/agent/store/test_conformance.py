@@ -267,7 +267,7 @@ def talk(store: Store, session_id: str, text: str = "hi", **about: str) -> None:
 def test_a_session_is_described(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)
-    store.sessions.create("s", platform="cli", user="me", model="m", cwd="/work")
+    store.sessions.create("s", platform="cli", user="me", model="m", cwd="/work", place={"name": "docker"})
     store.sessions.append("s", {"role": "system", "text": "be brief"})
     now.at = 150.0
     said: list[Mapping[str, Any]] = [
@@ -276,12 +276,12 @@ def test_a_session_is_described(make_store: MakeStore) -> None:
     ]  # fmt: skip
     store.sessions.append_many("s", said)
     info = store.sessions.get("s")
-    assert info == SessionInfo("s", f"fix the {'x' * 72}", "cli", "me", "m", "/work", 100.0, 150.0, 4)
+    assert info == SessionInfo("s", f"fix the {'x' * 72}", "cli", "me", "m", "/work", 100.0, 150.0, 4, {"name": "docker"})
     store.sessions.create("s", platform="other", user="other", model="other", cwd="other")
     assert store.sessions.get("s") == info
     now.at = 160.0
-    store.sessions.update("s", title="mine", model="n")
-    assert store.sessions.get("s") == SessionInfo("s", "mine", "cli", "me", "n", "/work", 100.0, 160.0, 4)
+    store.sessions.update("s", title="mine", model="n", place={"name": "gpu"})
+    assert store.sessions.get("s") == SessionInfo("s", "mine", "cli", "me", "n", "/work", 100.0, 160.0, 4, {"name": "gpu"})
     with pytest.raises(KeyError):
         store.sessions.update("never", title="x")
 

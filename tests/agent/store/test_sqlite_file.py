@@ -112,7 +112,7 @@ def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     monkeypatch.undo()
     before = file.read_bytes()
     with pytest.raises(
-        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 2 .* up to 1\).*upgrade toolcrib"
+        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 3 .* up to 2\).*upgrade toolcrib"
     ):
         open_file()
     assert file.read_bytes() == before
@@ -130,7 +130,7 @@ def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: Path, 
 
 
 def test_the_sql_files_are_numbered_one_by_one() -> None:
-    assert list(_schema.steps(_schema.FOLDER)) == [1]
+    assert list(_schema.steps(_schema.FOLDER)) == [1, 2]
 
 
 def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:

@@ -71,6 +71,7 @@ _GRANTS = frozenset(
     ]
 )
 _VALUED = frozenset({"--profile", "--platform", "--project"})
+_ENDS = frozenset({"prune", "shell", "stop"})
 _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
@@ -83,6 +84,8 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
+    if given[0] == "env":  # other sessions' places
+        return bool(_ENDS.intersection(given[1:2]))
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
 
 

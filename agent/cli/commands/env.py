@@ -1,0 +1,200 @@
+"""``toolcrib env``: the places where commands run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK, open_crib
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.places import Running
+    from agent.run import Crib
+
+NAME = "env"
+HELP = "The places where commands run: list and test them, go into one, end what is left in them."
+_EPILOG = """\
+examples:
+  toolcrib env                          the places, * where sessions run, and our containers
+  toolcrib env test                     tries each configured place: a command, a file, an interrupt
+  toolcrib env test docker gpu
+  toolcrib env shell docker             a shell of your own in a new container, removed afterwards
+  toolcrib env shell --session 4f1c     in the place, and the container, of that session
+  toolcrib env stop 4f1c                ends that session's container; or by its name, or all of a place
+  toolcrib env prune                    removes what killed processes left, and kept containers of more than 7 days
+  toolcrib chat --backend docker        one session in another place than the configured one
+
+The places are local, bubblewrap (a sandbox of this machine), docker, ssh, those that you name in `environments` of the
+configuration, and what plugins add; `terminal.backend` says which one sessions take:
+  toolcrib config set environments.docker.image debian:12
+  toolcrib config set terminal.backend docker
+A session stays where it began. Where its place can't be had its calls fail and say why: they never run elsewhere.
+
+exit codes: 0 done, 1 a place does not work (test), the shell's own (shell), 2 a wrong command line or configuration.
+"""
+_ACTIONS = ("list", "test", "shell", "stop", "prune")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    from agent.cli.places import seconds_of
+
+    parser.epilog = _EPILOG
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
+    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="places; for stop also sessions and containers")
+    parser.add_argument("--session", metavar="ID", default="", help="shell: the place of this session (the beginning of its id)")
+    parser.add_argument("--all", action="store_true", help="stop: all of our containers")
+    parser.add_argument(
+        "--older-than", metavar="AGE", type=seconds_of, default="7d", help="prune: kept containers too, from this age on (7d)"
+    )
+    parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
+    parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
+    parser.add_argument("--names", dest="only_names", action="store_true", help="list: nothing but the names of the places")
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_crib(args) as crib:
+        match args.action:
+            case "test":
+                return _test(crib, args)
+            case "shell":
+                return _shell(crib, args)
+            case "stop":
+                return _stop(crib, args)
+            case "prune":
+                return _prune(crib, args)
+            case _:
+                return _list(crib, args)
+
+
+def _list(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.places import as_json, look, now, place_rows, running_rows
+    from agent.cli.render import table
+    from tools.environments.leftovers import left_behind
+
+    if args.only_names:
+        print("\n".join(place.name for place in crib.places.all()))
+        return OK
+    found = look(crib)
+    if args.json:
+        print(json.dumps(as_json(crib.places, found), ensure_ascii=False, indent=2))
+        return OK
+    table(place_rows(crib.places, found))
+    if found.running:
+        print()
+        table(running_rows(found, now()))
+    left = left_behind()
+    if left or any(one.container.left_behind for one in found.running):
+        print("\nkilled processes left something behind: `toolcrib env prune` removes it")
+    return OK
+
+
+def _test(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+    from agent.cli.places import tried_line
+    from agent.place_check import try_places
+
+    wanted = [crib.places.get(name) for name in dict.fromkeys(args.names)] or crib.places.configured()
+    start = crib.config.terminal.cwd or str(crib.project_dir)
+    tried = try_places(crib.places, wanted, str(Path(start).expanduser()))
+    if args.json:
+        told = [
+            {"name": one.name, "where": one.where, "ok": not one.problem, "problem": one.problem, "seconds": dict(one.seconds)}
+            for one in tried
+        ]
+        print(json.dumps(told, ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(tame(tried_line(one)) for one in tried))
+    return FAILED if any(one.problem for one in tried) else OK
+
+
+def _shell(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.person_shell import open_shell
+    from agent.cli.places import look
+    from agent.cli.terminal import is_interactive
+
+    if len(args.names) > 1:
+        raise ToolcribError("one at a time: toolcrib env shell NAME")
+    if not is_interactive():
+        raise ToolcribError(
+            "a shell is for a person and needs a terminal; `toolcrib call terminal --backend NAME` runs a command"
+        )
+    start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
+    if not args.session:
+        return open_shell(crib.places, crib.places.get("".join(args.names)), start)
+    info = crib.store.sessions.get(args.session)
+    if info is None:
+        raise ToolcribError(f"no session begins with {args.session!r}; `toolcrib sessions` lists them")
+    place = crib.places.get("".join(args.names) or info.place.get("name", ""))
+    start = info.cwd if Path(info.cwd).is_dir() else start
+    containers = [one.container for one in look(crib).running if one.container.session == info.id]
+    if place.kind == "docker" and not containers:
+        raise ToolcribError(f"the session {info.id[:12]} has no container now: `toolcrib env shell {place.name}` makes a new one")
+    return open_shell(crib.places, place, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None)
+
+
+def _stop(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.places import chosen, look
+    from tools.environments import docker_admin
+
+    if bool(args.names) == args.all:
+        raise ToolcribError("say what: toolcrib env stop SESSION, the name of a place or a container, or --all")
+    found = look(crib)
+    wanted: list[Running] = list(found.running) if args.all else []
+    for word in args.names:
+        meant = chosen(crib, found, word)
+        if not meant:
+            raise ToolcribError(f"no container of ours belongs to {word!r}; `toolcrib env` lists them")
+        wanted += [one for one in meant if one not in wanted]
+    lives = sum(one.container.owner_lives is True for one in wanted)
+    about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)
+    if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
+        return FAILED
+    return _told([(one.container.name, docker_admin.stop(one.container)) for one in wanted], args, "there is nothing to stop")
+
+
+def _prune(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.places import look
+    from tools.environments import docker_admin, leftovers
+
+    if args.names:
+        raise ToolcribError("prune takes no names; `toolcrib env stop NAME` does")
+    found = look(crib)
+    wanted = [one for one in found.running if one.container.left_behind or one.container.idle_for(args.older_than)]
+    folders = leftovers.left_behind()
+    shown = [*(one.container.name for one in wanted), *map(str, folders)]
+    if not _agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
+        return FAILED
+    for one in wanted:
+        docker_admin.remove(one.container)
+    for folder in folders:
+        leftovers.remove(folder)
+    return _told([(name, "removed") for name in shown], args, "there is nothing to remove")
+
+
+def _counted(wanted: Sequence[Running]) -> str:
+    return ", ".join(one.container.name for one in wanted)
+
+
+def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
+    """Raises ToolcribError where nobody can be asked."""
+    from agent.cli.terminal import confirm_by_word, is_interactive
+
+    if yes or not about:
+        return True
+    if not is_interactive():
+        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+    return confirm_by_word(question)
+
+
+def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str) -> int:
+    from agent.cli.escape import tame
+
+    if args.json:
+        print(json.dumps([{"name": name, "done": what} for name, what in done], ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(tame(f"{what}: {name}") for name, what in done) or nothing)
+    return OK

@@ -1,0 +1,98 @@
+"""A shell for a person in a place, on their own terminal. Nothing of it is judged or recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import secrets
+import shlex
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.places import Place, Places, Spot
+from toolcrib import EnvironmentFailed, ExecRequest
+
+if TYPE_CHECKING:
+    from tools.environments.docker_admin import OurContainer
+
+
+def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
+    """To its end; its exit code. ``start`` is a folder here, ``cwd`` one over there; ``container`` is to be gone into.
+
+    Raises EnvironmentFailed.
+    """
+    match place.kind:
+        case "local":
+            return _run([os.environ.get("SHELL") or "bash"], start)
+        case "bubblewrap":
+            return _in_sandbox(places, place, start)
+        case "ssh":
+            return _run(ssh_argv(cwd=cwd, **place.options), start)
+        case "docker":
+            return _in_container(places, place, start, container)
+        case _:
+            raise EnvironmentFailed(f"{place.name!r} is a plugin's place, and says of no way for a person into it")
+
+
+def _run(argv: list[str], folder: str, env: dict[str, str] | None = None) -> int:
+    try:
+        return subprocess.call(argv, cwd=folder, env=env)
+    except OSError as error:
+        raise EnvironmentFailed(f"{argv[0]} cannot be started: {error.strerror or error}") from error
+
+
+def _in_sandbox(places: Places, place: Place, start: str) -> int:
+    from tools.environments._child_env import child_environment
+
+    environment: Any = places.open(Spot(place, start), "")
+    try:
+        env = {**child_environment(place.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
+        return _run(environment.person_argv(), start, env)
+    finally:
+        asyncio.run(environment.close())
+
+
+def _in_container(places: Places, place: Place, start: str, container: OurContainer | None) -> int:
+    from tools.environments.docker_shell import person_shell
+
+    host = place.options["host"]
+    shell = ["sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"]
+    if container is not None:
+        if container.status != "running":
+            raise EnvironmentFailed(f"the container {container.name} is {container.status}, not running: `docker start` it")
+        return person_shell(host, container.name, shell, start if place.options["project"] != "none" else "/tmp")  # noqa: S108 - its own
+    environment = places.open(Spot(place.fleeting, start), f"shell-{secrets.token_hex(4)}")
+    try:
+        asyncio.run(environment.execute(ExecRequest("true", timeout=60)))
+        return person_shell(host, environment.identity.removeprefix("docker:"), shell, environment.cwd)
+    finally:
+        asyncio.run(environment.close())
+
+
+def ssh_argv(*, cwd: str = "", **options: Any) -> list[str]:
+    """OpenSSH's client, told the same as our own: host keys must be known, and nothing is forwarded."""
+    module = importlib.import_module("tools.environments.ssh")
+    if hasattr(module, "person_argv"):
+        found: list[str] = module.person_argv(**{**options, **({"cwd": cwd} if cwd else {})})
+        return found
+    from tools.environments.ssh.target import Wish, resolve
+
+    configured, env = options.pop("cwd", ""), options.pop("env", {})
+    hop = resolve(Wish(**options))[-1]
+    argv = ["ssh", "-t", "-l", hop.user, "-p", str(hop.port)]
+    for setting in ("StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes"):
+        argv += ["-o", setting]
+    if options["known_hosts"]:
+        argv += ["-o", f"UserKnownHostsFile={Path(options['known_hosts']).expanduser()}", "-o", "GlobalKnownHostsFile=none"]
+    if options["identity_file"]:
+        argv += ["-i", str(Path(options["identity_file"]).expanduser())]
+    if options["jump"]:
+        argv += ["-o", f"ProxyJump={options['jump']}"]
+    folder = cwd or configured
+    words = "".join(f"export {name}={shlex.quote(value)}; " for name, value in env.items())
+    if folder:
+        quoted = shlex.quote(folder)
+        words += f"cd -- {quoted if not folder.startswith('~') else '~' + shlex.quote(folder[1:]) * (len(folder) > 1)} && "
+    return [*argv, "--", hop.name, *([f'{words}exec "${{SHELL:-sh}}" -l'] if words else [])]

@@ -1,0 +1,99 @@
+"""Trying a place for real: what works there, how long it takes, and what to put right."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent.places import Place, Places, Spot
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ToolcribError
+
+_LIMIT = 60.0
+_DATA = bytes(range(256)) * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """``seconds`` has what was done, in order: open, command, file, interrupt. ``problem`` is "" where all went well."""
+
+    name: str
+    where: str
+    problem: str
+    seconds: Mapping[str, float]
+
+
+def try_places(places: Places, wanted: Sequence[Place], start: str, *, briefly: bool = False) -> list[Tried]:
+    """All at once, each in a thread. ``start`` is where sessions start. ``briefly`` only opens them and runs a command."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        return list(pool.map(lambda place: asyncio.run(_try(places, place, start, briefly)), wanted))
+
+
+async def _try(places: Places, place: Place, start: str, briefly: bool) -> Tried:
+    seconds: dict[str, float] = {}
+    environment: Environment | None = None
+    where, problem = place.target, ""
+    try:
+        with _timed(seconds, "open"):
+            environment = await asyncio.to_thread(places.open, Spot(place.fleeting, start), f"test-{secrets.token_hex(4)}")
+            problem = (await environment.health()).problem
+        where = environment.identity
+        if not problem and not briefly:
+            problem = await _work(environment, seconds)
+    except (ToolcribError, OSError) as error:
+        problem = str(error)
+    except Exception as error:  # noqa: BLE001 - a plugin's place may raise anything
+        problem = f"{type(error).__name__}: {error}"
+    finally:
+        if environment is not None:
+            await environment.close()
+    return Tried(place.name, where, problem, seconds)
+
+
+async def _work(environment: Environment, seconds: dict[str, float]) -> str:
+    with _timed(seconds, "command"):
+        outcome = await environment.execute(ExecRequest("echo well", timeout=_LIMIT))
+    if outcome.stdout.head != b"well\n":
+        return f"a command did not answer as it should: {outcome.stdout.head!r} {outcome.stderr.head!r}"
+    with _timed(seconds, "file"):
+        path = await environment.resolve(f"/tmp/toolcrib-test-{secrets.token_hex(6)}")  # noqa: S108 - private by its name
+        await environment.write_file(path, _DATA)
+        found = await environment.read_file(path)
+        await environment.delete_file(path)
+    if found != _DATA or await environment.stat(path) is not None:
+        return "a file was not read as it was written, or could not be deleted"
+    outcome = await _interrupted(environment, seconds)
+    if outcome.ended != "interrupted":
+        return f"a command did not end when it was interrupted, but: {outcome.ended}"
+    return ""
+
+
+async def _interrupted(environment: Environment, seconds: dict[str, float]) -> ExecOutcome:
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+    def seen(stream: str, data: bytes) -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    running = asyncio.create_task(environment.execute(ExecRequest("echo begun; sleep 60", timeout=_LIMIT, on_output=seen)))
+    waiting = asyncio.create_task(begun.wait())
+    await asyncio.wait([running, waiting], timeout=_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    with _timed(seconds, "interrupt"):
+        environment.interrupt()
+        outcome = await running
+    after = await environment.execute(ExecRequest("echo well", timeout=_LIMIT))
+    if after.stdout.head != b"well\n":
+        raise EnvironmentFailed("after an interrupt the next command did not answer as it should")
+    return outcome
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], what: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[what] = time.perf_counter() - began

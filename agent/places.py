@@ -1,0 +1,257 @@
+"""The places that the configuration names, and how a session is bound to one: it never runs elsewhere without being told to.
+
+Names are ``local``, ``bubblewrap``, ``docker``, ``ssh``, those of environments.sandboxes, .containers and .hosts, and what
+plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from agent.config import Config
+from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
+from tools.environments import known_environments, open_environment
+
+LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"
+BUILT_IN = (LOCAL, BUBBLEWRAP, DOCKER, SSH)
+_DEFAULT_ENGINE = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``kind`` is one of BUILT_IN, or a plugin's name. ``key`` is where the configuration has it. ``options`` open it."""
+
+    name: str
+    kind: str
+    key: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether its folders are others than this machine's."""
+        return self.kind not in (LOCAL, BUBBLEWRAP, DOCKER)
+
+    @property
+    def target(self) -> str:
+        """What a session that goes on must find again: the host or the engine, whatever else was changed."""
+        match self.kind:
+            case "ssh":
+                user, port = self.options["user"], self.options["port"]
+                return f"ssh:{user}@{self.options['host']}:{port}".replace(":@", ":").removesuffix(":0")
+            case "docker":
+                return f"docker:{self.options['host'] or os.environ.get('DOCKER_HOST', '') or _DEFAULT_ENGINE}"
+            case _:
+                return self.kind
+
+    @property
+    def shown(self) -> str:
+        """In a few words, for people."""
+        match self.kind:
+            case "local":
+                return "this machine"
+            case "bubblewrap":
+                return f"a sandbox on this machine, {'with' if self.options['network'] else 'no'} network"
+            case "docker":
+                return f"a container of {self.options['image'] or 'no image'}, network {self.options['network']}"
+            case "ssh":
+                return self.target.removeprefix("ssh:") or "no host"
+            case _:
+                return "a plugin's"
+
+    @property
+    def fleeting(self) -> Place:
+        """The same, of which nothing is kept."""
+        return replace(self, options={**self.options, "keep": "remove"}) if self.kind == DOCKER else self
+
+    @property
+    def missing(self) -> str:
+        """The setting without which it can't be had; "" where there is none."""
+        wanted = {DOCKER: "image", SSH: "host"}.get(self.kind, "")
+        return f"{self.key}.{wanted}" if wanted and not self.options[wanted] else ""
+
+    @property
+    def told(self) -> str:
+        """What a model should know of it; "" for plain local."""
+        options = self.options
+        match self.kind:
+            case "local":
+                return ""
+            case "bubblewrap":
+                folders = ", ".join(["the working folder", *options["writable"], "/tmp"])  # noqa: S108 - named, not used
+                net = "There is network." if options["network"] else "There is no network."
+                return f"this machine, in a sandbox: only {folders} can be written. {net}"
+            case "docker":
+                return _told_of_container(options)
+            case "ssh":
+                return f"another host, {self.target.removeprefix('ssh:')}, over ssh; not the person's machine."
+            case _:
+                return f"{self.name}; not the person's machine."
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where one session is bound to. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+
+    ``chosen``: somebody named the place for this session, so that another default does not count for it.
+    """
+
+    place: Place
+    start: str
+    cwd: str | None = None
+    chosen: bool = False
+
+    def record(self) -> dict[str, str]:
+        """What the store keeps of it."""
+        kept = {"name": self.place.name, "target": self.place.target}
+        if self.chosen:
+            kept["chosen"] = "yes"
+        if self.cwd:
+            kept["cwd"] = self.cwd
+        return kept
+
+
+class Places:
+    """``protected`` are our own files: masked in sandboxes, never mounted into containers. Raises ConfigError for names that
+    stand for two places.
+    """
+
+    def __init__(self, config: Config, protected: Sequence[str]) -> None:
+        self._config = config
+        self._protected = list(protected)
+        self._table: dict[str, Place] = {}
+        places = config.environments
+        sandbox = {name: getattr(places.local, name) for name in ("writable", "masked", "network")}
+        passed = {"pass_env": config.terminal.pass_env}
+        boxed = {**sandbox, **passed}
+        tight = places.local.sandbox == BUBBLEWRAP
+        self._add(Place(LOCAL, BUBBLEWRAP if tight else LOCAL, "environments.local", boxed if tight else passed))
+        self._add(Place(BUBBLEWRAP, BUBBLEWRAP, "environments.local", boxed))
+        self._add(Place(DOCKER, DOCKER, "environments.docker", _options(places.docker)))
+        self._add(Place(SSH, SSH, "environments.ssh", _options(places.ssh)))
+        for name, box in places.sandboxes.items():
+            self._add(Place(name, BUBBLEWRAP, f"environments.sandboxes.{name}", {**_options(box), **passed}))
+        for name, container in places.containers.items():
+            self._add(Place(name, DOCKER, f"environments.containers.{name}", _options(container)))
+        for name, host in places.hosts.items():
+            self._add(Place(name, SSH, f"environments.hosts.{name}", _options(host)))
+
+    def _add(self, place: Place) -> None:
+        before = self._table.setdefault(place.name, place)
+        if before is not place:
+            raise ConfigError(f"{self._config.path}: {before.key} and {place.key} have one name; rename one of them")
+
+    # -- which there are -----------------------------------------------------------------------------------------
+
+    @property
+    def default(self) -> str:
+        """The name that sessions take where nobody chooses."""
+        return self._config.terminal.backend
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names that the configuration gave, which no plugin may take."""
+        return frozenset(self._table) - frozenset(BUILT_IN)
+
+    def all(self) -> list[Place]:
+        """Those of the configuration, then those of plugins."""
+        added = [Place(name, name) for name in known_environments() if name not in self._table]
+        return [*self._table.values(), *added]
+
+    def configured(self) -> list[Place]:
+        """Those that somebody set up, and the default one whether or not it can be had."""
+        return [
+            place
+            for place in self.all()
+            if (place.name == self.default or not place.missing)
+            and (place.name != BUBBLEWRAP or self.default == BUBBLEWRAP or self._table[LOCAL].kind == BUBBLEWRAP)
+        ]
+
+    def get(self, name: str = "") -> Place:
+        """Without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
+        wanted = name or self.default
+        known = {place.name: place for place in self.all()}
+        if wanted in known:
+            return known[wanted]
+        near = difflib.get_close_matches(wanted, known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        origin = self._config.origins.get("terminal.backend", str(self._config.path))
+        where = "" if name else f"{origin}: terminal.backend: "
+        raise ConfigError(
+            f"{where}there is no place {wanted!r} to run in{meant} (known: {', '.join(known)}; `toolcrib env` lists them)"
+        )
+
+    def again(self, kept: Mapping[str, str], session_id: str) -> Place:
+        """The place of a session that goes on. Raises ToolcribError where that would be another one than it was."""
+        name, was = kept["name"], kept["target"]
+        begin = f"the session {session_id[:12]} ran in {name}"
+        how = "name the place that it shall go on in (--backend NAME)"
+        known = {place.name: place for place in self.all()}
+        if name not in known:
+            raise ToolcribError(f"{begin} ({was}), which is not configured any more: configure it again, or {how}")
+        place = known[name]
+        if place.target != was:
+            raise ToolcribError(f"{begin}, which was {was} and is {place.target} now: change it back, or {how}")
+        if name != self.default and "chosen" not in kept:
+            raise ToolcribError(f"{begin}, and terminal.backend is {self.default} now: {how}")
+        return place
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def open(self, spot: Spot, session: str) -> Environment:
+        """Raises EnvironmentFailed: what can't be had is never replaced by another place."""
+        place, start, cwd = spot.place, spot.start, spot.cwd
+        if place.missing and place.key not in ("environments.docker", "environments.ssh"):
+            raise EnvironmentFailed(f"the place {place.name!r} can't be had: set {place.missing}")
+        options = dict(place.options)
+        match place.kind:
+            case "local":
+                return open_environment(LOCAL, cwd=start, **options)
+            case "bubblewrap":
+                return self._sandbox(start, options)
+            case "docker":
+                return open_environment(DOCKER, cwd=start, session=session, protected=self._protected, **options)
+            case "ssh":
+                return open_environment(SSH, **(options if cwd is None else {**options, "cwd": cwd}))
+            case _:
+                return open_environment(place.kind, cwd=cwd or start)
+
+    def _sandbox(self, start: str, options: Mapping[str, Any]) -> Environment:
+        return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, **self.sandbox_options(start, options))
+
+    def sandbox_options(self, start: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """With our own files masked. Raises EnvironmentFailed where a folder to write to would bring them into reach."""
+        from tools.environments.bubblewrap import MASKED
+
+        for folder in (start, *options["writable"]):
+            real = os.path.realpath(Path(folder).expanduser())
+            for own in map(os.path.realpath, self._protected):
+                if _within(real, own) or _within(own, real):
+                    raise EnvironmentFailed(
+                        f"{real} can't be written in a sandbox: toolcrib's own {own} would be in reach. "
+                        "Start in a folder of the project"
+                    )
+        return {**options, "masked": [*MASKED, *options["masked"], *self._protected]}
+
+
+def _told_of_container(options: Mapping[str, Any]) -> str:
+    mounts = [mount.split(":") for mount in options["mounts"] if mount.endswith(":rw")]
+    project = ["the working folder (the person's)"] if options["project"] == "rw" else []
+    kept = [*project, *(mount[-2] for mount in mounts)]
+    files = f"Only {', '.join([*kept, '/tmp'])} can be written."  # noqa: S108 - named, not used
+    if not options["read_only"]:
+        files = f"What is written is gone at the end{', but for ' * bool(kept)}{', '.join(kept)}."
+    net = "It has no network." if options["network"] == "none" else "It has network."
+    return f"a docker container of the image {options['image']}, not the person's machine. {files} {net}"
+
+
+def _options(section: Any) -> dict[str, Any]:
+    return {each.name: getattr(section, each.name) for each in fields(section)}
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

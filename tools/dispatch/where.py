@@ -1,0 +1,34 @@
+"""Results say where their tool worked, unless that was this machine as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolcrib import ToolResult
+from tools.dispatch.run import Run
+
+_HERE = ("", "local")
+
+
+def placed(run: Run, result: ToolResult) -> ToolResult:
+    """``result`` with the place: for the model in its data, text or error, and in what a person sees.
+
+    A tool that says it in ``data["where"]`` has said it. Text that is JSON passes as it is.
+    """
+    if not run.ctx.used_environment or (where := run.scope.where) in _HERE:
+        return result
+    data, views, failure = result.data, result.views, result.failure
+    line = f"[where: {where}]"
+    if failure is not None:
+        if where in failure.text:
+            return result
+        return replace(result, message=f"{result.message} {line}", failure=replace(failure, text=f"{failure.text} {line}"))
+    if isinstance(data, dict):
+        if "where" in data:
+            return result
+        data = {**data, "where": where}
+    elif isinstance(data, str) and not data.lstrip().startswith(("{", "[", '"')):
+        data = f"{data}\n{line}"
+    if views:
+        views = {reader: f"{text}\n{line}" for reader, text in views.items()}
+    return replace(result, data=data, views=views)

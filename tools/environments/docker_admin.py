@@ -1,0 +1,143 @@
+"""Our containers of a docker engine, for people: which there are, whose they are, and their end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import EnvironmentFailed
+from tools.environments import _docker_owner
+from tools.environments._docker_link import LABEL, OWNER
+
+if TYPE_CHECKING:
+    import docker
+
+DEFAULT_ENGINE = "unix:///var/run/docker.sock"
+_TIMEOUT = 20
+_KEEP = "toolcrib.keep"
+
+
+@dataclass(frozen=True, slots=True)
+class OurContainer:
+    """``since`` is when it was started last, in Unix seconds. ``owner_lives`` None where that cannot be known from here.
+
+    ``in_use``: something runs in it beside what keeps it up.
+    """
+
+    name: str
+    session: str
+    engine: str
+    image: str
+    status: str
+    since: float
+    owner_lives: bool | None
+    kept: bool
+    in_use: bool
+
+    @property
+    def left_behind(self) -> bool:
+        """Its process is gone, and nobody means to use it again."""
+        return self.owner_lives is False and not self.kept
+
+    def idle_for(self, seconds: float) -> bool:
+        """Whether it is kept, nobody works in it, and it was not started within the last ``seconds``."""
+        return self.kept and not self.in_use and time.time() - self.since >= seconds
+
+
+def engine_of(host: str) -> str:
+    """The address that an empty one means."""
+    return host or os.environ.get("DOCKER_HOST", "") or DEFAULT_ENGINE
+
+
+def containers(host: str = "") -> list[OurContainer]:
+    """Ours there, those of all processes, the newest first. Raises EnvironmentFailed."""
+    with _client(host) as client:
+        found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
+        return [_read(each, host) for each in found]
+
+
+def stop(container: OurContainer) -> str:
+    """Ends what runs in it, and removes it unless it is kept for later. What was done. Raises EnvironmentFailed."""
+    with _client(container.engine) as client, contextlib.suppress(_not_found()):
+        found = client.containers.get(container.name)
+        if container.kept:
+            found.stop(timeout=2)
+            return "stopped"
+        found.remove(force=True, v=True)
+    return "removed"
+
+
+def remove(container: OurContainer) -> None:
+    """Raises EnvironmentFailed."""
+    with _client(container.engine) as client, contextlib.suppress(_not_found()):
+        client.containers.get(container.name).remove(force=True, v=True)
+
+
+def _read(container: Any, host: str) -> OurContainer:
+    labels, state = container.labels, container.attrs["State"]
+    owner = labels.get(OWNER, "")
+    lives: bool | None = None
+    if _docker_owner.is_dead(owner):
+        lives = False
+    elif owner.partition(" ")[0] == socket.gethostname():
+        lives = True
+    return OurContainer(
+        name=str(container.name),
+        session=labels.get(LABEL, ""),
+        engine=engine_of(host),
+        image=str(container.attrs["Config"]["Image"]),
+        status=str(container.status),
+        since=_seconds(state.get("StartedAt", "")) or _seconds(container.attrs.get("Created", "")),
+        owner_lives=lives,
+        kept=labels.get(_KEEP) == "reuse",
+        in_use=bool(container.attrs.get("ExecIDs")),
+    )
+
+
+def _seconds(stamp: str) -> float:
+    """From ``2026-01-31T12:00:00.123456789Z``; 0 for what never was."""
+    with contextlib.suppress(ValueError):
+        then = datetime.fromisoformat(f"{stamp.partition('.')[0].removesuffix('Z')}+00:00").timestamp()
+        return max(0.0, then)
+    return 0.0
+
+
+def _not_found() -> type[Exception]:
+    import docker
+
+    found: type[Exception] = docker.errors.NotFound
+    return found
+
+
+@contextlib.contextmanager
+def _client(host: str) -> Iterator[docker.DockerClient]:
+    """Quick to see that nobody is at home. Raises EnvironmentFailed."""
+    address = engine_of(host)
+    try:
+        import docker
+        import requests
+    except ImportError as error:
+        raise EnvironmentFailed(f"docker containers need the package docker: {error}") from error
+    try:
+        if address.startswith("unix://"):
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.settimeout(_TIMEOUT)
+                knocking.connect(address.removeprefix("unix://"))
+        client = docker.DockerClient(host, timeout=_TIMEOUT) if host else docker.from_env(timeout=_TIMEOUT)
+        with contextlib.closing(client):
+            yield client
+    except docker.errors.APIError as error:
+        if isinstance(error, docker.errors.NotFound):
+            raise
+        raise EnvironmentFailed(f"the docker engine at {address} says: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        why = getattr(error, "strerror", None) or str(error)[:200]
+        raise EnvironmentFailed(
+            f"the docker engine at {address} does not answer ({why}): is it running, and may you use it?"
+        ) from error

@@ -1,0 +1,87 @@
+"""A person's own shell in a container: their terminal, handed through."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tools.environments.docker_admin import _client
+
+_CHUNK = 1 << 16
+
+
+def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> int:
+    """Runs ``argv`` in a running container, on this process's terminal, to its end; its exit code. Raises EnvironmentFailed."""
+    with _client(host) as client:
+        made = client.api.exec_create(
+            container,
+            list(argv),
+            stdin=True,
+            tty=True,
+            workdir=cwd,
+            environment={"TERM": os.environ.get("TERM", "xterm")},
+        )["Id"]
+        held = client.api.exec_start(made, tty=True, socket=True)
+        sock = getattr(held, "_sock", held)
+
+        def fit(*_: object) -> None:
+            size = shutil.get_terminal_size()
+            with contextlib.suppress(Exception):  # whatever the engine's client raises: a wrong width hurts nobody
+                client.api.exec_resize(made, height=size.lines, width=size.columns)
+
+        with contextlib.closing(held), _raw(sys.stdin.fileno()), _on_resize(fit):
+            fit()
+            _pump(sock, sys.stdin.fileno(), sys.stdout.fileno())
+        return int(client.api.exec_inspect(made)["ExitCode"] or 0)
+
+
+def _pump(sock: Any, source: int, target: int) -> None:
+    """Both ways, until the shell over there ends."""
+    poll = select.poll()
+    for fd in (sock.fileno(), source):
+        poll.register(fd, select.POLLIN)
+    while True:
+        for fd, _ in poll.poll():
+            data = sock.recv(_CHUNK) if fd == sock.fileno() else os.read(source, _CHUNK)
+            if fd == source:
+                if not data:
+                    poll.unregister(source)
+                    sock.sendall(b"\x04")
+                else:
+                    sock.sendall(data)
+            elif not data:
+                return
+            else:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(target, view) :]
+
+
+@contextlib.contextmanager
+def _raw(fd: int) -> Iterator[None]:
+    if not os.isatty(fd):
+        yield
+        return
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setraw(fd)
+        yield
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def _on_resize(fit: Any) -> Iterator[None]:
+    before = signal.signal(signal.SIGWINCH, fit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
