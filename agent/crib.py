@@ -18,6 +18,7 @@ from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
+from agent.undo import Undo, open_undo
 from toolcrib import Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
@@ -39,6 +40,7 @@ class Crib:
         self.config = config
         self.project_dir = project_dir or Path.cwd()
         self.store = store
+        self._keeps = open_undo(config, store)
         self.registry: ToolRegistry = registry
         self.grants = PermanentGrants(store.grants, config.path)
         self.catalog = ToolsetCatalog(registry)
@@ -181,6 +183,15 @@ class Crib:
             options = {each.name: getattr(config.environments.ssh, each.name) for each in fields(config.environments.ssh)}
         return open_environment(config.terminal.backend, **options)
 
+    def undo(self, session_id: str) -> Undo:
+        """Taking back what a session's tools changed in files. Raises ToolcribError where nothing is kept."""
+        return Undo(self._keeps, self.store, self.registry, session_id)
+
+    def open_place(self, info: SessionInfo) -> Environment:
+        """Where a stored session's files are; to be closed. Raises EnvironmentFailed."""
+        start = info.cwd or self.config.terminal.cwd or str(self.project_dir)
+        return self._environment(RunIdentity(info.id, platform=info.platform, user=info.user), start)
+
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
         beside = self.config.path.parent
@@ -207,6 +218,7 @@ class Crib:
             ledger=self.store.ledger,
             tickets=self.store.tickets,
             redactor=self._redactor(),
+            undo=None if self._keeps is None else self._keeps.log(identity.session_id),
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,
