@@ -19,7 +19,8 @@ from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.places import Places, Spot
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
-from toolcrib import EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from agent.undo import Undo, open_undo
+from toolcrib import Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
 from tools.approval.judge import Judge, Setting, person_home
@@ -40,6 +41,7 @@ class Crib:
         self.config = config
         self.project_dir = project_dir or Path.cwd()
         self.store = store
+        self._keeps = open_undo(config, store)
         self.registry: ToolRegistry = registry
         self.grants = PermanentGrants(store.grants, config.path)
         self.catalog = ToolsetCatalog(registry)
@@ -195,6 +197,15 @@ class Crib:
             start = old.cwd
         return Spot(place, start, cwd, chosen) if place.is_far else Spot(place, cwd or start, None, chosen)
 
+    def undo(self, session_id: str) -> Undo:
+        """Taking back what a session's tools changed in files. Raises ToolcribError where nothing is kept."""
+        return Undo(self._keeps, self.store, self.registry, session_id)
+
+    def open_place(self, info: SessionInfo) -> Environment:
+        """Where a stored session's files are; to be closed. Raises EnvironmentFailed."""
+        start = info.cwd or self.config.terminal.cwd or str(self.project_dir)
+        return self.places.open(self._spot("", None, start, info), info.id)
+
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
         beside = self.config.path.parent
@@ -221,6 +232,7 @@ class Crib:
             ledger=self.store.ledger,
             tickets=self.store.tickets,
             redactor=self._redactor(),
+            undo=None if self._keeps is None else self._keeps.log(identity.session_id),
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,

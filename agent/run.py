@@ -128,6 +128,7 @@ class Agent:
             self._provider = await open_provider(
                 self.session, own_choice(self.session, self._choice), instructions=self._instructions
             )
+        text = self.session.with_news(text)
         if check is not None:
             asked = (self._provider, self.session, text, check, self._on_event, self._limits)
             return await ask_structured(*asked, images=images)

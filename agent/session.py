@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.observers import tell
 from agent.prompt import system_prompt
+from agent.undo import news
 from toolcrib import Answer, Cancelled, ExecutedCall, Image, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
 from toolcrib._store import CallRecord, SessionInfo
 from tools.clip import encode
@@ -42,6 +43,7 @@ class Session:
         """Told of what happens within a call: an auxiliary model's answer about it."""
         self._unanswered = False
         self._count = 0
+        self._news: list[int] = []
 
     def happened(self, event: Event) -> None:
         if self.watch is not None:
@@ -52,6 +54,12 @@ class Session:
     def _remember(self, record: dict[str, Any]) -> None:
         self.crib.store.sessions.append(self.identity.session_id, record)
         self._count += 1
+
+    def with_news(self, text: str) -> str:
+        """What the person says to a model, after what it has not heard of yet: changes that a person took back."""
+        steps = self.crib.store.changes.untold(self.identity.session_id)
+        self._news = [step.id for step in steps]
+        return "\n\n".join(part for part in (news(steps), text) if part)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         """Record what the person said and showed. Calls of a turn that was broken off get their results before.
@@ -67,6 +75,11 @@ class Session:
         if self._unanswered:
             self.repair()
         self._remember({"role": "user", "text": text, **_with(images)})
+        if self.scope.undo is not None:
+            self.scope.undo.turn = self._count
+        if self._news:
+            self.crib.store.changes.told(self._news)
+            self._news = []
 
     def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
         """Record a reply, before anything of it runs. ``without_calls`` leaves its calls out: they will get no result."""

@@ -1,4 +1,4 @@
-"""The places that the group "places" measures, each real and its own: an engine, an ssh server, and vendors' ways to reach them."""
+"""The places that the group "places" measures, each real: an engine, an ssh server, and the vendors' ways to reach them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _flags(cwd: Path, options: dict[str, Any]) -> list[str]:
     from tools.environments.docker import open_docker
 
     environment = open_docker(str(cwd), **options)
-    made = environment._link.options.create()  # type: ignore[attr-defined]  # noqa: SLF001 - the very same options are wanted
+    made = environment._link.options.create()  # type: ignore[attr-defined]  # the very same options are wanted
     flags = ["--init", "--entrypoint", ""]
     pairs = {"user": "--user", "mem_limit": "--memory", "memswap_limit": "--memory-swap", "pids_limit": "--pids-limit"}
     for name, flag in {**pairs, "network_mode": "--network", "working_dir": "--workdir"}.items():

@@ -1,7 +1,7 @@
 """100 MB of output, in a process of its own: python -m benchmarks._places_bulk NAME OPTIONS CWD ROUNDS
 
-Prints {"seconds": through the terminal tool, "raw": through the bare channel of the same library, "memory": MB that the peak of this
-process's memory grew by}. The bare channel comes last, so that its memory is not counted.
+Prints {"seconds": through the terminal tool, "raw": through the bare channel of the same library, "memory": MB that the peak of
+this process's memory grew by}. The bare channel comes last, so that its memory is not counted.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 COMMAND = "yes 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde | head -c 104857600"
 _SIZE = 104_857_600
@@ -50,7 +50,7 @@ def _raw_docker(options: dict[str, Any], cwd: str) -> Callable[[], None]:
 
     def run() -> None:
         _, output = container.exec_run(["bash", "-c", COMMAND], stream=True, demux=True)
-        _check(sum(len(out or b"") for out, _ in output))
+        _check(sum(len(out or b"") for out, _ in cast("Iterator[tuple[bytes | None, bytes | None]]", output)))
 
     return run
 

@@ -103,7 +103,7 @@ def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
     """The 99th percentile, from the interrupt to the result, at random times. Every next command must be right."""
     import model_tools
 
-    chance = random.Random(7)  # noqa: S311 - to be the same each time
+    chance = random.Random(7)
 
     async def interrupted(scope: CallScope, command: str) -> float:
         call = ToolCall(ToolCall.new_id(), "terminal", {"command": command})
@@ -120,14 +120,18 @@ def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
 
     async def all_of_them(scope: CallScope) -> list[float]:
         took = []
-        await model_tools.dispatcher.call(ToolCall("b", "terminal", {"command": "n=0; sleep 1000 >/dev/null 2>&1 & echo $! >server"}), scope)
+        await model_tools.dispatcher.call(
+            ToolCall("b", "terminal", {"command": "n=0; sleep 1000 >/dev/null 2>&1 & echo $! >server"}), scope
+        )
         for index in range(number):
             took.append(await interrupted(scope, _ENDLESS[index % len(_ENDLESS)]))
             command = f"n=$((n+1)); echo $n {index}"
             executed = await model_tools.dispatcher.call(ToolCall(ToolCall.new_id(), "terminal", {"command": command}), scope)
             if executed.result.data.get("output") != f"{index + 1} {index}\n":
                 raise CannotMeasureError(f"the command after interrupt {index} is wrong: {executed.result}")
-        last = await model_tools.dispatcher.call(ToolCall("e", "terminal", {"command": "kill -0 $(cat server) && echo alive"}), scope)
+        last = await model_tools.dispatcher.call(
+            ToolCall("e", "terminal", {"command": "kill -0 $(cat server) && echo alive"}), scope
+        )
         if last.result.data.get("output") != "alive\n":
             raise CannotMeasureError(f"the server did not survive {number} interrupts: {last.result}")
         return took
@@ -136,7 +140,6 @@ def _interrupts(place: Place, cwd: Path, number: int) -> Figure:
         from tools.dispatch.bridge import run_async
 
         took = sorted(run_async(all_of_them(scope)))
-    print(place.name, "interrupts p50", statistics.median(took) * 1e3, "max", took[-1] * 1e3)
     value = took[min(len(took) - 1, int(len(took) * 0.99))] * 1e3
     baseline = statistics.median(took) * 1e3
     return Figure(
@@ -176,16 +179,14 @@ def _parallel(place: Place, cwd: Path, number: int) -> Figure:
                 executed = await model_tools.dispatcher.call(call, scope)
                 data = executed.result.data
                 if executed.result.status is not ToolStatus.SUCCESS or (wanted and data["output"] != wanted):
-                    print(index, executed.result)
+                    print(f"{place.name}, session {index}: {executed.result}", file=sys.stderr)
                     return False
             return True
         finally:
             await scope.close()
 
     async def all_of_them() -> float:
-        begin = time.perf_counter()
         right = await asyncio.gather(*(one(index) for index in range(number)))
-        print(place.name, "parallel", time.perf_counter() - begin)
         return float(right.count(False))
 
     wrong = asyncio.run(all_of_them())

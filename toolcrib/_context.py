@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from toolcrib._effects import Effect
 from toolcrib._environment import Environment
 from toolcrib._types import Answer, Json, ToolCall
+from toolcrib._undo import UndoLog
 
 T = TypeVar("T")
 
@@ -96,6 +97,8 @@ class ScopeView(Protocol):
     def spill_dir(self) -> Path: ...
     @property
     def settings(self) -> Mapping[str, Json]: ...
+    @property
+    def undo(self) -> UndoLog | None: ...
 
 
 class _Done:
@@ -188,6 +191,11 @@ class ToolCallContext:
     def spill_dir(self) -> Path:
         """A private folder on this machine for results too large to return; the model can read files in it."""
         return self._scope.spill_dir
+
+    @property
+    def undo(self) -> UndoLog | None:
+        """Where a tool that changes files keeps what it replaces, before it does; None where nothing is kept."""
+        return self._scope.undo
 
     def answer_to(self, binds: str) -> Answer | None:
         """The answer that was given to a ticket of this call which bound exactly this."""

@@ -175,6 +175,10 @@ class Environment(Protocol):
 
     async def delete_file(self, path: str) -> None: ...
 
+    async def delete_folder(self, path: str) -> None:
+        """An empty one, no other (OSError)."""
+        ...
+
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         """By name."""
         ...

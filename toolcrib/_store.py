@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
 from toolcrib._types import Answer, Json, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._undo import ChangeJournal
 
 TicketState: TypeAlias = Literal["pending", "approved", "denied", "expired"]
 GrantScope: TypeAlias = Literal["once", "task", "session", "uses", "until", "always"]
@@ -232,6 +233,8 @@ class Store(Protocol):
     def audit(self) -> AuditLog: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def changes(self) -> ChangeJournal: ...
 
     def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
         """End as FAILED the calls that a dead process left under way, of one session or of all, and return them.

@@ -10,6 +10,8 @@ This is the one module of the contract that reaches for the dispatcher, when it 
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -91,6 +93,11 @@ class FakeEnvironment:
     async def delete_file(self, path: str) -> None:
         if self.files.pop(path, None) is None:
             raise FileNotFoundError(2, "No such file or directory", path)
+
+    async def delete_folder(self, path: str) -> None:
+        """Here folders are but a part of the names of files: none is ever empty."""
+        number = errno.ENOENT if await self.stat(path) is None else errno.ENOTEMPTY
+        raise OSError(number, os.strerror(number), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         inside = path.rstrip("/") + "/"

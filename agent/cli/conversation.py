@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,8 @@ class Opening:
     cwd: str | None = None
     trace: bool = False
     backend: str = ""
+    confirm: Callable[[str], Awaitable[bool]] | None = None
+    """Asks the person yes or no; None where a typed line is all that there is."""
 
     def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
         """One that goes on does so where it was, unless ``backend`` names another place for it."""
@@ -146,6 +148,8 @@ class Conversation:
         """What the person calls by hand, the model does not hear of."""
         session = self.session
         session.scope.clear_interrupt()
+        if session.scope.undo is not None:
+            session.scope.undo.turn = 0
         session.watch = self._view
         self._view.brief = False
         await session.turn(
@@ -167,6 +171,7 @@ class Conversation:
             self._tracer.said(line, images)
         self.failed = False
         try:
+            line = line if manual else session.with_news(line)
             session.say(line, images)
             say_to(self._provider, line, images)
             self.images = self.images[len(images) :]

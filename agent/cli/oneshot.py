@@ -132,6 +132,7 @@ class OneShot:
             if tracer is not None:
                 tracer.set_up(session.system_prompt(), model)
                 tracer.said(task, self._images)
+            task = session.with_news(task)
             session.say(task, self._images)
             say_to(provider, task, self._images)
             if self._interrupted:

@@ -92,6 +92,30 @@ async def _image(chat: Conversation, rest: str) -> None:
         raise ToolcribError("say which: /image FILE")
 
 
+async def _undo(chat: Conversation, rest: str) -> None:
+    from agent.cli.undoing import done, planned
+    from agent.undo import Wanted, What
+
+    words = rest.split()
+    force = "force" in words
+    what, *names = [word for word in words if word != "force"] or ["turn"]
+    kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
+    if what not in kinds or len(names) > (what != "redo"):
+        raise ToolcribError(
+            "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
+        )
+    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
+    plan = await undo.plan(Wanted(kinds[what], names[0] if names else "", force), environment)
+    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
+    if not plan.acting:
+        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
+    if chat.opening.confirm is not None and not await chat.opening.confirm("Shall this be done?"):
+        chat.screen.note("nothing was done")
+        return
+    carried = await undo.carry_out(plan, environment)
+    chat.screen.text("\n".join(done(plan, carried)))
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     await chat.open()
     chat.screen.note("a new session; the last one is kept, /sessions lists it")
@@ -125,6 +149,7 @@ _COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/tools": _tools,
     "/model": _model,
     "/image": _image,
+    "/undo": _undo,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

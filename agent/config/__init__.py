@@ -12,7 +12,7 @@ from agent.config._example import example_text
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
-from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig
+from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
 from agent.config._paths import config_path, state_dir
 from agent.config._read import BrokenConfig, Fault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
@@ -55,6 +55,7 @@ __all__ = [
     "TerminalConfig",
     "ToolsConfig",
     "ToolsetsConfig",
+    "UndoConfig",
     "UserConfig",
     "all_keys",
     "append_allowlist",

@@ -194,6 +194,26 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class UndoConfig:
+    """What file tools replaced or deleted, kept for `toolcrib undo` and /undo"""
+
+    enabled: bool = setting(True, "Whether it is kept.", expect="true or false")
+    days: float = setting(
+        14.0, "Days that a content is kept after it was replaced.", expect="a number of days above 0", check=above_zero
+    )
+    max_mb: int = setting(500, "MiB that all of it takes, more or less; the oldest goes first.", expect=COUNT, check=at_least_one)
+    max_file_mb: int = setting(
+        20,
+        "A file with more MiB is not kept: it can be replaced, and the result says that this can't be undone.",
+        expect=COUNT,
+        check=at_least_one,
+    )
+    required: bool = setting(
+        False, "Whether file tools may change only what can be undone; else they say what can't.", expect="true or false"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class DisplayConfig:
     """What the chat shows"""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config._environments import EnvironmentsConfig
-from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig
+from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
 from agent.config._paths import config_path, expanded, state_dir
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
@@ -232,6 +232,7 @@ class Config:
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    undo: UndoConfig = field(default_factory=UndoConfig)
     display: DisplayConfig = field(default_factory=DisplayConfig)
     profiles: Mapping[str, Profile] = setting(
         dict,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from agent.store._memory_changes import MemoryChanges
 from agent.store._shared import CANDIDATES, Clock, ambiguous, can_finish_as, title_of
 from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._frozen import freeze
@@ -291,6 +292,7 @@ class MemoryStore:
         self._grants: GrantStore = MemoryGrants() if grants is None else grants
         self._audit = MemoryAudit()
         self._sessions = MemorySessions(clock)
+        self._changes = MemoryChanges()
 
     @property
     def ledger(self) -> MemoryLedger:
@@ -311,6 +313,10 @@ class MemoryStore:
     @property
     def sessions(self) -> MemorySessions:
         return self._sessions
+
+    @property
+    def changes(self) -> MemoryChanges:
+        return self._changes
 
     def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
         """Nothing outlives the process, so that there is nothing to recover."""

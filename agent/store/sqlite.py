@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.store._changes import SqliteChanges
 from agent.store._database import Database, Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
 from agent.store._ledger import SqliteLedger
@@ -38,6 +39,7 @@ class SqliteStore:
         self._grants = SqliteGrants(self._database)
         self._audit = SqliteAudit(self._database)
         self._sessions = SqliteSessions(self._database, clock)
+        self._changes = SqliteChanges(self._database)
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -58,6 +60,10 @@ class SqliteStore:
     @property
     def sessions(self) -> SqliteSessions:
         return self._sessions
+
+    @property
+    def changes(self) -> SqliteChanges:
+        return self._changes
 
     def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
         """End as FAILED the calls that a dead process left under way, of one session or of all, and return them.

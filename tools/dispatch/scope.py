@@ -21,6 +21,7 @@ from toolcrib._context import AgentSpec
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
+from toolcrib._undo import UndoLog
 from tools.clip import MAX_RESULT_CHARS
 from tools.redact import Redactor
 
@@ -63,6 +64,7 @@ class CallScope:
     redactor: Redactor = field(default_factory=lambda: Redactor.of(os.environ))
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
+    undo: UndoLog | None = None
     keep_spill: bool = False
     """Whether the spill folder outlives the scope, if anything is in it: for a person who was told a path in it."""
 

@@ -120,6 +120,14 @@ def delete(path: str, root: str = "/") -> None:
         os.unlink(name, dir_fd=parent)
 
 
+def delete_folder(path: str, root: str = "/") -> None:
+    with _folder_of(path, root) as (parent, name):
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISLNK(found.st_mode):
+            raise _link(path)
+        os.rmdir(name, dir_fd=parent)
+
+
 # -- the way there -------------------------------------------------------------------------------------------------
 
 

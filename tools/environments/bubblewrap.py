@@ -129,6 +129,15 @@ class BubblewrapEnvironment(LocalEnvironment):
         with self._explained(path):
             self._seen(lambda view: _files.delete(path, view))
 
+    def holder(self, path: str) -> str:
+        """What holds this file: this machine, or the sandbox, whose /tmp goes with it."""
+        inside = any(path.startswith(f"{folder}/") for folder in self._writable)
+        return super().holder(path) if inside else f"{self.identity} {self._root}"
+
+    async def delete_folder(self, path: str) -> None:
+        with self._explained(path):
+            self._seen(lambda view: _files.delete_folder(path, view))
+
     async def list_dir(self, path: str) -> list[FileInfo]:
         return self._seen(lambda view: _files.list_dir(path, view))
 

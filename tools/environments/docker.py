@@ -19,7 +19,14 @@ class DockerEnvironment(RemoteEnvironment):
     """
 
     def __init__(self, options: Options, cwd: str) -> None:
+        self._mounts = options.mounts
         super().__init__(DockerLink(options), cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+
+    def holder(self, path: str) -> str:
+        """What holds this file: a folder that outlives the container, or the container."""
+        over = [mount for mount in self._mounts if path.startswith(f"{mount.target}/")]
+        mount = max(over, key=lambda each: len(each.target), default=None)
+        return self.identity if mount is None else f"docker mount {mount.source}{path[len(mount.target) :]}"
 
 
 def open_docker(

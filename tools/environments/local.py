@@ -182,6 +182,14 @@ class LocalEnvironment:
         """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         _files.delete(path)
 
+    def holder(self, path: str) -> str:
+        """What holds this file: this machine, whichever shell runs commands."""
+        return "local"
+
+    async def delete_folder(self, path: str) -> None:
+        """``path`` is resolved, as for ``write_file``; an empty folder."""
+        _files.delete_folder(path)
+
     async def list_dir(self, path: str) -> list[FileInfo]:
         """``path`` is resolved, as for ``write_file``."""
         return _files.list_dir(path)

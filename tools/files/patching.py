@@ -12,6 +12,7 @@ from toolcrib import (
     Effect,
     EnvironmentFailed,
     ExecutionFailed,
+    FileInfo,
     Internal,
     InvalidArguments,
     ToolCallContext,
@@ -20,7 +21,9 @@ from toolcrib import (
     ToolStatus,
     WritesFile,
 )
+from toolcrib._undo import Keeping
 from tools.files.changing import apply_hunks, replace, show
+from tools.files.kept import changing
 from tools.files.places import missing, resolve, told, unmoved
 from tools.files.text import Text, decode
 from tools.files.unified import FileDiff, parse_diff
@@ -47,9 +50,13 @@ class Step:
     target: str | None
     before: bytes = b""
     after: bytes = b""
-    mode: int | None = None
+    info: FileInfo | None = None
     texts: tuple[str, str] = ("", "")
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def mode(self) -> int | None:
+        return None if self.info is None else self.info.mode
 
     @property
     def action(self) -> str:
@@ -112,8 +119,17 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     """``data``: {files: [{path, action, first_changed_line}], diff, notes}. Raises ToolError with every file as it was."""
-    steps = await _plan(args, ctx)
-    await _write(steps, ctx)
+    paths = [effect.path for effect in ctx.effects if isinstance(effect, (WritesFile, DeletesFile))]
+    async with changing(ctx, paths) as kept:
+        steps = await _plan(args, ctx)
+        for step in steps:
+            if step.target is not None:
+                same = step.target == step.source
+                await kept.replaces(step.target, step.info if same else None, step.after, step.before)
+            if step.source is not None and step.source != step.target:
+                await kept.replaces(step.source, step.info, None, step.before)
+        kept.record()
+        await _write(steps, ctx, kept)
     files, diffs = [], []
     for step in steps:
         path = step.target or step.source or ""
@@ -123,7 +139,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             said["from"] = step.source
         files.append(said)
         diffs.append(diff)
-    notes = [note for step in steps for note in step.notes]
+    notes = [note for step in steps for note in step.notes] + ([kept.note] if kept.note else [])
     shown = "".join(diffs)
     data = {"files": files, "diff": shown, "notes": notes}
     heads = [f"{said['action']} {said['path']} (from line {said['first_changed_line']})" for said in files]
@@ -191,11 +207,11 @@ async def _load(path: str, step: Step, ctx: ToolCallContext) -> Text:
     text = decode(data)
     if text is None:
         raise ExecutionFailed(f"{path} is binary; patch changes text only")
-    step.before, step.mode = data, info.mode
+    step.before, step.info = data, info
     return text
 
 
-async def _write(steps: Sequence[Step], ctx: ToolCallContext) -> None:
+async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> None:
     """Write and delete; where one fails, put back what was done before it."""
     done: list[Step] = []
     for step in steps:
@@ -209,6 +225,8 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext) -> None:
                     await ctx.environment.delete_file(step.source)
         except (ToolError, EnvironmentFailed) as error:
             left = await _put_back(done, ctx)
+            if not left:
+                kept.forget()
             after = f"could not be put back: {', '.join(left)}" if left else "every file is as it was"
             raise ExecutionFailed(f"{getattr(error, 'text', error)}; {after}") from error
 

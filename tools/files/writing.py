@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import Effect, InvalidArguments, ToolCallContext, ToolResult, ToolStatus, WritesFile
+from toolcrib import Effect, InvalidArguments, ToolCallContext, ToolError, ToolResult, ToolStatus, WritesFile
+from tools.files.kept import changing
 from tools.files.places import judged, resolve, told
 from tools.files.text import Text, count_lines
 
@@ -19,16 +20,25 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     effect = judged(ctx, WritesFile)
     path, content = effect.path, effect.content or ""
     data = Text("").encode(content)
-    with told(path):
-        info = await ctx.environment.stat(path)
+    async with changing(ctx, [path]) as kept:
+        with told(path):
+            info = await ctx.environment.stat(path)
         if info is not None and info.kind != "file":
             raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'no regular file'}; name a file")
-        await ctx.environment.write_file(path, data, mode=None if info is None else info.mode)
+        await kept.replaces(path, info, data)
+        kept.record()
+        try:
+            with told(path):
+                await ctx.environment.write_file(path, data, mode=None if info is None else info.mode)
+        except ToolError:
+            kept.forget()
+            raise
     said = {
         "path": path,
         "action": "created" if info is None else "replaced",
         "bytes": len(data),
         "lines": count_lines(content),
+        **({"note": kept.note} if kept.note else {}),
     }
-    text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)"
+    text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)" + (f"; {kept.note}" if kept.note else "")
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, said, views={"model": text})

@@ -36,7 +36,7 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /new  /sessions  /resume ID  /quit
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /undo [call|redo]  /new  /sessions  /resume ID  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
@@ -80,15 +80,17 @@ def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) ->
     from agent.cli.terminal import Terminal, find_terminal
 
     screen = Screen(interactive=interactive, color=crib.config.display.color)
+    below = _Below(screen, Terminal(sys.stdout)) if interactive else None
     opening = Opening(
         crib,
-        asker_for(_Below(screen, Terminal(sys.stdout)) if interactive else find_terminal()),
+        asker_for(below or find_terminal()),
         limits_of(crib.config, args),
         args.toolsets,
         args.disable,
         folder_of(args, crib),
         wants_trace(args),
         args.backend,
+        None if below is None else below.confirm,
     )
     return Conversation(opening, choice_of(args), screen)
 
@@ -107,6 +109,15 @@ class _Below:
     async def read_line(self, prompt: str) -> str:
         self._screen.settle()
         return await self._terminal.read_line(prompt)
+
+    async def confirm(self, question: str) -> bool:
+        """True only for a typed ``yes`` or ``y``."""
+        try:
+            return (await self.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
+        except Ended:
+            raise
+        except (EOFError, KeyboardInterrupt):
+            return False
 
 
 def _greet(conversation: Conversation) -> None:

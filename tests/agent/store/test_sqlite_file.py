@@ -112,7 +112,7 @@ def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     monkeypatch.undo()
     before = file.read_bytes()
     with pytest.raises(
-        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 3 .* up to 2\).*upgrade toolcrib"
+        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 4 .* up to 3\).*upgrade toolcrib"
     ):
         open_file()
     assert file.read_bytes() == before
@@ -130,7 +130,7 @@ def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: Path, 
 
 
 def test_the_sql_files_are_numbered_one_by_one() -> None:
-    assert list(_schema.steps(_schema.FOLDER)) == [1, 2]
+    assert list(_schema.steps(_schema.FOLDER)) == [1, 2, 3]
 
 
 def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
@@ -183,7 +183,7 @@ def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
     talk(store, *("x" * 3000 for _ in range(50)))
     store.close()
     whole = file.read_bytes()
-    file.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
+    file.write_bytes(whole[: len(whole) // 2] + b"\xff" * (len(whole) - len(whole) // 2))
     store = open_file()
     with pytest.raises(StoreFailed, match=r"store\.db is damaged.*\.recover may save"):
         talk(store, "hi")

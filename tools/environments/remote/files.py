@@ -38,6 +38,7 @@ _FAULTS = {
     "not permitted": errno.EPERM,
     "name too long": errno.ENAMETOOLONG,
     "too large": errno.EFBIG,
+    "not empty": errno.ENOTEMPTY,
 }
 _RESOLVE = r"""
 _left=$1 _found= _n=0 _bad=
@@ -108,6 +109,13 @@ _DELETE = (
     + r"""
 [ -e "./$2" ] || exit 40
 rm -f -- "./$2" </dev/null || exit 1
+"""
+)
+_DELETE_FOLDER = (
+    _ENTER
+    + r"""
+[ -L "./$2" ] && exit 43; [ -e "./$2" ] || exit 40; [ -d "./$2" ] || exit 41
+rmdir -- "./$2" </dev/null || exit 1
 """
 )
 _STAT = r"""
@@ -188,6 +196,11 @@ class RemoteFiles:
         """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE, [folder, name]), path)
+
+    async def delete_folder(self, path: str) -> None:
+        """``path`` is resolved, as for ``write_file``; an empty folder."""
+        folder, name = _split(path)
+        self._raise(await self._script(_DELETE_FOLDER, [folder, name]), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         """``path`` is resolved, as for ``write_file``."""

@@ -1,0 +1,164 @@
+"""``toolcrib undo``: take back what file tools changed, and bring it back again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK, UNASKED, open_crib
+from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.run import Crib
+    from agent.undo import UndoPlan, Wanted
+    from toolcrib._store import SessionInfo
+    from tools.undo.restore import Done
+
+NAME = "undo"
+HELP = "Take back what file tools changed; --redo brings it back again."
+_EPILOG = """\
+examples:
+  toolcrib undo                    the last turn that changed files, of the last such session of this folder
+  toolcrib undo --dry-run          only show what it would do
+  toolcrib undo                    once more: the turn before that
+  toolcrib undo --redo             bring back what the last undo took
+  toolcrib undo --list             what was changed, by which turn and call
+  toolcrib undo --turn 7           that turn; --call ID, that call; --call alone, the last call
+  toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
+
+What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
+says. It is shown what will be done, and you are asked; --yes does it unasked. A file that is not as the change left it is left
+alone, but for --force, and then --redo has what was in it. Not undone: what commands in the terminal and other tools did, and
+files that were too big to keep; both are named. The session's model is told with the next message.
+
+The exit code is 0 where all was undone, 1 where something could not be, or there was nothing, 4 where nobody could be asked.
+"""
+_SESSIONS = 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--turn", metavar="N", nargs="?", const="", help="a turn: the last one (as without it), or that number")
+    which.add_argument("--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (its beginning)")
+    which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
+    which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
+    parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
+    parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
+    parser.add_argument("--force", action="store_true", help="also files that have changed since")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--limit", metavar="N", type=int, default=20, help="--list: the last N (default: 20)")
+    parser.add_argument("--json", action="store_true", help="as JSON; it does not ask either, so it needs --yes or --dry-run")
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.undo import NothingToUndoError
+
+    with open_crib(args) as crib:
+        if args.list:
+            return _list(crib, args)
+        try:
+            info = _info(crib, args.session) if args.session else _last(crib, args)
+            return asyncio.run(_run(crib, info, args))
+        except (NothingToUndoError, EnvironmentFailed, StoreFailed) as error:
+            print(f"toolcrib: {error}", file=sys.stderr)
+            return FAILED
+
+
+def _list(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.render import table
+    from agent.cli.undoing import rows, step_json
+
+    journal = crib.store.changes
+    sessions = [_info(crib, args.session).id] if args.session else journal.sessions(max(1, args.limit))
+    steps = sorted((step for one in sessions for step in journal.steps(one)), key=lambda step: (step.at, step.id))
+    steps = steps[-max(1, args.limit) :]
+    if args.json:
+        print(json.dumps([step_json(step) for step in reversed(steps)], ensure_ascii=False, indent=2))
+    elif steps:
+        table(rows(steps, time.time()))
+    else:
+        print("file tools changed nothing yet")
+    return OK
+
+
+def _info(crib: Crib, prefix: str) -> SessionInfo:
+    info = crib.store.sessions.get(prefix)
+    if info is None:
+        raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib undo --list` shows those that changed files")
+    return info
+
+
+def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
+    """The last session of this folder in which there is something to do."""
+    from agent.undo import NothingToUndoError
+
+    wanted, here = _wanted(args), []
+    for session_id in crib.store.changes.sessions(_SESSIONS):
+        info = crib.store.sessions.get(session_id)
+        if info is not None and info.cwd == str(crib.project_dir):
+            here.append(info)
+    if wanted.id and len(here) > 1:
+        raise ToolcribError("say in which session: --session ID; `toolcrib undo --list` shows them")
+    if not here:
+        raise NothingToUndoError(
+            f"no session of this folder ({crib.project_dir}) changed files; `toolcrib undo --list` shows others, for --session"
+        )
+    return here[0] if wanted.id else max(here, key=lambda info: crib.undo(info.id).could(wanted))
+
+
+async def _run(crib: Crib, info: SessionInfo, args: argparse.Namespace) -> int:
+    undo, environment = crib.undo(info.id), crib.open_place(info)
+    try:
+        plan = await undo.plan(_wanted(args), environment)
+        idle = args.dry_run or not plan.acting
+        if idle or not (args.json or args.yes):
+            _show(plan, None, info, args)
+        if idle:
+            return FAILED if plan.refused else OK
+        if not args.yes and (answer := _may(args)) != OK:
+            return answer
+        done = await undo.carry_out(plan, environment)
+        _show(plan, done, info, args)
+        return FAILED if done.refused else OK
+    finally:
+        await environment.close()
+
+
+def _wanted(args: argparse.Namespace) -> Wanted:
+    from agent.undo import Wanted
+
+    if args.redo:
+        return Wanted("redo", force=args.force)
+    if args.call is not None:
+        return Wanted("call", args.call, args.force)
+    return Wanted("turn", args.turn or "", args.force)
+
+
+def _may(args: argparse.Namespace) -> int:
+    """OK where the person agrees."""
+    from agent.cli.terminal import confirm_by_word, is_interactive
+
+    if args.json or not is_interactive():
+        print("toolcrib: nothing was done: nobody can be asked here; --yes does it unasked", file=sys.stderr)
+        return UNASKED
+    if confirm_by_word("Shall this be done?"):
+        return OK
+    print("nothing was done")
+    return FAILED
+
+
+def _show(plan: UndoPlan, carried: Done | None, info: SessionInfo, args: argparse.Namespace) -> None:
+    from agent.cli.escape import one_line
+    from agent.cli.undoing import as_json, done, planned
+
+    if args.json:
+        print(json.dumps(as_json(plan, carried), ensure_ascii=False, indent=2))
+        return
+    if carried is None or args.yes:
+        print(f"session {info.id[:12]}{f': {one_line(info.title, 60)}' if info.title else ''}")
+    print("\n".join(planned(plan, time.time(), "--force") if carried is None else done(plan, carried)))

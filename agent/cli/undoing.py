@@ -1,0 +1,153 @@
+"""Undos in words: what would be done to each file, what can't be, and what was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.cli.escape import exact, one_line
+from agent.cli.stories import ago
+from agent.undo import UndoPlan
+from toolcrib._undo import ChangeStep, FileChange, FileState
+from tools.undo.keeper import size_of
+from tools.undo.restore import Action, Done, Item
+
+_WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
+_DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
+_CALLS = 5
+
+
+def title(plan: UndoPlan, now: float) -> str:
+    """``undo turn 3 (write_file, patch; 2 min ago)``"""
+    steps, last = plan.steps, plan.steps[-1]
+    tools = ", ".join(dict.fromkeys(step.tool for step in steps))
+    if plan.wanted.what == "redo":
+        what = f"bring back the changes that an undo took {ago(last.at, now)}"
+        return f"{what} (of turn {last.turn})" if last.turn else what
+    what = f"undo turn {last.turn}" if plan.wanted.what == "turn" and last.turn else f"undo the call {last.call_id}"
+    return f"{what} ({tools}, {ago(last.at, now)})"
+
+
+def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
+    """What would be done, and what can't be. ``force`` is how a person says that changed files are meant too."""
+    yield exact(title(plan, now))
+    for item in plan.items:
+        if not item.why_not:
+            yield f"  {_line(item, _WILL)}"
+    yield from _rest(plan.items, plan.others)
+    if any(item.forceable for item in plan.items):
+        yield f"  {force} overwrites what has changed since, and keeps it for a redo"
+
+
+def done(plan: UndoPlan, found: Done) -> Iterator[str]:
+    """What became of it."""
+    for item in found.items:
+        if not item.why_not:
+            yield f"  {_line(item, _DID)}"
+    yield from _rest(found.items, plan.others)
+    yield from (f"  {exact(note)}" for note in found.notes)
+
+
+def _rest(items: Sequence[Item], others: Sequence[str]) -> Iterator[str]:
+    for item in items:
+        if item.why_not:
+            yield f"  not {exact(item.path)}: {exact(item.why_not)}"
+    for other in others[:_CALLS]:
+        yield f"  `{exact(one_line(other, 100))}` ran too; its effects are not undone"
+    if len(others) > _CALLS:
+        yield f"  {len(others) - _CALLS} more calls ran too; their effects are not undone"
+
+
+def _line(item: Item, words: Mapping[Action, str]) -> str:
+    text = f"{words[item.action]:<9} {exact(item.path)}"
+    if item.action == "nothing":
+        return f"{text}  (it is as it was before)"
+    size = item.found if item.target.to is None else item.target.to
+    facts = [_lines(item)] if item.added is not None else [size_of(size.size)] if size is not None else []
+    facts += [f"by force: {item.by_force}"] if item.by_force else []
+    return f"{text}  ({exact('; '.join(facts))})" if facts else text
+
+
+def _lines(item: Item) -> str:
+    if item.found is None:
+        return f"{item.added} lines"
+    return f"+{item.added} -{item.removed} lines"
+
+
+def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
+    """For scripts: what was planned, or what became of it."""
+    items = plan.items if carried is None else carried.items
+    return {
+        "what": plan.wanted.what,
+        "session": plan.steps[-1].session_id,
+        "turn": plan.steps[-1].turn,
+        "calls": [step.call_id for step in plan.steps],
+        "done": carried is not None,
+        "files": [
+            {
+                "path": item.path,
+                "place": item.target.place,
+                "action": None if item.why_not else item.action,
+                "why_not": item.why_not or None,
+                "by_force": item.by_force or None,
+                "added": item.added,
+                "removed": item.removed,
+            }
+            for item in items
+        ],
+        "not_undone": list(plan.others),
+        "notes": [] if carried is None else list(carried.notes),
+    }
+
+
+# -- the list --------------------------------------------------------------------------------------------------------
+
+
+def rows(steps: Sequence[ChangeStep], now: float) -> list[tuple[str, ...]]:
+    """For a table, the newest first."""
+    found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
+    for step in sorted(steps, key=lambda one: one.at, reverse=True):
+        files = ", ".join(_change(change) for change in step.changes) or "-"
+        call = exact(step.call_id[:24]) or "-"
+        found.append((step.session_id[:12], str(step.turn or "-"), call, ago(step.at, now), step.tool, _state(step), files))
+    return found
+
+
+def step_json(step: ChangeStep) -> dict[str, Any]:
+    return {
+        "session": step.session_id,
+        "turn": step.turn,
+        "call": step.call_id,
+        "kind": step.kind,
+        "tool": step.tool,
+        "at": step.at,
+        "state": _state(step),
+        "files": [
+            {
+                "path": change.path,
+                "place": change.place,
+                "before": _json(change.before),
+                "after": _json(change.after),
+                "lost": change.lost or None,
+            }
+            for change in step.changes
+        ],
+    }
+
+
+def _json(state: FileState | None) -> dict[str, Any] | None:
+    return None if state is None else {"sha256": state.digest or None, "size": state.size, "mode": state.mode}
+
+
+def _state(step: ChangeStep) -> str:
+    counts = [change.in_effect for change in step.changes]
+    if step.kind != "call":
+        return "done" if any(counts) or not counts else "taken back"
+    if all(counts):
+        return "could not" if all(change.passed_by for change in step.changes) else "counts"
+    return "partly undone" if any(counts) else "undone"
+
+
+def _change(change: FileChange) -> str:
+    sign = "+" if change.before is None else "-" if change.after is None else "~"
+    return f"{sign}{exact(change.path)}{' (not kept)' if change.lost else ''}"

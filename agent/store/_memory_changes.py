@@ -1,0 +1,69 @@
+"""The journal of file changes for one process."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from toolcrib._undo import ChangeStep, FileChange
+
+
+class MemoryChanges:
+    def __init__(self) -> None:
+        self._steps: list[ChangeStep] = []
+        self._told: set[int] = set()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def begin(self, step: ChangeStep) -> ChangeStep:
+        """Record it; the step as it is known from then on, with its ids."""
+        with self._lock:
+            changes = tuple(replace(change, id=next(self._numbers)) for change in step.changes)
+            self._steps.append(replace(step, id=next(self._numbers), changes=changes))
+            return self._steps[-1]
+
+    def forget(self, change_ids: Collection[int]) -> None:
+        """They were not made after all. A call's step goes with its last change."""
+        with self._lock:
+            steps = [
+                replace(step, changes=tuple(change for change in step.changes if change.id not in change_ids))
+                for step in self._steps
+            ]
+            self._steps = [step for step in steps if step.changes or step.kind != "call"]
+
+    def steps(self, session_id: str) -> Sequence[ChangeStep]:
+        """All of a session, oldest first."""
+        with self._lock:
+            return [step for step in self._steps if step.session_id == session_id]
+
+    def sessions(self, limit: int = 20) -> Sequence[str]:
+        """The ids of those in which a call changed files, the last one first."""
+        with self._lock:
+            return list(dict.fromkeys(step.session_id for step in reversed(self._steps) if step.kind == "call"))[:limit]
+
+    def settle(
+        self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
+    ) -> None:
+        """How a step left other changes, by their ids: taken back, left as they are, or in effect again."""
+
+        def settled(change: FileChange) -> FileChange:
+            if change.id in undone and not change.undone_by:
+                return replace(change, undone_by=step_id)
+            if change.id in passed:
+                return replace(change, passed_by=step_id)
+            return replace(change, undone_by=0, passed_by=0) if change.id in revived else change
+
+        with self._lock:
+            self._change(settled)
+
+    def untold(self, session_id: str) -> Sequence[ChangeStep]:
+        """Undos and redos that the session's model has not heard of, oldest first."""
+        return [step for step in self.steps(session_id) if step.kind != "call" and step.id not in self._told]
+
+    def told(self, step_ids: Collection[int]) -> None:
+        self._told.update(step_ids)
+
+    def _change(self, of: Callable[[FileChange], FileChange]) -> None:
+        self._steps = [replace(step, changes=tuple(of(change) for change in step.changes)) for step in self._steps]

@@ -1,0 +1,190 @@
+"""Taking back what tools changed in files, and bringing it back again: for a person, never for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from agent.config import Config, state_dir
+from agent.store.memory import MemoryStore
+from toolcrib import Environment, ToolcribError, ToolRegistry
+from toolcrib._store import Store
+from toolcrib._undo import ChangeStep, StepKind
+from tools.undo import choose
+from tools.undo.contents import FolderContents, MemoryContents
+from tools.undo.keeper import UndoStore
+from tools.undo.locks import FileSlots, MemorySlots
+from tools.undo.restore import Done, Item, carry_out, plan
+
+What: TypeAlias = Literal["turn", "call", "redo"]
+_MIB = 1024 * 1024
+_IN_MEMORY = 64 * _MIB
+
+
+def open_undo(config: Config, store: Store) -> UndoStore | None:
+    """Where what tools replace is kept; None where the configuration wants none of it. Makes nothing yet."""
+    undo = config.undo
+    if not undo.enabled:
+        return None
+    most = undo.max_mb * _MIB
+    if isinstance(store, MemoryStore):
+        most = min(most, _IN_MEMORY)
+        return UndoStore(
+            store.changes, MemoryContents(most), MemorySlots(), min(undo.max_file_mb * _MIB, most), required=undo.required
+        )
+    folder = state_dir() / "undo"
+    contents = FolderContents(folder, max_bytes=most, seconds=undo.days * 86_400, sync=config.store.synchronous == "FULL")
+    slots = FileSlots(folder / "locks")
+    return UndoStore(store.changes, contents, slots, min(undo.max_file_mb * _MIB, most), required=undo.required)
+
+
+class NothingToUndoError(ToolcribError):
+    """There is no change, or no undo, that it could be about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person asks for. ``id`` names a turn by its number or a call by the beginning of its id; "" means the last."""
+
+    what: What = "turn"
+    id: str = ""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """What would be done. ``steps`` are what it is about; ``others`` tells of calls whose effects stay."""
+
+    wanted: Wanted
+    steps: Sequence[ChangeStep]
+    items: Sequence[Item]
+    others: Sequence[str] = ()
+
+    @property
+    def acting(self) -> list[Item]:
+        return [item for item in self.items if not item.why_not]
+
+    @property
+    def refused(self) -> list[Item]:
+        return [item for item in self.items if item.why_not]
+
+
+class Undo:
+    """Of one session. ``environment`` is where its files are."""
+
+    def __init__(self, keeps: UndoStore | None, store: Store, registry: ToolRegistry, session_id: str) -> None:
+        if keeps is None:
+            raise ToolcribError("nothing is kept for an undo: undo.enabled is false in the configuration")
+        self._keeps = keeps
+        self._store = store
+        self._registry = registry
+        self.session_id = session_id
+
+    def steps(self) -> Sequence[ChangeStep]:
+        """What tools, undos and redos changed, oldest first."""
+        return self._keeps.journal.steps(self.session_id)
+
+    def could(self, wanted: Wanted) -> float:
+        """When the last thing was done that it could be about, in Unix seconds; 0 where there is none. For ``id`` "" only."""
+        chosen = _chosen(self.steps(), wanted)
+        return chosen[-1].at if chosen else 0.0
+
+    async def plan(self, wanted: Wanted, environment: Environment) -> UndoPlan:
+        """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
+        steps = self.steps()
+        chosen = _chosen(steps, wanted)
+        if not chosen:
+            raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
+        named = bool(wanted.id) or wanted.force
+        items = await plan(self._keeps, environment, choose.targets(steps, chosen, passed=named), force=wanted.force)
+        others = self._others(chosen) if wanted.what == "turn" else []
+        return UndoPlan(wanted, chosen, items, others)
+
+    async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
+        """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
+        kind: StepKind = "redo" if found.wanted.what == "redo" else "undo"
+        revives = choose.reverted(self.steps(), found.steps[-1]) if kind == "redo" else ()
+        return await carry_out(
+            self._keeps,
+            environment,
+            found.items,
+            session_id=self.session_id,
+            kind=kind,
+            turn=found.steps[-1].turn,
+            revives=revives,
+            force=found.wanted.force,
+        )
+
+    def _others(self, chosen: Sequence[ChangeStep]) -> list[str]:
+        """Calls of the same turn that may have had effects of which nothing is kept."""
+        number = chosen[-1].turn
+        if not number:
+            return []
+        kept = {step.call_id for step in self.steps() if step.turn == number and step.kind == "call"}
+        found = []
+        for call in self._calls_of(number):
+            entry = self._registry.get(call["name"])
+            if call["id"] in kept or (entry is not None and (entry.kind == "read" or entry.name in _HARMLESS)):
+                continue
+            if self._has_run(call["id"]):
+                found.append(_words(call))
+        return found
+
+    def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
+        """What the model called after the message with this number."""
+        try:
+            records = self._store.sessions.messages(self.session_id, offset=number)
+        except KeyError:
+            return []
+        calls: list[Mapping[str, Any]] = []
+        for record in records:
+            if record.get("role") == "user":
+                break
+            calls += record.get("calls") or ()
+        return calls
+
+    def _has_run(self, call_id: str) -> bool:
+        known = self._store.ledger.get(self.session_id, call_id)
+        return known is None or known.handler_started
+
+
+_HARMLESS = ("todo", "clarify", "write_file", "patch")
+"""The first two have no effects; the last two keep what they replace, so that without it they replaced nothing."""
+
+
+def _words(call: Mapping[str, Any]) -> str:
+    args = call.get("args")
+    said = args.get("command") if isinstance(args, Mapping) else None
+    return f"{call['name']}: {said}" if isinstance(said, str) else str(call["name"])
+
+
+def _chosen(steps: Sequence[ChangeStep], wanted: Wanted) -> list[ChangeStep]:
+    if wanted.what == "redo":
+        return choose.last_undo(steps)
+    if wanted.what == "call":
+        return choose.call(steps, wanted.id) if wanted.id else choose.last_call(steps)
+    if not wanted.id:
+        return choose.last_turn(steps)
+    if not wanted.id.isdecimal():
+        raise ToolcribError(f"a turn is named by its number, not {wanted.id!r}; `toolcrib undo --list` shows them")
+    return choose.turn(steps, int(wanted.id))
+
+
+def _nothing(steps: Sequence[ChangeStep], wanted: Wanted, session_id: str) -> str:
+    if wanted.what == "redo":
+        return "there is no undo to bring back"
+    if any(step.kind == "call" for step in steps):
+        return "nothing is left to undo: all that this session's file tools changed was undone before, or could not be"
+    return f"file tools changed nothing in this session ({session_id[:12]}); what commands changed is not kept"
+
+
+def news(steps: Sequence[ChangeStep]) -> str:
+    """What a model should know of undos that it did not see; "" where there was none."""
+    lines = []
+    for step in steps:
+        paths = ", ".join(change.path for change in step.changes)
+        if paths:
+            did = "brought back the changes of" if step.kind == "redo" else "undid the changes of"
+            lines.append(f"[the person {did} these files: {paths}. Read them again before you change them.]")
+    return "\n".join(lines)

@@ -1,0 +1,29 @@
+"""Keeping what a call replaces, where its session keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from toolcrib import FileInfo, ToolCallContext
+from toolcrib._undo import Keeping
+
+
+class _Nothing:
+    """For calls outside of a session."""
+
+    note = ""
+
+    async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
+        """Not kept."""
+
+    def record(self) -> None:
+        """Nothing to record."""
+
+    def forget(self) -> None:
+        """Nothing was recorded."""
+
+
+def changing(ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
+    """See UndoLog.changing."""
+    return nullcontext(_Nothing()) if ctx.undo is None else ctx.undo.changing(ctx, paths)

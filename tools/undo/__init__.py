@@ -1,0 +1,1 @@
+"""What file tools replace is kept, and given back when a person asks for it."""

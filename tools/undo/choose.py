@@ -1,0 +1,138 @@
+"""Which changes an undo is about, and what each file would become by it. Pure: the journal's steps in, targets out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib import NotFound, ToolcribError
+from toolcrib._undo import ChangeStep, FileChange, FileState
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One file, with its changes that are meant, oldest first. ``later``: a step that changed it after them and still counts."""
+
+    path: str
+    place: str
+    changes: tuple[FileChange, ...]
+    later: ChangeStep | None = None
+
+    @property
+    def to(self) -> FileState | None:
+        """What it was before the first."""
+        return self.changes[0].before
+
+    @property
+    def left(self) -> FileState | None:
+        """What the last one left."""
+        return self.changes[-1].after
+
+    @property
+    def lost(self) -> str:
+        return self.changes[0].lost
+
+    @property
+    def broken(self) -> bool:
+        """Whether something else changed it between two of the changes."""
+        pairs = zip(self.changes, self.changes[1:], strict=False)
+        return any(_digest(one.after) != _digest(other.before) for one, other in pairs)
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Those that the changes made, outermost first."""
+        return tuple(dict.fromkeys(folder for change in self.changes for folder in change.folders))
+
+    @property
+    def ids(self) -> list[int]:
+        return [change.id for change in self.changes]
+
+
+def _digest(state: FileState | None) -> str | None:
+    return None if state is None else state.digest
+
+
+def last_turn(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
+    """The steps of the last turn that changed something which still counts; empty where there is none."""
+    last = next((step for step in reversed(_calls(steps)) if _open(step)), None)
+    if last is None:
+        return []
+    return [last] if not last.turn else [step for step in _calls(steps) if step.turn == last.turn and _open(step)]
+
+
+def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
+    """Raises NotFound for a turn without changes."""
+    found = [step for step in _calls(steps) if step.turn == number and number]
+    if not found:
+        known = ", ".join(str(one) for one in sorted({step.turn for step in _calls(steps)} - {0})[-10:])
+        raise NotFound(f"no turn {number} changed files{f'; turns that did: {known}' if known else ''}")
+    return _counting(found, f"the turn {number}")
+
+
+def last_call(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
+    last = next((step for step in reversed(_calls(steps)) if _open(step)), None)
+    return [] if last is None else [last]
+
+
+def call(steps: Sequence[ChangeStep], prefix: str) -> list[ChangeStep]:
+    """The newest call whose id begins so: providers repeat ids. Raises NotFound, and ToolcribError where several are meant."""
+    found = [step for step in _calls(steps) if step.call_id.startswith(prefix)]
+    names = {step.call_id for step in found}
+    if not found:
+        raise NotFound(f"no call whose id begins with {prefix!r} changed files; `toolcrib undo --list` lists them")
+    if len(names) > 1 and prefix not in names:
+        raise ToolcribError(f"several calls have an id that begins with {prefix!r}: {', '.join(sorted(names)[:5])}")
+    exact = prefix if prefix in names else found[0].call_id
+    found = [step for step in found if step.call_id == exact]
+    in_effect = [step for step in found if any(change.in_effect for change in step.changes)]
+    return _counting((in_effect or found)[-1:], f"the call {exact}")
+
+
+def last_undo(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
+    """The last undo that was not itself taken back; empty where there is none."""
+    found = [step for step in steps if step.kind == "undo" and any(change.in_effect for change in step.changes)]
+    return found[-1:]
+
+
+def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed: bool) -> list[Target]:
+    """Each file of the ``chosen`` steps, the one changed last first. ``passed``: also what an undo had to leave."""
+    by_path: dict[tuple[str, str], list[FileChange]] = {}
+    for step in chosen:
+        for change in step.changes:
+            if change.in_effect and (passed or not change.passed_by):
+                by_path.setdefault((change.place, change.path), []).append(change)
+    later = _later(steps, chosen)
+    found = [Target(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
+    return sorted(found, key=lambda target: target.changes[-1].id, reverse=True)
+
+
+def reverted(steps: Sequence[ChangeStep], undo: ChangeStep) -> list[FileChange]:
+    """What an undo took back or had to leave."""
+    return [change for step in steps for change in step.changes if undo.id in (change.undone_by, change.passed_by)]
+
+
+def _later(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep]) -> Mapping[tuple[str, str], ChangeStep]:
+    ids = {step.id for step in chosen}
+    last = max(ids, default=0)
+    return {
+        (change.place, change.path): step
+        for step in steps
+        if step.id > last and step.kind == "call"
+        for change in step.changes
+        if change.in_effect
+    }
+
+
+def _calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
+    return [step for step in steps if step.kind == "call"]
+
+
+def _open(step: ChangeStep) -> bool:
+    return any(change.in_effect and not change.passed_by for change in step.changes)
+
+
+def _counting(found: Sequence[ChangeStep], what: str) -> list[ChangeStep]:
+    left = [step for step in found if any(change.in_effect for change in step.changes)]
+    if not left:
+        raise ToolcribError(f"{what} was undone already; `toolcrib undo --redo` brings back what the last undo took")
+    return left

@@ -1,0 +1,172 @@
+"""What a call replaces is kept before it is replaced."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from toolcrib import Environment, ExecutionFailed, FileInfo, StoreFailed, ToolCallContext
+from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
+from tools.undo.contents import Contents, digest_of
+from tools.undo.locks import Slots, held
+
+_log = logging.getLogger(__name__)
+LOCK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStore:
+    """Where changes and old contents are kept. Files above ``max_file`` bytes are not; with ``required``, they are not
+    changed either.
+    """
+
+    journal: ChangeJournal
+    contents: Contents
+    slots: Slots
+    max_file: int = 20 * 1024 * 1024
+    required: bool = False
+
+    def log(self, session_id: str) -> UndoLog:
+        return _SessionLog(self, session_id)
+
+
+def holder_of(environment: Environment, path: str) -> str:
+    """What holds this file: environments that answer the same reach the same one. A place that does not tell is itself that."""
+    holder = getattr(environment, "holder", None)
+    return environment.identity if holder is None else str(holder(path))
+
+
+def size_of(number: int) -> str:
+    if number < 1024:
+        return f"{number} bytes"
+    size, units = number / 1024, ["KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
+
+
+def put(store: UndoStore, data: bytes, mode: int | None) -> tuple[FileState, str]:
+    """Keep a content; what it is, and why it is not kept, "" where it is."""
+    state = FileState(digest_of(data), len(data), mode)
+    if len(data) > store.max_file:
+        return state, too_big(store, len(data))
+    try:
+        store.contents.put(state.digest, data)
+    except OSError as error:
+        _log.warning("an old content could not be kept: %s", error.strerror or error)
+        return state, f"what was in it could not be kept: {error.strerror or error}"
+    return state, ""
+
+
+def too_big(store: UndoStore, size: int) -> str:
+    return f"it was {size_of(size)}, and only files up to {size_of(store.max_file)} are kept (undo.max_file_mb)"
+
+
+async def missing_folders(environment: Environment, path: str) -> tuple[str, ...]:
+    """The folders that will be made on the way to a file, outermost first."""
+    found: list[str] = []
+    folder = posixpath.dirname(path)
+    while folder not in ("", "/") and await environment.stat(folder) is None:
+        found.append(folder)
+        folder = posixpath.dirname(folder)
+    return tuple(reversed(found))
+
+
+class _SessionLog:
+    """See UndoLog."""
+
+    def __init__(self, store: UndoStore, session_id: str) -> None:
+        self.turn = 0
+        self._store = store
+        self._session_id = session_id
+
+    @asynccontextmanager
+    async def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AsyncIterator[Keeping]:
+        environment = ctx.environment
+        keeping = _Keeping(self._store, environment, ChangeStep(self._session_id, self.turn, ctx.call_id, ctx.tool_name, 0.0, ()))
+        entered = False
+        try:
+            async with held(self._store.slots, paths, LOCK_SECONDS):
+                entered = True
+                yield keeping
+        except TimeoutError:
+            if entered:
+                raise
+            raise ExecutionFailed(
+                f"another session is changing {', '.join(paths)} and does not come to an end; nothing was done"
+            ) from None
+        except OSError as error:
+            if entered:
+                raise
+            keeping.fail(f"the state folder can't be used: {error.strerror or error}")
+            yield keeping
+
+
+class _Keeping:
+    """See Keeping."""
+
+    def __init__(self, store: UndoStore, environment: Environment, step: ChangeStep) -> None:
+        self._store = store
+        self._environment = environment
+        self._step = step
+        self._changes: list[FileChange] = []
+        self._failed = ""
+        self._recorded: ChangeStep | None = None
+
+    def fail(self, why: str) -> None:
+        self._failed = why
+
+    async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
+        if self._failed:
+            return
+        environment, before, lost = self._environment, None, ""
+        if info is not None:
+            before, lost = await self._before(path, info, data)
+        state = None if after is None else FileState(digest_of(after), len(after), None if info is None else info.mode)
+        if before == state:
+            return
+        folders = () if info is not None else await missing_folders(environment, path)
+        self._changes.append(FileChange(path, holder_of(environment, path), before, state, lost, folders))
+
+    async def _before(self, path: str, info: FileInfo, data: bytes | None) -> tuple[FileState, str]:
+        most = self._store.max_file
+        unread = FileState("", info.size, info.mode)
+        if data is None and info.size > most:
+            return unread, too_big(self._store, info.size)
+        if data is None:
+            try:
+                data = await self._environment.read_file(path, limit=most + 1)
+            except OSError as error:
+                return unread, f"it could not be read before: {error.strerror or error}"
+        return (unread, too_big(self._store, len(data))) if len(data) > most else put(self._store, data, info.mode)
+
+    def record(self) -> None:
+        if self._changes and not self._failed:
+            try:
+                self._recorded = self._store.journal.begin(replace(self._step, at=time.time(), changes=tuple(self._changes)))
+            except StoreFailed as error:
+                self.fail(str(error))
+        if self.note and self._store.required:
+            self.forget()
+            raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.note}")
+
+    def forget(self) -> None:
+        recorded, self._recorded = self._recorded, None
+        if recorded is None:
+            return
+        try:
+            self._store.journal.forget([change.id for change in recorded.changes])
+        except StoreFailed as error:  # an undo will see that the file is as it was
+            _log.warning("a change that was not made stays in the journal: %s", error)
+
+    @property
+    def note(self) -> str:
+        if self._failed:
+            return f"this can't be undone: {self._failed}"
+        lost = [f"{change.path}: {change.lost}" for change in self._changes if change.lost]
+        return f"this can't be undone: {'; '.join(lost)}" if lost else ""

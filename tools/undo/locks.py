@@ -1,0 +1,89 @@
+"""One writer at a time for a file, among the sessions of one store."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from tools.undo.contents import open_lock
+
+_SLOTS = 256
+_FIRST, _LONGEST = 0.002, 0.05
+
+
+class Slots(Protocol):
+    def take(self, slot: int) -> int | None:
+        """A number to give it back by; None where another has it. Raises OSError where there can be no locks."""
+        ...
+
+    def give_back(self, taken: int) -> None: ...
+
+
+class FileSlots:
+    """Among processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def take(self, slot: int) -> int | None:
+        fd = open_lock(self._folder / f"{slot:02x}")
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def give_back(self, taken: int) -> None:
+        os.close(taken)
+
+
+class MemorySlots:
+    """Among threads."""
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+        self._lock = threading.Lock()
+
+    def take(self, slot: int) -> int | None:
+        with self._lock:
+            if slot in self._taken:
+                return None
+            self._taken.add(slot)
+            return slot
+
+    def give_back(self, taken: int) -> None:
+        with self._lock:
+            self._taken.discard(taken)
+
+
+@asynccontextmanager
+async def held(slots: Slots, keys: Sequence[str], seconds: float) -> AsyncIterator[None]:
+    """Hold what these keys stand for. Raises TimeoutError after ``seconds``, and OSError where there can be no locks."""
+    wanted = sorted({int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:4]) % _SLOTS for key in keys})
+    taken: list[int] = []
+    try:
+        end = time.monotonic() + seconds
+        for slot in wanted:  # in order, so that two that want the same never wait for each other
+            wait = _FIRST
+            while (got := slots.take(slot)) is None:
+                if time.monotonic() > end:
+                    raise TimeoutError
+                await asyncio.sleep(wait)
+                wait = min(_LONGEST, wait * 2)
+            taken.append(got)
+        yield
+    finally:
+        for got in reversed(taken):
+            slots.give_back(got)

@@ -1,0 +1,276 @@
+"""What an undo would do to each file, and doing it: where the file is, and never over what it does not know."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from toolcrib import Environment, ToolcribError
+from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
+from tools.undo.choose import Target
+from tools.undo.contents import digest_of
+from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
+from tools.undo.locks import held
+
+Action: TypeAlias = Literal["restore", "remove", "recreate", "nothing"]
+LOCK_SECONDS = 30.0
+_DIFF_LINES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file: what would be done (``action``), or ``why_not``, which force overrides where it is
+    ``forceable``. ``by_force`` says what is overridden.
+
+    ``found`` is what is there now. ``added`` and ``removed`` count the lines, None where that is not known.
+    """
+
+    target: Target
+    action: Action = "nothing"
+    found: FileState | None = None
+    why_not: str = ""
+    forceable: bool = False
+    by_force: str = ""
+    added: int | None = None
+    removed: int | None = None
+
+    @property
+    def path(self) -> str:
+        return self.target.path
+
+
+class _CantError(Exception):
+    """Why this file can't be undone, not by force either."""
+
+
+async def plan(store: UndoStore, environment: Environment, targets: Sequence[Target], *, force: bool = False) -> list[Item]:
+    """Look at every file. Raises EnvironmentFailed where the place itself can't be had."""
+    return [await _item(store, environment, target, force=force) for target in targets]
+
+
+async def _item(store: UndoStore, environment: Environment, target: Target, *, force: bool) -> Item:
+    item = Item(target)
+    try:
+        if await environment.resolve(target.path) != target.path:
+            raise _CantError("a link stands in its way now")
+        here = holder_of(environment, target.path)
+        if here != target.place:
+            raise _CantError(f"it was changed on {target.place}, and this is {here}: undo it from a session there")
+        found, data = await _look(environment, target)
+        item = replace(item, found=found)
+        if _same(found, target.to) or (found is None and target.to is None):
+            return item
+        why = _unexpected(target, found)
+        if why and not force:
+            return replace(item, why_not=why, forceable=True)
+        return replace(_with_counts(store, item, data), by_force=why)
+    except _CantError as error:
+        return replace(item, why_not=str(error))
+    except OSError as error:
+        return replace(item, why_not=error.strerror or str(error))
+
+
+def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item:
+    target = item.target
+    if target.to is None:
+        return replace(item, action="remove")
+    if target.lost:
+        raise _CantError(f"{target.lost}, so that it can't be undone")
+    old = store.contents.get(target.to.digest)
+    if old is None:
+        raise _CantError("what was in it is no longer kept (undo.days, undo.max_mb)")
+    added, removed = _count(data, old)
+    return replace(item, action="recreate" if item.found is None else "restore", added=added, removed=removed)
+
+
+async def _look(environment: Environment, target: Target) -> tuple[FileState | None, bytes | None]:
+    """What is there, and its content. Any content is read, since force keeps it; but for one far larger than expected."""
+    info = await environment.stat(target.path)
+    if info is None:
+        return None, None
+    if info.kind != "file":
+        kinds = {"dir": "a folder", "link": "a link"}
+        raise _CantError(f"{kinds.get(info.kind, 'no regular file')} stands there now")
+    if info.size > max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None):
+        return FileState("", info.size, info.mode), None
+    data = await environment.read_file(target.path)
+    return FileState(digest_of(data), len(data), info.mode), data
+
+
+def _same(one: FileState | None, other: FileState | None) -> bool:
+    return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
+
+
+def _unexpected(target: Target, found: FileState | None) -> str:
+    """What speaks against it: the file is not as the changes left it."""
+    if target.left is None and found is not None:
+        why = "there is a new file of that name"
+    elif found is None and target.left is not None:
+        why = "it is gone since"
+    elif found is not None and not _same(found, target.left):
+        why = "it has changed since"
+    elif target.broken:
+        return "something else changed it between two of these changes"
+    else:
+        return ""
+    later = target.later
+    if later is None:
+        return why
+    return f"{why}, by {later.tool}{f' in turn {later.turn}' if later.turn else ''}: undo that first"
+
+
+def _count(new: bytes | None, old: bytes) -> tuple[int | None, int | None]:
+    """Lines that come and go when ``new`` becomes ``old``."""
+    now = (new or b"").split(b"\n")
+    then = old.split(b"\n")
+    if b"\0" in old[:8192] or b"\0" in (new or b"")[:8192] or len(now) + len(then) > _DIFF_LINES:
+        return None, None
+    blocks = difflib.SequenceMatcher(None, now, then, autojunk=False).get_matching_blocks()
+    same = sum(block.size for block in blocks)
+    return len(then) - same, len(now) - same
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of an undo. ``step`` is its own in the journal."""
+
+    step: ChangeStep
+    items: Sequence[Item]
+    notes: Sequence[str] = ()
+
+    @property
+    def changed(self) -> list[Item]:
+        return [item for item in self.items if not item.why_not and item.action != "nothing"]
+
+    @property
+    def refused(self) -> list[Item]:
+        return [item for item in self.items if item.why_not]
+
+
+async def carry_out(
+    store: UndoStore,
+    environment: Environment,
+    items: Sequence[Item],
+    *,
+    session_id: str,
+    kind: StepKind,
+    turn: int,
+    revives: Sequence[FileChange] = (),
+    force: bool = False,
+) -> Done:
+    """Do what was planned, as far as the files are still as the plan found them. What is replaced is kept, so that it can be
+    brought back. ``revives`` are the changes that a redo puts in effect again.
+
+    Raises EnvironmentFailed, StoreFailed, and ToolcribError where another session does not let go of a file; what was done
+    before is on record.
+    """
+    try:
+        async with held(store.slots, [item.path for item in items], LOCK_SECONDS):
+            again = [_unless_moved(item, await _item(store, environment, item.target, force=force)) for item in items]
+            return await _carry_out(
+                store, environment, again, ChangeStep(session_id, turn, "", kind, time.time(), (), kind), revives
+            )
+    except TimeoutError:
+        raise ToolcribError(
+            "another session is changing one of these files and does not come to an end; nothing was done"
+        ) from None
+    except OSError as error:
+        raise ToolcribError(f"the folder of kept contents can't be used: {error.strerror or error}") from error
+
+
+def _unless_moved(shown: Item, now: Item) -> Item:
+    if shown.why_not or (shown.action, shown.found) == (now.action, now.found):
+        return shown if shown.why_not else now
+    return replace(now, why_not=now.why_not or "it has changed while this was shown; look again")
+
+
+async def _carry_out(
+    store: UndoStore, environment: Environment, items: list[Item], step: ChangeStep, revives: Sequence[FileChange]
+) -> Done:
+    notes: list[str] = []
+    failed: dict[str, str] = {}
+    acting: list[Item] = []
+    changes: list[FileChange] = []
+    # what is removed comes last: a rename is never without both of its names
+    for item in sorted(items, key=lambda one: one.action == "remove"):
+        if item.why_not or item.action == "nothing":
+            continue
+        try:
+            change, why = await _change(store, environment, item)
+        except OSError as error:
+            failed[item.path] = error.strerror or str(error)
+            continue
+        acting.append(item)
+        changes.append(change)
+        if why:
+            notes.append(f"{item.path}: {why}; a redo will not bring it back")
+    step = store.journal.begin(replace(step, changes=tuple(changes)))
+    for item, change in zip(acting, step.changes, strict=True):
+        if failed:
+            failed[item.path] = "not done, since another file failed"
+            store.journal.forget([change.id])
+            continue
+        try:
+            await _apply(store, environment, item, notes)
+        except OSError as error:
+            failed[item.path] = error.strerror or str(error)
+            store.journal.forget([change.id])
+    for item in items:
+        if item.action == "nothing" and not item.why_not and item.target.to is None:
+            await _remove_folders(environment, item.target, notes)
+    items = [replace(item, why_not=failed.get(item.path, item.why_not)) for item in items]
+    _settle(store, step, items, revives)
+    return Done(step, items, notes)
+
+
+async def _change(store: UndoStore, environment: Environment, item: Item) -> tuple[FileChange, str]:
+    """What the journal says of it, and why what is there now is not kept."""
+    target, before, why = item.target, item.found, ""
+    if before is not None and before.digest:
+        data = await environment.read_file(target.path)
+        known, (before, why) = before.digest, put(store, data, before.mode)
+        if before.digest != known:
+            raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
+    elif before is not None:
+        why = f"it was {size_of(before.size)}"
+    folders = () if before is not None else await missing_folders(environment, target.path)
+    return FileChange(target.path, target.place, before, target.to, why, folders), why
+
+
+async def _apply(store: UndoStore, environment: Environment, item: Item, notes: list[str]) -> None:
+    target = item.target
+    if target.to is None:
+        await environment.delete_file(target.path)
+        await _remove_folders(environment, target, notes)
+        return
+    data = store.contents.get(target.to.digest)
+    if data is None:
+        raise FileNotFoundError(2, "what was in it is no longer kept")
+    await environment.write_file(target.path, data, mode=target.to.mode)
+
+
+async def _remove_folders(environment: Environment, target: Target, notes: list[str]) -> None:
+    """Those that were made for it, as long as they are empty."""
+    delete = getattr(environment, "delete_folder", None)
+    for folder in reversed(target.folders):
+        if delete is None:
+            notes.append(f"{folder}: made for {target.path}; this place can't remove folders, so it stays")
+            return
+        try:
+            await delete(folder)
+        except OSError:  # not empty: something else is in it by now
+            return
+
+
+def _settle(store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: Sequence[FileChange]) -> None:
+    undone = [number for item in items if not item.why_not for number in item.target.ids]
+    passed = [number for item in items if item.why_not for number in item.target.ids]
+    if step.kind == "redo":
+        left = {item.path for item in items if item.why_not}
+        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path not in left])
+    else:
+        store.journal.settle(step.id, undone=undone, passed=passed)
