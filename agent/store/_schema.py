@@ -14,10 +14,11 @@ APPLICATION_ID = 0x74637262
 
 
 def steps(folder: Path) -> dict[int, Path]:
-    """The SQL files by number: 1, 2, 3 ..."""
-    found = {int(file.name.partition("_")[0]): file for file in folder.glob("*.sql")}
-    assert sorted(found) == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered one by one"  # noqa: S101 - ours
-    return found
+    """The SQL files by number: 1, 2, 3 ..., each once."""
+    found = sorted((int(file.name.partition("_")[0]), file) for file in folder.glob("*.sql"))
+    numbers = [number for number, _ in found]
+    assert numbers == list(range(1, len(found) + 1)), f"the files in {folder} are not numbered one by one"  # noqa: S101 - ours
+    return dict(found)
 
 
 def upgrade(connection: sqlite3.Connection, path: Path, folder: Path) -> None:
