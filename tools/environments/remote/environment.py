@@ -314,20 +314,21 @@ class RemoteEnvironment(RemoteFiles):
         return self._state[1]
 
     async def _snapshot_now(self) -> Snapshot | None:
-        shell = self._shell
-        if shell is None or (shell.fresh if not self._busy else not shell.behind):
-            return self._snapshot
+        """After the last command that ended. Raises EnvironmentFailed."""
+        shell, lost = self._shell, self._lost
         try:
-            if self._busy:
-                told = await shell.recover(self._keepers.beside)
-            else:
-                told = await shell.learn(self._keepers.beside)
+            if shell is None:
+                if lost is not None and lost.owes and await lost.recover(self._keepers.beside):
+                    self._snapshot = lost.snapshot
+                return self._snapshot
+            if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
+                why = f"could not tell its state: is the disk of {self._link.where} full?"
+                if self._busy:
+                    raise EnvironmentFailed(f"The session's shell {why} Nothing was run")
+                self._forget(shell, f"The shell {why}")
         except Lost as error:
             raise await self._broke(error, "nothing was run") from error
-        if told:
-            self._snapshot = shell.snapshot
-        elif self._shell is shell and not self._busy:
-            self._forget(shell, f"The shell could not tell its state: is the disk of {self._link.where} full?")
+        self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
 
     # -- the place -----------------------------------------------------------------------------------------------

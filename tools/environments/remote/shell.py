@@ -14,7 +14,8 @@ from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot
 
 _STUCK = 2.0
-_REPORT_LIMIT = 10.0
+_PAUSE = 0.002
+_REPORT_LIMIT = 20.0
 """Seconds that a shell has to tell its state after a command."""
 
 
@@ -27,12 +28,11 @@ class Shell:
         self.alive = False
         self.cwd: str | None = None
         self.snapshot: Snapshot | None = None
-        self.fresh = True
-        """Whether the snapshot is of now: nothing has been run since."""
-        self.behind = False
-        """Whether the command that runs began before its predecessor's state was fetched."""
         self._mark = secrets.token_hex(16)
-        self._last = self._before = ""
+        self._before = self._runs = self._ended = self._told = ""
+        """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
+        is of.
+        """
         self.status = self.pid = 0
         self._called = b""
         self._first_lines = ""
@@ -60,14 +60,14 @@ class Shell:
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
         lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
-        self.behind = not self.fresh
-        self._before, self._last, self.fresh = self._last, exchange.last, False
+        self._before, self._runs = self._runs, exchange.last
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
         """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
+        self._ended = call.exchange.last
         self.alive = self.pid != self.keeper.pid
         if self.alive and out.folder != self._called:
             self.cwd, self._called = None, out.folder
@@ -92,30 +92,49 @@ class Shell:
 
     # -- its state -----------------------------------------------------------------------------------------------
 
+    @property
+    def owes(self) -> bool:
+        """Whether its state after the last command that ended has not been fetched: ``snapshot`` is of one before."""
+        return self._told != self._ended
+
     async def learn(self, beside: Beside) -> bool:
-        """Fetches its state. False where it cannot be had: the shell is not to be used any more. Raises Lost."""
+        """Fetches that, also while the next command runs: the frame of a command comes before the state that it left. False where
+        it cannot be had. Raises Lost.
+        """
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + _REPORT_LIMIT
-        before, since = b"", loop.time()
-        while loop.time() < give_up:
-            data = (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out
-            if data.startswith(self._last.encode()) and data.endswith(f"{self._mark} END\n".encode()):
-                told = Snapshot.read(self._report(data.partition(b"\n")[2]), self._mark.encode())
-                self.snapshot, self.fresh = told or self.snapshot, told is not None
-                return self.fresh
+        since = loop.time()
+        give_up, before = since + _REPORT_LIMIT, b""
+        while self.owes and not self.keeper.lost and loop.time() < give_up:
+            data = await self._fetch(beside)
+            if data is None:
+                return True
             if data != before:
                 before, since = data, loop.time()
-            elif loop.time() - since > _STUCK and (data.startswith(self._last.encode()) or not data.strip()):
-                return False  # it has told half, and no more comes: a full disk
-            await asyncio.sleep(0.002)
-        return False
+            elif loop.time() - since > _STUCK and (await beside(f"printf %9999s x >|{self.folder}/w")).status:
+                return False  # no more comes: its disk is full, or its folder gone
+            await asyncio.sleep(_PAUSE)
+        return not self.owes
+
+    async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
+        """Takes in what it told last (then None), where that is whole and of now or of ``also``. It may begin to tell anew while
+        we read: so its first line is read twice.
+        """
+        file = f"{self.folder}/s"
+        data = (await beside(f'printf %s "$(<{file})"; _l=; IFS= read -r _l <{file}; printf "\\n%s\\n" "$_l"')).out
+        data, _, again = data.removesuffix(b"\n").rpartition(b"\n")
+        of, _, report = (data + b"\n").partition(b"\n")
+        who = of.decode("ascii", "replace")
+        if who and of == again and who in (self._ended, self._runs, *also) and report.endswith(f"{self._mark} END\n".encode()):
+            told = Snapshot.read(self._report(report), self._mark.encode())
+            if told is not None:
+                self.snapshot, self._told, self._ended = told, who, who
+                return None
+        return data
 
     async def recover(self, beside: Beside) -> bool:
         """What it told last, of a shell that can no longer be reached. Raises Lost."""
-        data = (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out
-        said, _, rest = data.partition(b"\n")
-        if said.decode("ascii", "replace") in (self._last, self._before) and rest.endswith(f"{self._mark} END\n".encode()):
-            self.snapshot = Snapshot.read(self._report(rest), self._mark.encode()) or self.snapshot
+        await self._fetch(beside, self._before)
+        self._told = self._ended
         return self.snapshot is not None
 
     async def testament(self, beside: Beside) -> bool:
@@ -128,7 +147,7 @@ class Shell:
         if told is None:
             return False
         await beside(f"rm -f {self.folder}/z {self.folder}/s")
-        self.snapshot, self.fresh = told, True
+        self.snapshot, self._told = told, self._ended
         self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
         return True
 
