@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,30 +124,6 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
     assert "Still running over there" in outcome.notice
     (folder / "go").touch()
     assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
-
-
-def test_a_dead_owners_containers_are_removed_at_the_next_start(
-    opened: Open, engine: Any, client: docker.DockerClient, folder: Path
-) -> None:
-    code = """
-import asyncio, os, signal, sys
-from toolcrib import ExecRequest
-from tools.environments import open_environment
-env = open_environment("docker", cwd=sys.argv[1], **eval(sys.argv[2]))
-asyncio.run(env.execute(ExecRequest("sleep 300 &")))
-print(env.identity, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    argv = [sys.executable, "-c", code, str(folder), repr(engine.options)]
-    dead = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False, timeout=120).stdout.strip()
-    alive = opened()
-    run(alive, "true")
-    names = [each.name for each in client.containers.list(all=True)]
-    assert dead.startswith("docker:toolcrib-")
-    assert dead.removeprefix("docker:") not in names
-    assert name(alive) in names
-    asyncio.run(alive.close())
-    assert name(alive) not in [each.name for each in client.containers.list(all=True)]
 
 
 def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.DockerClient) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
-from tools.environments.remote import frame, processes
+from tools.environments.remote import frame, left, processes
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
@@ -110,6 +110,8 @@ class RemoteEnvironment(RemoteFiles):
         try:
             if own:
                 await self._inherit()
+                ended, self._keepers.ended = self._keepers.ended, []
+                self._notice += f" Ended here, since a toolcrib that was killed had left it: {', '.join(ended)}." if ended else ""
             await new.prepare()
         except Lost as error:
             keeper.close()
@@ -131,9 +133,9 @@ class RemoteEnvironment(RemoteFiles):
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
             answer = await self._keepers.beside(processes.listing([lost.keeper.session]))
-            left = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
-            if left:
-                self._notice += f" Still running over there from before: process {', '.join(left)}."
+            living = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
+            if living:
+                self._notice += f" Still running over there from before: process {', '.join(living)}."
 
     def _prepare(self, shell: Shell, cwd: str) -> None:
         if not shell.alive:
@@ -161,7 +163,7 @@ class RemoteEnvironment(RemoteFiles):
             kept = {name: capture.finish() for name, capture in captures.items()}
         notice = ""
         if own:
-            notice, self._notice = self._notice, ""
+            notice, self._notice = self._notice.strip(), ""
         return ExecOutcome(
             exit_code=1 if call.lost else int(call.exchange.out.status or 1),
             stdout=kept["stdout"],
@@ -180,7 +182,7 @@ class RemoteEnvironment(RemoteFiles):
         with self._lock:
             self._calls.add(call)
         try:
-            await shell.begin(call, text, request, cwd)
+            await shell.begin(call, text, request, cwd, brief=self._leaves_all(request.command))
             await call.finish(request.timeout)
         except asyncio.CancelledError:
             if call.exchange.done:
@@ -198,6 +200,11 @@ class RemoteEnvironment(RemoteFiles):
                 self._calls.discard(call)
         shell.ended(call)
         return call
+
+    def _leaves_all(self, command: str) -> bool:
+        if self._snapshot is None:
+            return driver.changes_nothing(command, ())
+        return not self._snapshot.is_trapped and driver.changes_nothing(command, self._snapshot.names)
 
     def _forget(self, shell: Shell, why: str) -> None:
         shell.keeper.close()
@@ -276,6 +283,7 @@ class RemoteEnvironment(RemoteFiles):
                 raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
+            await self._keepers.beside(left.record(self._keepers.root, spawned.pid))
             await spawned.write(request.stdin)
         except Lost as error:
             spawned.end()
@@ -304,9 +312,10 @@ class RemoteEnvironment(RemoteFiles):
 
     async def shell_state(self) -> ShellState:
         """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
-        if self._snapshot is None and self._shell is None:
-            await self.execute(ExecRequest("\\builtin :", timeout=60))
         snapshot = await self._snapshot_now()
+        if snapshot is None:
+            await self.execute(ExecRequest("\\builtin :", timeout=60))
+            snapshot = await self._snapshot_now()
         if snapshot is None:
             raise EnvironmentFailed(f"the shell in {self._link.where} does not tell its state")
         if self._state is None or self._state[0] is not snapshot:

@@ -12,9 +12,11 @@ import threading
 import time
 
 from toolcrib import EnvironmentFailed
-from tools.environments.remote import processes
+from tools.environments import _owner
+from tools.environments.remote import left, processes
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
+from tools.environments.shell.driver import quote
 
 _GREET_LIMIT = 20.0
 _SCRIPT_LIMIT = 20.0
@@ -35,7 +37,9 @@ class Keepers:
         self.root = ""
         self.home = "/"
         self.sessions: set[int] = set()
-        self._name = f".toolcrib-{secrets.token_hex(8)}"
+        self.ended: list[str] = []
+        """What a toolcrib that was killed had left running and that was ended for it: its number and name."""
+        self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
         self._lock = threading.Lock()
@@ -61,10 +65,13 @@ class Keepers:
         if self.link.epoch != self._epoch:
             self._epoch, self.root, self.sessions = self.link.epoch, "", set()
         bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
+        whose = f'printf "%s\\n" {quote(_owner.us())} >|"$_d/owner"'
         greeting = (
             f"for _d in {bases}; do _d=$_d/{self._name}\n"
             '{ [ -d "$_d" ] || mkdir -m 700 "$_d"; } 2>/dev/null && break; _d=; done\n'
-            'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"; [ -n "$_d" ]'
+            'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"\n'
+            f'if [ -n "$_d" ]; then {{ {whose}; {left.record("$_d", "$$")} }} 2>/dev/null\n'
+            f"{'' if self.root else left.find(_BASES)}\n:; else false; fi"
         )
         try:
             answer = await keeper.greet(greeting, _GREET_LIMIT)
@@ -79,11 +86,22 @@ class Keepers:
             raise EnvironmentFailed(
                 f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable"
             )
-        self.root, self.home = os.fsdecode(answer.out).split("\n")[:2]
+        first = not self.root
+        self.root, self.home, others = os.fsdecode(answer.out).split("\n", 2)
+        if first:
+            await self._end_left(keeper, others)
         self.link.leave(self.root)
         with self._lock:
             self.sessions.add(keeper.session)
         return keeper
+
+    async def _end_left(self, keeper: Keeper, others: str) -> None:
+        for folder, owner in left.read(others):
+            if folder != self.root and _owner.is_dead(owner):
+                with contextlib.suppress(Lost):  # whoever uses it next will say so
+                    answer = await keeper.run(left.end(folder), limit=_SCRIPT_LIMIT)
+                    words = (line.partition(" ") for line in answer.out.decode("utf-8", "replace").splitlines())
+                    self.ended += [f"process {pid} ({name})" for pid, _, name in words]
 
     def park(self, keeper: Keeper) -> None:
         """Between two commands of its shell."""
@@ -127,10 +145,10 @@ class Keepers:
                 give_up = time.monotonic() + _CLOSE_GRACE
                 while time.monotonic() < give_up:
                     answer = await keeper.run(processes.listing(self.sessions), limit=_CLOSE_LIMIT)
-                    left = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
-                    if not left:
+                    living = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
+                    if not living:
                         break
-                    await keeper.run(processes.signal(number, left), limit=_CLOSE_LIMIT)
+                    await keeper.run(processes.signal(number, living), limit=_CLOSE_LIMIT)
                     await asyncio.sleep(0.02)
             await keeper.run(f"rm -rf {self.root}", limit=_CLOSE_LIMIT)
         finally:

@@ -50,8 +50,8 @@ class Shell:
         self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=bare)
         self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
-    async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str) -> None:
-        """Hands the command over. Raises Lost."""
+    async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
+        """Hands the command over. ``brief``: it changes nothing, so that its state need not be told. Raises Lost."""
         lines = self._first_lines
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
             lines += f"\\builtin [ $$ != {self.keeper.pid} ] && {arm(self.folder)}"
@@ -59,15 +59,18 @@ class Shell:
         exchange = call.exchange
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
-        lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
-        self._before, self._runs = self._runs, exchange.last
+        if brief and cwd == self.cwd:
+            lines += frame.finish(exchange.last)
+        else:
+            lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
+            self._before, self._runs = self._runs, exchange.last
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
         """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
-        self._ended = call.exchange.last
+        self._ended = self._runs
         self.alive = self.pid != self.keeper.pid
         if self.alive and out.folder != self._called:
             self.cwd, self._called = None, out.folder
@@ -120,9 +123,9 @@ class Shell:
         we read: so its first line is read twice.
         """
         file = f"{self.folder}/s"
-        data = (await beside(f'printf %s "$(<{file})"; _l=; IFS= read -r _l <{file}; printf "\\n%s\\n" "$_l"')).out
-        data, _, again = data.removesuffix(b"\n").rpartition(b"\n")
-        of, _, report = (data + b"\n").partition(b"\n")
+        answer = await beside(f"mapfile -d '' _t <{file}; mapfile -tn1 _l <{file}; printf '%s\\n%s\\n' \"$_t\" \"$_l\"")
+        data, _, again = answer.out.removesuffix(b"\n").rpartition(b"\n")
+        of, _, report = data.partition(b"\n")
         who = of.decode("ascii", "replace")
         if who and of == again and who in (self._ended, self._runs, *also) and report.endswith(f"{self._mark} END\n".encode()):
             told = Snapshot.read(self._report(report), self._mark.encode())
@@ -139,7 +142,7 @@ class Shell:
 
     async def testament(self, beside: Beside) -> bool:
         """What it told at its end, where it could."""
-        answer: Answer = await beside(f"printf %s \"$(<{self.folder}/z)\"; printf '\\n'")
+        answer: Answer = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
