@@ -21,7 +21,7 @@ from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.once import run_once
 from tools.environments.remote.request import command_text
-from tools.environments.remote.shell import Shell
+from tools.environments.remote.shell import Shell, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import Snapshot
@@ -249,7 +249,7 @@ class RemoteEnvironment(RemoteFiles):
             except Lost:
                 told = False
             if not told:
-                self._notice = f"{_what_happened(call)} {_ON}"
+                self._notice = f"{what_happened(call)} {_ON}"
         elif shell.cwd is None:
             with contextlib.suppress(Lost):  # the next call will say so
                 shell.cwd = await self._look_where(call.shell_pid or shell.pid)
@@ -331,14 +331,29 @@ class RemoteEnvironment(RemoteFiles):
                     self._snapshot = lost.snapshot
                 return self._snapshot
             if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
-                why = f"could not tell its state: is the disk of {self._link.where} full?"
-                if self._busy:
-                    raise EnvironmentFailed(f"The session's shell {why} Nothing was run")
-                self._forget(shell, f"The shell {why}")
+                await self._ask(shell)
         except Lost as error:
             raise await self._broke(error, "nothing was run") from error
         self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
+
+    async def _ask(self, shell: Shell) -> None:
+        """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
+        why = f"could not tell its state: is the disk of {self._link.where} full?"
+        with self._lock:
+            if self._busy:
+                raise EnvironmentFailed(f"the session's shell {why} Wait for what runs in it. Nothing was run")
+            self._busy = True
+        told = False
+        try:
+            self._keepers.unpark(shell.keeper)
+            told = await shell.tell()
+        finally:
+            if told:
+                self._keepers.park(shell.keeper)
+            else:
+                self._forget(shell, f"The shell {why}")
+            self._busy = False
 
     # -- the place -----------------------------------------------------------------------------------------------
 
@@ -372,20 +387,6 @@ class RemoteEnvironment(RemoteFiles):
             await self._keepers.end_all()
         self._keepers.close()
         await asyncio.to_thread(self._link.close)
-
-
-def _what_happened(call: Call) -> str:
-    if call.lost:
-        return (
-            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
-        )
-    if call.ended != "exited":
-        return "The shell did not end this command when it was told to and was killed with it."
-    code = int(call.exchange.out.status)
-    if code > 128:
-        with contextlib.suppress(ValueError):
-            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
-    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."
 
 
 if TYPE_CHECKING:

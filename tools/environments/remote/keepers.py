@@ -68,9 +68,10 @@ class Keepers:
         whose = f'printf "%s\\n" {quote(_owner.us())} >|"$_d/owner"'
         greeting = (
             f"for _d in {bases}; do _d=$_d/{self._name}\n"
-            '{ [ -d "$_d" ] || mkdir -m 700 "$_d"; } 2>/dev/null && break; _d=; done\n'
+            f'[ -d "$_d" ] || {{ mkdir -m 700 "$_d" && {whose} && {left.SPARE} || rm -r "$_d"; }} 2>/dev/null\n'
+            '[ -d "$_d" ] && break; _d=; done\n'
             'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"\n'
-            f'if [ -n "$_d" ]; then {{ {whose}; {left.record("$_d", "$$")} }} 2>/dev/null\n'
+            f'if [ -n "$_d" ]; then {{ {left.record("$_d", "$$")} }} 2>/dev/null\n'
             f"{'' if self.root else left.find(_BASES)}\n:; else false; fi"
         )
         try:
@@ -84,7 +85,7 @@ class Keepers:
         if answer.status:
             keeper.close()
             raise EnvironmentFailed(
-                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable"
+                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable, or free space"
             )
         first = not self.root
         self.root, self.home, others = os.fsdecode(answer.out).split("\n", 2)

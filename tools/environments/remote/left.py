@@ -8,6 +8,8 @@ from __future__ import annotations
 from tools.environments.shell.driver import quote
 
 NAME = ".toolcrib-"
+SPARE = 'printf %40000s x >|"$_d/spare"'
+"""A script: room for a shell's files, for where the disk is full later."""
 
 _RECORD = r"""
 _l=; { IFS= read -rd '' _l </proc/PID/stat; } 2>/dev/null; set -- ${_l##*) }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
+import signal
 
 from toolcrib import ExecRequest
 from tools.environments.remote import frame
 from tools.environments.remote.call import Beside, Call
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot
 
@@ -41,7 +44,8 @@ class Shell:
         """Its files. Raises Lost."""
         files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
-        answer = await self.keeper.run(f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:", limit=_REPORT_LIMIT)
+        whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
+        answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
         if answer.status:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
@@ -80,15 +84,9 @@ class Shell:
         """Asks it to end by itself. False where it does not, or cannot be reached."""
         out: list[bytes] = []
         exchange = Exchange(out.append, out.append)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + limit
+        lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
         try:
-            await self.keeper.send(
-                f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}".encode()
-            )
-            with self.keeper.listening():
-                while not self.keeper.pump(exchange) and loop.time() < deadline:
-                    await self.keeper.next(deadline)
+            await self._exchange(lines, exchange, limit)
         except Lost:
             return False
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
@@ -117,6 +115,24 @@ class Shell:
                 return False  # no more comes: its disk is full, or its folder gone
             await asyncio.sleep(_PAUSE)
         return not self.owes
+
+    async def tell(self) -> bool:
+        """Has it say its state itself, where it could not leave it for us to fetch. Nothing runs in it. Raises Lost."""
+        said: list[bytes] = []
+        exchange = Exchange(said.append, lambda data: None)
+        report = driver.report(self._mark, f"&{frame.OUT}")
+        lines = f"\\builtin [ $$ != {self.keeper.pid} ] && {{ {frame.begin(exchange.first)}; \\builtin eval {quote(report)}; }}\n"
+        await self._exchange(lines + frame.finish(exchange.last), exchange, _REPORT_LIMIT)
+        told = Snapshot.read(self._report(b"".join(said)), self._mark.encode()) if exchange.done else None
+        self.snapshot, self._told = told or self.snapshot, self._ended if told else self._told
+        return told is not None
+
+    async def _exchange(self, lines: str, exchange: Exchange, limit: float) -> None:
+        deadline = asyncio.get_running_loop().time() + limit
+        await self.keeper.send(lines.encode())
+        with self.keeper.listening():
+            while not self.keeper.pump(exchange) and asyncio.get_running_loop().time() < deadline:
+                await self.keeper.next(deadline)
 
     async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
         """Takes in what it told last (then None), where that is whole and of now or of ``also``. It may begin to tell anew while
@@ -156,3 +172,18 @@ class Shell:
 
     def _report(self, data: bytes) -> bytes:
         return data.removesuffix(f"{self._mark} END\n".encode())
+
+
+def what_happened(call: Call) -> str:
+    """To a shell that has ended."""
+    if call.lost:
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
+    if call.ended != "exited":
+        return "The shell did not end this command when it was told to and was killed with it."
+    code = int(call.exchange.out.status)
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
+    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."
