@@ -13,20 +13,28 @@ import time
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
-from tools.environments.remote import left, processes
-from tools.environments.remote.channel import Link
+from tools.environments.remote import left, oneshot, processes
+from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
+from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
 
-_GREET_LIMIT = 20.0
+_GREET_LIMIT = 45.0
+"""An engine that is started again may need 30 seconds before it runs anything in a container that it was just busy with."""
 _SCRIPT_LIMIT = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
+_MISSING = (126, 127)
+"""How a program that cannot be started ends."""
 _IDLE = 16
 """Channels that are kept for later."""
 _BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
 """Where the private folder may be; memory first, which a full disk does not stop."""
+
+
+class NoBash(EnvironmentFailed):
+    """A shell cannot be kept there."""
 
 
 class Keepers:
@@ -36,6 +44,8 @@ class Keepers:
         self.link = link
         self.root = ""
         self.home = "/"
+        self.bare = False
+        """Whether bash was found to be missing."""
         self.sessions: set[int] = set()
         self.ended: list[str] = []
         """What a toolcrib that was killed had left running and that was ended for it: its number and name."""
@@ -79,8 +89,11 @@ class Keepers:
         except Lost as error:
             keeper.close()
             why = await asyncio.to_thread(self.link.diagnose)
+            self.bare = not why and isinstance(error.__cause__, ChannelEnded) and error.__cause__.code in _MISSING
+            if self.bare:
+                raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
             raise EnvironmentFailed(
-                f"no shell could be started in {self.link.where} ({why or error}); nothing was run. Is bash installed there?"
+                f"no shell could be started in {self.link.where} ({why or error}); nothing was run: call again"
             ) from error
         if answer.status:
             keeper.close()
@@ -124,7 +137,11 @@ class Keepers:
     async def beside(self, text: str) -> Answer:
         """Runs a script over there, with nothing of the session's in its way. Raises Lost."""
         try:
+            if self.bare:
+                return await asyncio.to_thread(run_once, self.link, text, [], b"")
             keeper = await self.take()
+        except NoBash:
+            return await self.beside(text)
         except EnvironmentFailed as error:
             raise Lost(str(error)) from error
         try:

@@ -91,6 +91,11 @@ class Shell:
             return False
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
+    async def look_where(self, beside: Beside, pid: int) -> None:
+        """Sets ``cwd``. Raises Lost."""
+        path = (await beside(f"readlink /proc/{pid}/cwd")).out
+        self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
+
     # -- its state -----------------------------------------------------------------------------------------------
 
     @property
@@ -172,6 +177,13 @@ class Shell:
 
     def _report(self, data: bytes) -> bytes:
         return data.removesuffix(f"{self._mark} END\n".encode())
+
+
+def leaves_all(now: Snapshot | None, command: str) -> bool:
+    """Whether a command changes nothing of what is told."""
+    if now is None:
+        return driver.changes_nothing(command, ())
+    return not now.is_trapped and driver.changes_nothing(command, now.names)
 
 
 def what_happened(call: Call) -> str:
