@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import EnvironmentFailed
-from tools.environments import _docker_owner
+from tools.environments import _owner
 from tools.environments._docker_channel import DockerChannel
 from tools.environments._docker_mounts import Mount, check_mount, read_mount
+from tools.environments._docker_watch import watchdog
 
 if TYPE_CHECKING:
     import docker
@@ -130,7 +131,7 @@ class Options:
             "pids_limit": self.pids,
             "network_mode": self.network,
             "volumes": [f"{each.source}:{each.target}:{'ro' if each.read_only else 'rw'}" for each in self.mounts],
-            "labels": {LABEL: self.session, OWNER: _docker_owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
+            "labels": {LABEL: self.session, OWNER: _owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
             "log_config": {"Type": "none"},
         }
 
@@ -168,7 +169,7 @@ class DockerLink:
                 else:
                     self._client = docker.from_env(timeout=_TIMEOUT)
             with self._explained("look for what was left behind in"):
-                _docker_owner.reap(self._client, OWNER)
+                _reap(self._client)
         return self._client
 
     @property
@@ -215,12 +216,14 @@ class DockerLink:
                 try:
                     self._container.reload()
                 except docker.errors.NotFound:
+                    watchdog.leave(str(self._container.id))
                     self._container = None
         if self._container is None:
             self._container = self._found(client) if self.options.keep == "reuse" else None
         if self._container is None:
             with self._explained("create"):
                 self._container = client.containers.create(**self.options.create())
+            self._watch()
         container = self._container
         if container.status == "paused":
             raise EnvironmentFailed(f"the container {container.name} is paused: run `docker unpause {container.name}`")
@@ -231,6 +234,7 @@ class DockerLink:
                 except BaseException:
                     if self.options.keep == "remove":
                         self._remove(container)
+                        watchdog.leave(str(container.id))
                         self._container = None
                     raise
                 container.reload()
@@ -269,7 +273,11 @@ class DockerLink:
         return DockerChannel(raw, held, code)
 
     def leave(self, folder: str) -> None:
-        """It goes with the container."""
+        self._watch(folder)
+
+    def _watch(self, folder: str = "") -> None:
+        if self._container is not None:
+            watchdog.enter(str(self._container.id), self.options.host, self.options.keep, folder)
 
     def diagnose(self) -> str:
         import docker
@@ -309,11 +317,25 @@ class DockerLink:
         with self._lock:
             self._closed = True
             container, self._container = self._container, None
-            if container is not None and self.options.keep == "remove":
-                self._remove(container)
+            if container is not None:
+                if self.options.keep == "remove":
+                    self._remove(container)
+                watchdog.leave(str(container.id))
             client, self._client = self._client, None
             if client is not None:
                 client.close()
+
+
+def _reap(client: docker.DockerClient) -> None:
+    """Removes what dead processes left behind, but for what is to be used again."""
+    import docker
+
+    # Sparse: without a question for each, of which one may be gone by then.
+    for container in client.containers.list(all=True, filters={"label": OWNER}, sparse=True):
+        labels = container.attrs.get("Labels") or {}
+        if labels.get("toolcrib.keep") != "reuse" and _owner.is_dead(labels.get(OWNER, "")):
+            with contextlib.suppress(docker.errors.APIError):  # somebody was faster
+                container.remove(force=True, v=True)
 
 
 def _short(error: BaseException) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,13 +81,38 @@ def test_it_is_hardened(opened: Open, client: docker.DockerClient) -> None:
     assert said(env, "sleep 0.01 & disown; sleep 0.2; ps -e -o stat= | grep -c Z") == "0\n"
 
 
-def test_a_fork_bomb_stays_inside(opened: Open) -> None:
+@pytest.mark.parametrize("bomb", ["f() { f | f & }; f 2>/dev/null; sleep 300", "while :; do sleep 300 & done 2>/dev/null"])
+def test_a_fork_bomb_stays_inside(opened: Open, bomb: str) -> None:
+    """It ends with its command, although nothing more can be started there meanwhile."""
     env = opened(pids=64)
     run(env, "kept=1")
-    outcome = run(env, "f() { f | f & }; f 2>/dev/null; sleep 300", timeout=2)
-    assert outcome.ended == "timeout"
-    env_after = run(env, "echo $kept")
-    assert env_after.stdout.head == b"1\n"
+    assert run(env, bomb, timeout=2).ended == "timeout"
+    assert said(env, "echo $kept; ps -e -o args= | grep -c '[s]leep 300'") == "1\n0\n"
+
+
+FORGE = r"""
+for nonce in $(grep -oE '[0-9a-f]{32}' <<<"${seen[*]}" | sort -u) 00000000000000000000000000000000; do
+  for fd in /proc/$$/fd/[1-9]* /proc/$PPID/fd/[1-9]*; do
+    [ -p "$fd" ] && for text in "$nonce 0 $$ /" "$nonce 0 $PPID /" "$nonce" "$nonce $$ 0 0" "$nonce 0"; do
+      printf '\036%s\036%s\n' "$text" "$nonce" >"$fd"
+      printf '\036%s \036%s\n' "$nonce" "$nonce" >"$fd"
+    done
+  done
+done 2>/dev/null
+"""
+
+
+def test_a_frame_cannot_be_forged_by_output(opened: Open) -> None:
+    """Marks of the command before, and of this one as far as it can know them, on every pipe that it can find."""
+    env = opened()
+    run(env, "seen=(); trap 'seen+=(\"$BASH_COMMAND\")' DEBUG; true")
+    run(env, "echo one")
+    outcome = run(env, FORGE + "\nbuiltin echo real; (exit 7)", keep=10_000_000)
+    assert outcome.exit_code == 7
+    assert outcome.stdout.head.endswith(b"real\n")
+    assert outcome.stdout.head.count(b"\x1e") > 20
+    assert env.cwd != "/"
+    assert run(env, "builtin echo next; (exit 8)").exit_code == 8
 
 
 def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient) -> None:
@@ -128,30 +151,6 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
     assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
 
 
-def test_a_dead_owners_containers_are_removed_at_the_next_start(
-    opened: Open, engine: Any, client: docker.DockerClient, folder: Path
-) -> None:
-    code = """
-import asyncio, os, signal, sys
-from toolcrib import ExecRequest
-from tools.environments import open_environment
-env = open_environment("docker", cwd=sys.argv[1], **eval(sys.argv[2]))
-asyncio.run(env.execute(ExecRequest("sleep 300 &")))
-print(env.identity, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    argv = [sys.executable, "-c", code, str(folder), repr(engine.options)]
-    dead = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False, timeout=120).stdout.strip()
-    alive = opened()
-    run(alive, "true")
-    names = [each.name for each in client.containers.list(all=True)]
-    assert dead.startswith("docker:toolcrib-")
-    assert dead.removeprefix("docker:") not in names
-    assert name(alive) in names
-    asyncio.run(alive.close())
-    assert name(alive) not in [each.name for each in client.containers.list(all=True)]
-
-
 def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.DockerClient) -> None:
     one = opened(keep="reuse", session="work")
     run(one, "echo kept >/tmp/file; x=1")
@@ -175,6 +174,21 @@ def test_a_full_disk(opened: Open) -> None:
     assert error.value.filename == "/tmp/more"
     assert asyncio.run(env.stat("/tmp/more")) is None
     assert said(env, "rm /tmp/full; echo $x; ls -A /tmp | grep more") == "1\n"
+
+
+def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
+    env = opened()
+    run(env, "x=1; f() { echo f; }")
+    assert b"No space left" in run(env, "head -c 100000000 /dev/zero >/dev/shm/full; y=2; printf -v long %50000s").stderr.head
+    state = asyncio.run(env.shell_state())
+    assert state is not None
+    assert state.variables["y"] == "2"
+    assert said(env, "echo $x $y; f") == "1 2\nf\n"
+    assert "state from before" in run(env, "kill -9 $$").notice
+    assert said(env, "echo $x $y; f; z=3") == "1 2\nf\n"
+    asyncio.run(env.write_file("/tmp/file", b"x"))
+    assert said(env, "rm /dev/shm/full; echo $z") == "3\n"
+    assert said(opened(), "echo well") == "well\n"
 
 
 @pytest.mark.parametrize(

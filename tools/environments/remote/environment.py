@@ -8,20 +8,18 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
-from tools.environments.remote import frame, processes
+from tools.environments.remote import frame, left, oneshot, processes
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ARGV, Lost
-from tools.environments.remote.keepers import Keepers
-from tools.environments.remote.once import run_once
+from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.request import command_text
-from tools.environments.remote.shell import Shell
+from tools.environments.remote.shell import Shell, leaves_all, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import Snapshot
@@ -55,6 +53,7 @@ class RemoteEnvironment(RemoteFiles):
         self._busy = False
         self._closed = False
         self._generation = 0
+        self._bare: oneshot.OneShot | None = None
         self._epoch = -1
         self._notice = ""
         self._calls: set[Call] = set()
@@ -77,6 +76,8 @@ class RemoteEnvironment(RemoteFiles):
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         text = command_text(request)
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        if self._keepers.bare:
+            return await self._without_bash(request, text, cwd)
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
@@ -91,9 +92,23 @@ class RemoteEnvironment(RemoteFiles):
                     await self._retire(shell)
                 elif self._shell is shell:
                     self._keepers.park(shell.keeper)
+        except NoBash:
+            self._notice = f"{oneshot.WHY.format(self.identity)}."
+            return await self._without_bash(request, text, cwd)
         finally:
             if own:
                 self._busy = False
+
+    async def _without_bash(self, request: ExecRequest, text: str, cwd: str) -> ExecOutcome:
+        with self._lock:
+            if self._closed:
+                raise EnvironmentFailed("this environment is closed: open another")
+            self._bare = self._bare or oneshot.OneShot(self._link, self._env)
+        notice = self._said()
+        outcome = await self._bare.execute(request, text, cwd, notice)
+        if request.cwd is None:
+            self._cwd = outcome.cwd
+        return outcome
 
     async def _ready(self, own: bool) -> Shell:
         """A shell for one command; the session's own, or a copy."""
@@ -110,6 +125,8 @@ class RemoteEnvironment(RemoteFiles):
         try:
             if own:
                 await self._inherit()
+                ended, self._keepers.ended = self._keepers.ended, []
+                self._notice += f" Ended here, since a toolcrib that was killed had left it: {', '.join(ended)}." if ended else ""
             await new.prepare()
         except Lost as error:
             keeper.close()
@@ -131,9 +148,9 @@ class RemoteEnvironment(RemoteFiles):
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
             answer = await self._keepers.beside(processes.listing([lost.keeper.session]))
-            left = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
-            if left:
-                self._notice += f" Still running over there from before: process {', '.join(left)}."
+            living = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
+            if living:
+                self._notice += f" Still running over there from before: process {', '.join(living)}."
 
     def _prepare(self, shell: Shell, cwd: str) -> None:
         if not shell.alive:
@@ -144,10 +161,10 @@ class RemoteEnvironment(RemoteFiles):
         started = time.monotonic()
         captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
         if request.stdin:
-            await self._upload(f"{shell.folder}/i", request.stdin)
+            await self.upload(f"{shell.folder}/i", request.stdin)
         try:
             call = await self._run(shell, request, text, cwd, captures)
-            if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self._is_folder(cwd):
+            if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self.is_folder(cwd):
                 # It had died before: nothing was run.
                 self._notice = f"The shell had ended between two commands. {_ON}"
                 self._generation += own
@@ -159,9 +176,7 @@ class RemoteEnvironment(RemoteFiles):
                 await self._settle(shell, call, request.cwd is None)
         finally:
             kept = {name: capture.finish() for name, capture in captures.items()}
-        notice = ""
-        if own:
-            notice, self._notice = self._notice, ""
+        notice = self._said() if own else ""
         return ExecOutcome(
             exit_code=1 if call.lost else int(call.exchange.out.status or 1),
             stdout=kept["stdout"],
@@ -173,6 +188,10 @@ class RemoteEnvironment(RemoteFiles):
             notice=notice,
         )
 
+    def _said(self) -> str:
+        said, self._notice = self._notice.strip(), ""
+        return said
+
     async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture]) -> Call:
         self._prepare(shell, cwd)
         call = Call(shell.keeper, captures, request.on_output, self._keepers.beside)
@@ -180,7 +199,7 @@ class RemoteEnvironment(RemoteFiles):
         with self._lock:
             self._calls.add(call)
         try:
-            await shell.begin(call, text, request, cwd)
+            await shell.begin(call, text, request, cwd, brief=leaves_all(self._snapshot, request.command))
             await call.finish(request.timeout)
         except asyncio.CancelledError:
             if call.exchange.done:
@@ -210,21 +229,12 @@ class RemoteEnvironment(RemoteFiles):
         why = await asyncio.to_thread(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
 
-    async def _is_folder(self, path: str) -> bool:
-        try:
-            return (await self._keepers.beside(f"(cd -P -- {driver.quote(path)})")).status == 0
-        except Lost as error:
-            raise await self._broke(error, "the command was not run") from error
-
     async def _no_folder(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
         if cwd != self._cwd or not own:
             return EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
         shell.cwd = None
-        above = [str(folder) for folder in PurePosixPath(cwd).parents]
-        tests = "".join(f"[ -d {driver.quote(each)} ] && {{ printf %s {driver.quote(each)}; exit; }}\n" for each in above)
-        with contextlib.suppress(Lost):  # the next call will say so
-            found = (await self._keepers.beside(f"({tests})")).out.decode("utf-8", "surrogateescape")
-            self._cwd = found or "/"
+        with contextlib.suppress(EnvironmentFailed):  # the next call will say so
+            self._cwd = await self.nearest(cwd)
         return EnvironmentFailed(
             f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {self._cwd}: "
             "call again to run there, or name another cwd"
@@ -242,17 +252,13 @@ class RemoteEnvironment(RemoteFiles):
             except Lost:
                 told = False
             if not told:
-                self._notice = f"{_what_happened(call)} {_ON}"
+                self._notice = f"{what_happened(call)} {_ON}"
         elif shell.cwd is None:
             with contextlib.suppress(Lost):  # the next call will say so
-                shell.cwd = await self._look_where(call.shell_pid or shell.pid)
+                await shell.look_where(self._keepers.beside, call.shell_pid or shell.pid)
         self._snapshot = shell.snapshot or self._snapshot
         if moves and shell.cwd is not None:
             self._cwd = shell.cwd
-
-    async def _look_where(self, pid: int) -> str:
-        answer = await self._keepers.beside(f"readlink /proc/{pid}/cwd")
-        return answer.out.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
     async def _retire(self, shell: Shell) -> None:
         """A copy is done with."""
@@ -265,6 +271,7 @@ class RemoteEnvironment(RemoteFiles):
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
+        self._keepers.give_back(await self._keepers.take())  # or NoBash
         snapshot = await self._snapshot_now()
         restore = driver.exports(self._env) if snapshot is None else snapshot.restore()
         channel = await asyncio.to_thread(self._link.open, ARGV)
@@ -276,6 +283,7 @@ class RemoteEnvironment(RemoteFiles):
                 raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
+            await self._keepers.beside(left.record(self._keepers.root, spawned.pid))
             await spawned.write(request.stdin)
         except Lost as error:
             spawned.end()
@@ -290,23 +298,19 @@ class RemoteEnvironment(RemoteFiles):
             calls = list(self._calls)
         for call in calls:
             call.interrupt()
-
-    async def _upload(self, path: str, data: bytes) -> None:
-        try:
-            answer = await asyncio.to_thread(run_once, self._link, 'umask 077; cat >"$1"', [path], data)
-        except Lost as error:
-            raise await self._broke(error, "the command was not run") from error
-        if answer.status:
-            why = answer.err.decode(errors="replace").strip()
-            raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
+        if self._bare is not None:
+            self._bare.interrupt()
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    async def shell_state(self) -> ShellState:
+    async def shell_state(self) -> ShellState | None:
         """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
-        if self._snapshot is None and self._shell is None:
-            await self.execute(ExecRequest("\\builtin :", timeout=60))
         snapshot = await self._snapshot_now()
+        if snapshot is None and not self._keepers.bare:
+            await self._try("\\builtin :")
+            snapshot = await self._snapshot_now()
+        if self._keepers.bare:
+            return None
         if snapshot is None:
             raise EnvironmentFailed(f"the shell in {self._link.where} does not tell its state")
         if self._state is None or self._state[0] is not snapshot:
@@ -314,34 +318,56 @@ class RemoteEnvironment(RemoteFiles):
         return self._state[1]
 
     async def _snapshot_now(self) -> Snapshot | None:
-        shell = self._shell
-        if shell is None or (shell.fresh if not self._busy else not shell.behind):
-            return self._snapshot
+        """After the last command that ended. Raises EnvironmentFailed."""
+        shell, lost = self._shell, self._lost
         try:
-            if self._busy:
-                told = await shell.recover(self._keepers.beside)
-            else:
-                told = await shell.learn(self._keepers.beside)
+            if shell is None:
+                if lost is not None and lost.owes and await lost.recover(self._keepers.beside):
+                    self._snapshot = lost.snapshot
+                return self._snapshot
+            if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
+                await self._ask(shell)
         except Lost as error:
             raise await self._broke(error, "nothing was run") from error
-        if told:
-            self._snapshot = shell.snapshot
-        elif self._shell is shell and not self._busy:
-            self._forget(shell, f"The shell could not tell its state: is the disk of {self._link.where} full?")
+        self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
+
+    async def _ask(self, shell: Shell) -> None:
+        """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
+        why = f"could not tell its state: is the disk of {self._link.where} full?"
+        with self._lock:
+            if self._busy:
+                raise EnvironmentFailed(f"the session's shell {why} Wait for what runs in it. Nothing was run")
+            self._busy = True
+        told = False
+        try:
+            self._keepers.unpark(shell.keeper)
+            told = await shell.tell()
+        finally:
+            if told:
+                self._keepers.park(shell.keeper)
+            else:
+                self._forget(shell, f"The shell {why}")
+            self._busy = False
 
     # -- the place -----------------------------------------------------------------------------------------------
 
     async def health(self) -> Health:
         try:
-            outcome = await self.execute(ExecRequest("\\builtin echo well", timeout=30))
+            outcome = await self._try("\\builtin echo well")
+            if self._keepers.bare:
+                outcome = await self._try("echo well")
         except EnvironmentFailed as error:
             return Health(str(error))
-        return (
-            Health()
-            if outcome.stdout.head == b"well\n"
-            else Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
-        )
+        if outcome.stdout.head != b"well\n":
+            return Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+        return Health(oneshot.WHY.format(self.identity) if self._keepers.bare else "")
+
+    async def _try(self, command: str) -> ExecOutcome:
+        """What is to be said is left for the next one."""
+        outcome = await self.execute(ExecRequest(command, timeout=60))
+        self._notice = f"{outcome.notice} {self._notice}"
+        return outcome
 
     async def close(self) -> None:
         with self._lock:
@@ -356,26 +382,14 @@ class RemoteEnvironment(RemoteFiles):
             self._keepers.unpark(self._shell.keeper)
             self._shell.keeper.close()
         self._shell = None
+        if self._bare is not None:
+            await self._bare.close()
         for spawned in list(self._spawned):
             spawned.end()
         with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
             await self._keepers.end_all()
         self._keepers.close()
         await asyncio.to_thread(self._link.close)
-
-
-def _what_happened(call: Call) -> str:
-    if call.lost:
-        return (
-            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
-        )
-    if call.ended != "exited":
-        return "The shell did not end this command when it was told to and was killed with it."
-    code = int(call.exchange.out.status)
-    if code > 128:
-        with contextlib.suppress(ValueError):
-            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
-    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."
 
 
 if TYPE_CHECKING:

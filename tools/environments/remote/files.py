@@ -10,6 +10,7 @@ import os
 import secrets
 import stat as modes
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Literal
 
 from toolcrib import EnvironmentFailed, FileInfo
@@ -21,7 +22,7 @@ from tools.environments.shell.driver import quote
 
 _SMALL = 1 << 15
 """Bytes of a file that are sent within the script itself."""
-_LIMIT = 60.0
+_UNKNOWN, _NOT_RUN = "it is not known whether the file was reached", "the command was not run"
 _CODES = {
     40: (errno.ENOENT, ""),
     41: (errno.ENOTDIR, ""),
@@ -192,6 +193,26 @@ class RemoteFiles:
                 raise await self._files_broke(error) from error
         self._raise(answer, path)
 
+    async def upload(self, path: str, data: bytes) -> None:
+        """A command's input. Raises EnvironmentFailed."""
+        try:
+            answer = await asyncio.to_thread(run_once, self.__link, 'umask 077; cat >"$1"', [path], data)
+        except Lost as error:
+            raise await self._files_broke(error, _NOT_RUN) from error
+        if answer.status:
+            why = answer.err.decode(errors="replace").strip()
+            raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
+
+    async def is_folder(self, path: str) -> bool:
+        """Whether it can be entered, before a command is run there."""
+        return (await self._script(f"cd -P -- {quote(path)}", [], known=_NOT_RUN)).status == 0
+
+    async def nearest(self, path: str) -> str:
+        """The first folder above it that is there."""
+        above = [quote(str(folder)) for folder in PurePosixPath(path).parents]
+        tests = "".join(f"[ -d {each} ] && {{ printf %s {each}; exit; }}\n" for each in above)
+        return os.fsdecode((await self._script(tests, [])).out) or "/"
+
     async def delete_file(self, path: str) -> None:
         """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         folder, name = _split(path)
@@ -215,7 +236,9 @@ class RemoteFiles:
                 found.append(info)
         return sorted(found, key=lambda each: each.path)
 
-    async def _script(self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True) -> Answer:
+    async def _script(
+        self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True, known: str = _UNKNOWN
+    ) -> Answer:
         """Raises EnvironmentFailed."""
         whole = f"set -- {' '.join(quote(each) for each in args)}\n{text}"
         if apart:
@@ -225,11 +248,11 @@ class RemoteFiles:
         try:
             return await self.__keepers.beside(whole)
         except Lost as error:
-            raise await self._files_broke(error) from error
+            raise await self._files_broke(error, known) from error
 
-    async def _files_broke(self, error: Lost) -> EnvironmentFailed:
+    async def _files_broke(self, error: Lost, known: str = _UNKNOWN) -> EnvironmentFailed:
         why = await asyncio.to_thread(self.__link.diagnose)
-        return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; it is not known whether the file was reached")
+        return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
 
     def _raise(self, answer: Answer, path: str) -> None:
         if answer.status == 0:

@@ -79,7 +79,9 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
     )
 
 
-FACTS = "$$ $(</proc/uptime) $(</proc/loadavg)"
+_LOOK = "\\builtin mapfile -tn1 __crib </proc/uptime; \\builtin mapfile -tn1 -O1 __crib </proc/loadavg; "
+FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
+"""Before a command: without a process of its own, as `$(<file)` would be."""
 
 
 def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:
@@ -88,19 +90,23 @@ def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: 
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     evaluate = "\\eval" if env else "\\builtin eval"  # variables that precede `builtin` do not reach what it runs
     text = driver.FIRST_LINE.decode() + command
-    return f"{_only(keeper)}{there} && {begin(first, FACTS)} && {given}{evaluate} {quote(text)} <{stdin} {_GIVEN}\n"
+    return f"{_only(keeper)}{there} && {{ {_told(first)}; }} && {given}{evaluate} {quote(text)} <{stdin} {_GIVEN}\n"
 
 
 def run_open(command: str, first: str, last: str, env: Mapping[str, str]) -> str:
     """The same with the channel's own input, for a shell without a keeper: its last line, since what follows is data."""
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     text = driver.FIRST_LINE.decode() + command
-    return f"{begin(first, FACTS)} && {given}\\eval {quote(text)} {_GIVEN}; {finish(last).rstrip()}; \\builtin exit\n"
+    return f"{{ {_told(first)}; }} && {given}\\eval {quote(text)} {_GIVEN}; {finish(last).rstrip()}; \\builtin exit\n"
+
+
+def _told(nonce: str) -> str:
+    return f"{_LOOK}{begin(nonce, FACTS)} && {{ \\builtin unset -v __crib || \\builtin :; }}"
 
 
 def report(folder: str, mark: str) -> str:
     """For the file ``g``: adds the state to the file ``s``."""
-    return driver.report(mark, f">{folder}/s")
+    return f"\\builtin unset -v __crib;{driver.report(mark, f'>{folder}/s')}"
 
 
 def at_exit(folder: str, mark: str) -> str:
@@ -113,7 +119,8 @@ def at_exit(folder: str, mark: str) -> str:
 
 def finish_shell(keeper: int, nonce: str, folder: str) -> str:
     """What is in ``s`` is of now where it begins with this nonce. The keeper's own state is nobody's business."""
-    return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;$(<{folder}/g);}}")
+    state = f"\\builtin mapfile -d '' __crib <{folder}/g && \\builtin eval \\\"\\$__crib\\\""
+    return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;{state};}}")
 
 
 # -- what comes back -----------------------------------------------------------------------------------------------

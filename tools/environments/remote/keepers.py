@@ -12,19 +12,29 @@ import threading
 import time
 
 from toolcrib import EnvironmentFailed
-from tools.environments.remote import processes
-from tools.environments.remote.channel import Link
+from tools.environments import _owner
+from tools.environments.remote import left, oneshot, processes
+from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
+from tools.environments.remote.once import run_once
+from tools.environments.shell.driver import quote
 
-_GREET_LIMIT = 20.0
+_GREET_LIMIT = 45.0
+"""An engine that is started again may need 30 seconds before it runs anything in a container that it was just busy with."""
 _SCRIPT_LIMIT = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
+_MISSING = (126, 127)
+"""How a program that cannot be started ends."""
 _IDLE = 16
 """Channels that are kept for later."""
 _BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
 """Where the private folder may be; memory first, which a full disk does not stop."""
+
+
+class NoBash(EnvironmentFailed):
+    """A shell cannot be kept there."""
 
 
 class Keepers:
@@ -34,8 +44,12 @@ class Keepers:
         self.link = link
         self.root = ""
         self.home = "/"
+        self.bare = False
+        """Whether bash was found to be missing."""
         self.sessions: set[int] = set()
-        self._name = f".toolcrib-{secrets.token_hex(8)}"
+        self.ended: list[str] = []
+        """What a toolcrib that was killed had left running and that was ended for it: its number and name."""
+        self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
         self._lock = threading.Lock()
@@ -61,29 +75,47 @@ class Keepers:
         if self.link.epoch != self._epoch:
             self._epoch, self.root, self.sessions = self.link.epoch, "", set()
         bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
+        whose = f'printf "%s\\n" {quote(_owner.us())} >|"$_d/owner"'
         greeting = (
             f"for _d in {bases}; do _d=$_d/{self._name}\n"
-            '{ [ -d "$_d" ] || mkdir -m 700 "$_d"; } 2>/dev/null && break; _d=; done\n'
-            'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"; [ -n "$_d" ]'
+            f'[ -d "$_d" ] || {{ mkdir -m 700 "$_d" && {whose} && {left.SPARE} || rm -r "$_d"; }} 2>/dev/null\n'
+            '[ -d "$_d" ] && break; _d=; done\n'
+            'printf "%s\\n%s\\n" "$_d" "${HOME:-/}"\n'
+            f'if [ -n "$_d" ]; then {{ {left.record("$_d", "$$")} }} 2>/dev/null\n'
+            f"{'' if self.root else left.find(_BASES)}\n:; else false; fi"
         )
         try:
             answer = await keeper.greet(greeting, _GREET_LIMIT)
         except Lost as error:
             keeper.close()
             why = await asyncio.to_thread(self.link.diagnose)
+            self.bare = not why and isinstance(error.__cause__, ChannelEnded) and error.__cause__.code in _MISSING
+            if self.bare:
+                raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
             raise EnvironmentFailed(
-                f"no shell could be started in {self.link.where} ({why or error}); nothing was run. Is bash installed there?"
+                f"no shell could be started in {self.link.where} ({why or error}); nothing was run: call again"
             ) from error
         if answer.status:
             keeper.close()
             raise EnvironmentFailed(
-                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable"
+                f"no private folder can be made in {self.link.where} (tried {_BASES}): make one of these writable, or free space"
             )
-        self.root, self.home = os.fsdecode(answer.out).split("\n")[:2]
+        first = not self.root
+        self.root, self.home, others = os.fsdecode(answer.out).split("\n", 2)
+        if first:
+            await self._end_left(keeper, others)
         self.link.leave(self.root)
         with self._lock:
             self.sessions.add(keeper.session)
         return keeper
+
+    async def _end_left(self, keeper: Keeper, others: str) -> None:
+        for folder, owner in left.read(others):
+            if folder != self.root and _owner.is_dead(owner):
+                with contextlib.suppress(Lost):  # whoever uses it next will say so
+                    answer = await keeper.run(left.end(folder), limit=_SCRIPT_LIMIT)
+                    words = (line.partition(" ") for line in answer.out.decode("utf-8", "replace").splitlines())
+                    self.ended += [f"process {pid} ({name})" for pid, _, name in words]
 
     def park(self, keeper: Keeper) -> None:
         """Between two commands of its shell."""
@@ -105,7 +137,11 @@ class Keepers:
     async def beside(self, text: str) -> Answer:
         """Runs a script over there, with nothing of the session's in its way. Raises Lost."""
         try:
+            if self.bare:
+                return await asyncio.to_thread(run_once, self.link, text, [], b"")
             keeper = await self.take()
+        except NoBash:
+            return await self.beside(text)
         except EnvironmentFailed as error:
             raise Lost(str(error)) from error
         try:
@@ -127,10 +163,10 @@ class Keepers:
                 give_up = time.monotonic() + _CLOSE_GRACE
                 while time.monotonic() < give_up:
                     answer = await keeper.run(processes.listing(self.sessions), limit=_CLOSE_LIMIT)
-                    left = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
-                    if not left:
+                    living = [one.pid for one in processes.read(answer.out).members if one.pid not in self.sessions]
+                    if not living:
                         break
-                    await keeper.run(processes.signal(number, left), limit=_CLOSE_LIMIT)
+                    await keeper.run(processes.signal(number, living), limit=_CLOSE_LIMIT)
                     await asyncio.sleep(0.02)
             await keeper.run(f"rm -rf {self.root}", limit=_CLOSE_LIMIT)
         finally:

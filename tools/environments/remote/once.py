@@ -14,7 +14,7 @@ _STALL = 60.0
 """Seconds in which at least some byte must have moved."""
 _LOOK = 0.005
 # It reads a line first, so that nothing comes before we listen; its own last line says that it came to its end.
-_AROUND = 'IFS= read -r _go; (\n{text}\n); printf "\\n%s %s\\n" {nonce} $?'
+_AROUND = 'IFS= read -r _go; (\n{text}\n); set -- $?; for _to in 1 2; do printf "\\n%s %s\\n" {nonce} $1 >&$_to; done'
 _PIECE = 1 << 20
 
 
@@ -24,6 +24,7 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
     channel = link.open(["sh", "-c", _AROUND.format(text=text, nonce=nonce), "sh", *args])
     said: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     end = f"\n{nonce} ".encode()
+    over: set[str] = set()
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
     moved = time.monotonic()
@@ -33,7 +34,9 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
             if chunk is not None:
                 said[chunk[0]] += chunk[1]
                 moved = time.monotonic()
-                if chunk[0] == "stdout" and said["stdout"].endswith(b"\n") and end in said["stdout"][-64:]:
+                if said[chunk[0]].endswith(b"\n") and end in said[chunk[0]][-64:]:
+                    over.add(chunk[0])
+                if len(over) == len(said):
                     break
                 continue
             if left:
@@ -53,4 +56,4 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
     finally:
         channel.close()
     out, _, status = bytes(said["stdout"]).rpartition(end)
-    return Answer(int(status), out, bytes(said["stderr"]))
+    return Answer(int(status), out, bytes(said["stderr"]).rpartition(end)[0])

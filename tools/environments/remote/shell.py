@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
+import signal
 
 from toolcrib import ExecRequest
 from tools.environments.remote import frame
 from tools.environments.remote.call import Beside, Call
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot
 
 _STUCK = 2.0
-_REPORT_LIMIT = 10.0
+_PAUSE = 0.002
+_REPORT_LIMIT = 20.0
 """Seconds that a shell has to tell its state after a command."""
 
 
@@ -27,12 +31,11 @@ class Shell:
         self.alive = False
         self.cwd: str | None = None
         self.snapshot: Snapshot | None = None
-        self.fresh = True
-        """Whether the snapshot is of now: nothing has been run since."""
-        self.behind = False
-        """Whether the command that runs began before its predecessor's state was fetched."""
         self._mark = secrets.token_hex(16)
-        self._last = self._before = ""
+        self._before = self._runs = self._ended = self._told = ""
+        """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
+        is of.
+        """
         self.status = self.pid = 0
         self._called = b""
         self._first_lines = ""
@@ -41,7 +44,8 @@ class Shell:
         """Its files. Raises Lost."""
         files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
-        answer = await self.keeper.run(f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:", limit=_REPORT_LIMIT)
+        whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
+        answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
         if answer.status:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
@@ -50,8 +54,8 @@ class Shell:
         self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=bare)
         self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
-    async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str) -> None:
-        """Hands the command over. Raises Lost."""
+    async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
+        """Hands the command over. ``brief``: it changes nothing, so that its state need not be told. Raises Lost."""
         lines = self._first_lines
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
             lines += f"\\builtin [ $$ != {self.keeper.pid} ] && {arm(self.folder)}"
@@ -59,15 +63,18 @@ class Shell:
         exchange = call.exchange
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
-        lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
-        self.behind = not self.fresh
-        self._before, self._last, self.fresh = self._last, exchange.last, False
+        if brief and cwd == self.cwd:
+            lines += frame.finish(exchange.last)
+        else:
+            lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
+            self._before, self._runs = self._runs, exchange.last
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
         """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
+        self._ended = self._runs
         self.alive = self.pid != self.keeper.pid
         if self.alive and out.folder != self._called:
             self.cwd, self._called = None, out.folder
@@ -77,50 +84,86 @@ class Shell:
         """Asks it to end by itself. False where it does not, or cannot be reached."""
         out: list[bytes] = []
         exchange = Exchange(out.append, out.append)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + limit
+        lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
         try:
-            await self.keeper.send(
-                f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}".encode()
-            )
-            with self.keeper.listening():
-                while not self.keeper.pump(exchange) and loop.time() < deadline:
-                    await self.keeper.next(deadline)
+            await self._exchange(lines, exchange, limit)
         except Lost:
             return False
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
+    async def look_where(self, beside: Beside, pid: int) -> None:
+        """Sets ``cwd``. Raises Lost."""
+        path = (await beside(f"readlink /proc/{pid}/cwd")).out
+        self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
+
     # -- its state -----------------------------------------------------------------------------------------------
 
+    @property
+    def owes(self) -> bool:
+        """Whether its state after the last command that ended has not been fetched: ``snapshot`` is of one before."""
+        return self._told != self._ended
+
     async def learn(self, beside: Beside) -> bool:
-        """Fetches its state. False where it cannot be had: the shell is not to be used any more. Raises Lost."""
+        """Fetches that, also while the next command runs: the frame of a command comes before the state that it left. False where
+        it cannot be had. Raises Lost.
+        """
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + _REPORT_LIMIT
-        before, since = b"", loop.time()
-        while loop.time() < give_up:
-            data = (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out
-            if data.startswith(self._last.encode()) and data.endswith(f"{self._mark} END\n".encode()):
-                told = Snapshot.read(self._report(data.partition(b"\n")[2]), self._mark.encode())
-                self.snapshot, self.fresh = told or self.snapshot, told is not None
-                return self.fresh
+        since = loop.time()
+        give_up, before = since + _REPORT_LIMIT, b""
+        while self.owes and not self.keeper.lost and loop.time() < give_up:
+            data = await self._fetch(beside)
+            if data is None:
+                return True
             if data != before:
                 before, since = data, loop.time()
-            elif loop.time() - since > _STUCK and (data.startswith(self._last.encode()) or not data.strip()):
-                return False  # it has told half, and no more comes: a full disk
-            await asyncio.sleep(0.002)
-        return False
+            elif loop.time() - since > _STUCK and (await beside(f"printf %9999s x >|{self.folder}/w")).status:
+                return False  # no more comes: its disk is full, or its folder gone
+            await asyncio.sleep(_PAUSE)
+        return not self.owes
+
+    async def tell(self) -> bool:
+        """Has it say its state itself, where it could not leave it for us to fetch. Nothing runs in it. Raises Lost."""
+        said: list[bytes] = []
+        exchange = Exchange(said.append, lambda data: None)
+        report = driver.report(self._mark, f"&{frame.OUT}")
+        lines = f"\\builtin [ $$ != {self.keeper.pid} ] && {{ {frame.begin(exchange.first)}; \\builtin eval {quote(report)}; }}\n"
+        await self._exchange(lines + frame.finish(exchange.last), exchange, _REPORT_LIMIT)
+        told = Snapshot.read(self._report(b"".join(said)), self._mark.encode()) if exchange.done else None
+        self.snapshot, self._told = told or self.snapshot, self._ended if told else self._told
+        return told is not None
+
+    async def _exchange(self, lines: str, exchange: Exchange, limit: float) -> None:
+        deadline = asyncio.get_running_loop().time() + limit
+        await self.keeper.send(lines.encode())
+        with self.keeper.listening():
+            while not self.keeper.pump(exchange) and asyncio.get_running_loop().time() < deadline:
+                await self.keeper.next(deadline)
+
+    async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
+        """Takes in what it told last (then None), where that is whole and of now or of ``also``. It may begin to tell anew while
+        we read: so its first line is read twice.
+        """
+        file = f"{self.folder}/s"
+        answer = await beside(f"mapfile -d '' _t <{file}; mapfile -tn1 _l <{file}; printf '%s\\n%s\\n' \"$_t\" \"$_l\"")
+        data, _, again = answer.out.removesuffix(b"\n").rpartition(b"\n")
+        of, _, report = data.partition(b"\n")
+        who = of.decode("ascii", "replace")
+        if who and of == again and who in (self._ended, self._runs, *also) and report.endswith(f"{self._mark} END\n".encode()):
+            told = Snapshot.read(self._report(report), self._mark.encode())
+            if told is not None:
+                self.snapshot, self._told, self._ended = told, who, who
+                return None
+        return data
 
     async def recover(self, beside: Beside) -> bool:
         """What it told last, of a shell that can no longer be reached. Raises Lost."""
-        data = (await beside(f"printf %s \"$(<{self.folder}/s)\"; printf '\\n'")).out
-        said, _, rest = data.partition(b"\n")
-        if said.decode("ascii", "replace") in (self._last, self._before) and rest.endswith(f"{self._mark} END\n".encode()):
-            self.snapshot = Snapshot.read(self._report(rest), self._mark.encode()) or self.snapshot
+        await self._fetch(beside, self._before)
+        self._told = self._ended
         return self.snapshot is not None
 
     async def testament(self, beside: Beside) -> bool:
         """What it told at its end, where it could."""
-        answer: Answer = await beside(f"printf %s \"$(<{self.folder}/z)\"; printf '\\n'")
+        answer: Answer = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
@@ -128,9 +171,31 @@ class Shell:
         if told is None:
             return False
         await beside(f"rm -f {self.folder}/z {self.folder}/s")
-        self.snapshot, self.fresh = told, True
+        self.snapshot, self._told = told, self._ended
         self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
         return True
 
     def _report(self, data: bytes) -> bytes:
         return data.removesuffix(f"{self._mark} END\n".encode())
+
+
+def leaves_all(now: Snapshot | None, command: str) -> bool:
+    """Whether a command changes nothing of what is told."""
+    if now is None:
+        return driver.changes_nothing(command, ())
+    return not now.is_trapped and driver.changes_nothing(command, now.names)
+
+
+def what_happened(call: Call) -> str:
+    """To a shell that has ended."""
+    if call.lost:
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
+    if call.ended != "exited":
+        return "The shell did not end this command when it was told to and was killed with it."
+    code = int(call.exchange.out.status)
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
+    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."

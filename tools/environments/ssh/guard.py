@@ -37,14 +37,16 @@ look() {{
   for line in "${{!ours[@]}}"; do [[ ${{alive[$line]}} ]] || unset "ours[$line]"; done
 }}
 end() {{
-  local file line left=1
+  local file line found=()
   for file in /proc/[0-9]*/stat; do
     line=; IFS= read -rd '' line <"$file"
     set -- "${{line%% *}}" ${{line##*) }}
     [[ $5 && ${{ours[$5]}} && $2 != [ZX] ]] || continue
-    kill -"$signal" "$1"; kill -CONT "$1"; left=0
+    found+=("$1")
   done 2>/dev/null
-  return $left
+  ((${{#found[@]}})) || return
+  # Held still first: where one ended before the shell that waits for it, that would go on to its next command.
+  for line in STOP "$signal" CONT; do kill -"$line" "${{found[@]}}"; done 2>/dev/null
 }}
 folder=
 while IFS= read -r -t {SILENCE} line; do

@@ -1,4 +1,4 @@
-"""Whose a container is, so that those of a process that was killed are removed at the next start."""
+"""Whose something is, so that what a process left behind that was killed is put away at the next start."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import contextlib
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import docker
 
 
 def us() -> str:
@@ -44,16 +40,3 @@ def is_dead(owner: str) -> bool:
     if boot != here[1]:
         return True
     return space == here[2] and (not pid.isdigit() or _start_of(int(pid)) != start)
-
-
-def reap(client: docker.DockerClient, label: str) -> list[str]:
-    """Removes what dead processes left behind, but for what is to be used again. Their names."""
-    import docker
-
-    removed = []
-    for container in client.containers.list(all=True, filters={"label": label}, ignore_removed=True):
-        if container.labels.get("toolcrib.keep") != "reuse" and is_dead(container.labels.get(label, "")):
-            with contextlib.suppress(docker.errors.APIError):  # somebody was faster
-                container.remove(force=True, v=True)
-                removed.append(str(container.name))
-    return removed

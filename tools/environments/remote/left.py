@@ -1,0 +1,72 @@
+"""What a toolcrib that was killed left behind over there: found by what it wrote into its private folder, and ended.
+
+``owner`` in that folder says whose it is, an empty file for each session (setsid) its number and the moment of its start.
+"""
+
+from __future__ import annotations
+
+from tools.environments.shell.driver import quote
+
+NAME = ".toolcrib-"
+SPARE = 'printf %40000s x >|"$_d/spare"'
+"""A script: room for a shell's files, for where the disk is full later."""
+
+_RECORD = r"""
+_l=; { IFS= read -rd '' _l </proc/PID/stat; } 2>/dev/null; set -- ${_l##*) }
+[ -n "$4" ] && : >|"FOLDER/$4.${20}.session"
+"""
+_FIND = r"""
+for _b in BASES; do for _d in "$_b"/NAME*/owner; do
+  [ -O "$_d" ] && { _o=; IFS= read -r _o <"$_d"; printf '%s\n%s\n' "${_d%/owner}" "$_o"; }
+done; done 2>/dev/null
+"""
+# All of them are held still first: where one ended before the shell that waits for it, that would go on to its next command.
+_END = r"""
+( cd /; _f=FOLDER; _ours=' '
+for _g in "$_f"/*.session; do
+  _p=${_g##*/}; _t=${_p#*.}; _p=${_p%%.*}; _t=${_t%%.*}
+  _l=; { IFS= read -rd '' _l <"/proc/$_p/stat"; } 2>/dev/null
+  set -- ${_l##*) }
+  [ -z "${20}" ] || [ "${20}" = "$_t" ] && _ours="$_ours$_p "
+done
+_look() {
+  _left=
+  for _g in /proc/[0-9]*/stat; do
+    _l=; IFS= read -rd '' _l <"$_g"
+    set -- ${_l##*) }
+    case $1 in '' | Z | X) continue ;; esac
+    case $_ours in *" $4 "*) ;; *) continue ;; esac
+    _n=${_l%% *}; _left="$_left $_n"
+    [ -n "$_said" ] || { _l=${_l#*(}; printf '%s %s\n' "$_n" "${_l%)*}"; }
+  done 2>/dev/null
+}
+_said=
+for _s in TERM TERM TERM TERM TERM KILL KILL KILL KILL KILL; do
+  _look; _said=1
+  [ -n "$_left" ] || break
+  kill -STOP $_left; kill -$_s $_left; kill -CONT $_left
+  sleep 0.1
+done 2>/dev/null
+rm -rf -- "$_f"
+)
+"""
+
+
+def record(folder: str, pid: int | str) -> str:
+    """A script: the session of that process is ours."""
+    return _RECORD.replace("PID", str(pid)).replace("FOLDER", folder)
+
+
+def find(bases: str) -> str:
+    """A script that prints, of each folder in ``bases`` (words of the shell), two lines: its name and whose it is."""
+    return _FIND.replace("BASES", bases).replace("NAME", NAME)
+
+
+def read(said: str) -> list[tuple[str, str]]:
+    lines = said.split("\n")
+    return [(folder, owner) for folder, owner in zip(lines[::2], lines[1::2], strict=False) if folder.startswith("/")]
+
+
+def end(folder: str) -> str:
+    """A script: ends what is left of that folder's sessions, prints of each process its number and name, removes the folder."""
+    return _END.replace("FOLDER", quote(folder))

@@ -1,0 +1,235 @@
+"""Where bash is missing over there: an sh for each command. Nothing is kept from one to the next but the folder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Mapping
+
+from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
+from tools.environments._capture import Capture
+from tools.environments.remote import left
+from tools.environments.remote.channel import ChannelEnded, Link
+from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.remote.once import run_once
+from tools.environments.shell.driver import exports, quote
+
+WHY = (
+    "bash is missing in {}, so each command runs in a new sh: variables and functions are not kept. "
+    "Install it there (apk add bash, apt install bash; for a container in its image)"
+)
+
+_STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
+_AGAIN = 0.1
+_CLOSE_LIMIT = 5.0
+_NO_FOLDER = 93
+_LARGEST = 120_000
+"""Bytes of a command, which is an argument here."""
+_ROOT = """
+for _d in /dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"; do mkdir -m 700 "$_d/NAME" 2>/dev/null && break; _d=; done
+[ -n "$_d" ] && printf %s "$_d/NAME"
+"""
+# What ends the frame is read only after the command, so that nothing it runs can know it.
+_RUN = r"""
+IFS= read -r _first; trap : INT TERM HUP
+cd -P -- "$2" || exit NO_FOLDER
+printf '\036%s %s\036%s\n' "$_first" $$ "$_first"; printf '\036%s \036%s\n' "$_first" "$_first" >&2
+( _c=$1 _to=$4; trap 'pwd -P >"$_to"' EXIT; exec <"$3"; set --; eval "$_c" )
+_s=$?; IFS= read -r _last
+printf '\036%s %s %s \036%s\n' "$_last" $_s $$ "$_last"; printf '\036%s \036%s\n' "$_last" "$_last" >&2
+""".replace("NO_FOLDER", str(_NO_FOLDER))
+_END = r"""
+for _f in /proc/[0-9]*/stat; do
+  _l=; IFS= read -r _l <"$_f"; _p=${_l%% *}
+  set -- ${_l##*) }
+  case " SESSIONS " in *" $4 "*) ;; *) continue ;; esac
+  case $1 in Z | X) continue ;; esac
+  [ $_p = "$4" ] && [ -z "ALL" ] || { kill -NUMBER $_p; kill -CONT $_p; echo $_p; }
+done 2>/dev/null
+"""
+
+
+class OneShot:
+    """``env`` is what each command gets beyond what every process gets there."""
+
+    def __init__(self, link: Link, env: Mapping[str, str]) -> None:
+        self._link = link
+        self._env = dict(env)
+        self._root = ""
+        self._lock = threading.Lock()
+        self._running: set[_Running] = set()
+        self._sessions: set[int] = set()
+
+    async def execute(self, request: ExecRequest, text: str, cwd: str, notice: str) -> ExecOutcome:
+        """Raises EnvironmentFailed."""
+        if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
+            raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
+        started = time.monotonic()
+        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        name = await self._files(request.stdin)
+        try:
+            text = exports({**self._env, **request.env}).replace("\\builtin ", "") + text
+            argv = ["sh", "-c", _RUN, "sh", text, cwd, f"{name}.in" if request.stdin else "/dev/null", f"{name}.cwd"]
+            running = _Running(self, Keeper(await asyncio.to_thread(self._link.open, argv)), captures, request)
+            with self._lock:
+                self._running.add(running)
+            try:
+                code = await running.finish(request.timeout)
+            finally:
+                running.keeper.close()
+                with self._lock:
+                    self._running.discard(running)
+                    self._sessions |= {running.session} - {0}
+            ended_in = (await self.beside(f"cat {name}.cwd; rm -f {name}.*")).out.decode("utf-8", "surrogateescape")[:-1] or cwd
+        except Lost as error:
+            known = "the command may have run, and may still be running; it was not tried again"
+            raise EnvironmentFailed(f"{self._link.where} broke: {self._link.diagnose() or error}; {known}") from error
+        finally:
+            kept = {name: capture.finish() for name, capture in captures.items()}
+        if not running.exchange.begun:
+            why = f"the folder {cwd} cannot be entered" if code == _NO_FOLDER else f"sh cannot be started ({code})"
+            raise EnvironmentFailed(f"{why} in {self._link.where}, so the command was not run: choose another cwd")
+        return ExecOutcome(
+            exit_code=code,
+            stdout=kept["stdout"],
+            stderr=kept["stderr"],
+            cwd=ended_in,
+            duration=time.monotonic() - started,
+            where=self._link.where,
+            ended="interrupted" if running.ended == "interrupted" else "timeout" if running.ended else "exited",
+            notice=notice,
+        )
+
+    async def beside(self, text: str, data: bytes = b"") -> Answer:
+        """Raises Lost."""
+        try:
+            return await asyncio.to_thread(run_once, self._link, text, [], data)
+        except EnvironmentFailed as error:
+            raise Lost(str(error)) from error
+
+    async def _files(self, data: bytes) -> str:
+        """What the names of a command's files begin with. Raises EnvironmentFailed."""
+        try:
+            return await self._written(data)
+        except Lost as error:
+            why = await asyncio.to_thread(self._link.diagnose)
+            said = f"no shell could be started in {self._link.where} ({why or error}): is there an sh?"
+            raise EnvironmentFailed(f"{said} The command was not run") from error
+
+    async def _written(self, data: bytes) -> str:
+        if not self._root:
+            self._root = (await self.beside(_ROOT.replace("NAME", f"{left.NAME}{secrets.token_hex(8)}"))).out.decode()
+            if not self._root:
+                raise EnvironmentFailed(f"no private folder can be made in {self._link.where}: make /tmp writable there")
+            self._link.leave(self._root)
+        name = f"{self._root}/{secrets.token_hex(4)}"
+        if data and (await self.beside(f"umask 077; cat >{quote(name)}.in", data)).status:
+            raise EnvironmentFailed(f"the command's input cannot be written to {name}, so it was not run: is the disk full?")
+        return name
+
+    async def tell(self, number: int, sessions: set[int], *, whole: bool) -> bool:
+        """Whether any lived; ``whole``: also their leaders. Raises Lost."""
+        names = {"SESSIONS": " ".join(map(str, sessions)), "NUMBER": str(int(number)), "ALL": "y" if whole else ""}
+        text = _END
+        for name, value in names.items():
+            text = text.replace(name, value)
+        return bool((await self.beside(text)).out)
+
+    def interrupt(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        for each in running:
+            each.interrupt()
+
+    async def close(self) -> None:
+        self.interrupt()
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+            await asyncio.sleep(0.01)
+        with contextlib.suppress(Lost):  # out of reach: nothing more can be done from here
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if self._sessions and await self.tell(number, self._sessions, whole=True):
+                    await asyncio.sleep(_AGAIN)
+            if self._root:
+                await self.beside(f"rm -rf {quote(self._root)}")
+
+
+class _Running:
+    def __init__(self, place: OneShot, keeper: Keeper, captures: dict[str, Capture], request: ExecRequest) -> None:
+        self.keeper = keeper
+        self.ended = ""
+        self._place = place
+        self._loop = asyncio.get_running_loop()
+        self._on_output = request.on_output
+        self._captures = captures
+        self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
+
+    @property
+    def session(self) -> int:
+        """0 before it has begun."""
+        return int(self.exchange.out.facts or 0)
+
+    def _take(self, name: str, data: bytes) -> None:
+        self._captures[name].add(data)
+        if self._on_output is not None:
+            self._on_output(name, data)
+
+    async def finish(self, limit: float | None) -> int:
+        """Its exit code. When cancelled, ends it. Raises Lost."""
+        try:
+            await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
+            with self.keeper.listening():
+                try:
+                    await self._until(None if limit is None else self._loop.time() + limit)
+                    if self.ended:
+                        await self._end()
+                except asyncio.CancelledError:
+                    self.ended = "interrupted"
+                    ending = self._loop.create_task(self._end())
+                    while not ending.done():
+                        with contextlib.suppress(asyncio.CancelledError):  # told again: it takes some seconds at most
+                            await asyncio.shield(ending)
+                    raise
+        except Lost as error:
+            if isinstance(error.__cause__, ChannelEnded) and error.__cause__.code is not None:
+                return error.__cause__.code  # it has ended the sh that waits for it too
+            raise
+        return int(self.exchange.out.status)
+
+    async def _until(self, deadline: float | None) -> None:
+        while not self.keeper.pump(self.exchange) and not self.ended:
+            if deadline is not None and self._loop.time() >= deadline:
+                self.ended = "timeout"
+                return
+            await self.keeper.next(deadline)
+
+    async def _end(self) -> None:
+        """INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
+        give_up = self._loop.time() + _CLOSE_LIMIT
+        while not self.keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
+            await self.keeper.next(give_up)
+        for number, grace in _STEPS:
+            give_up = self._loop.time() + grace
+            while self._loop.time() < give_up:
+                lives = await self._place.tell(number, {self.session}, whole=False)
+                again = self._loop.time() + _AGAIN
+                while not self.keeper.pump(self.exchange) and self._loop.time() < again:
+                    await self.keeper.next(again)
+                if self.exchange.done and not lives:
+                    return
+        if not self.exchange.done:
+            raise Lost("the command could not be ended")
+
+    def interrupt(self) -> None:
+        """From any thread."""
+
+        def told() -> None:
+            self.ended = self.ended or "interrupted"
+            self.keeper.notify()
+
+        with contextlib.suppress(RuntimeError):  # its loop is closed, so nobody awaits it any more
+            self._loop.call_soon_threadsafe(told)
