@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
+from toolcrib import BackgroundProcess, Captured, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Call
@@ -58,6 +58,7 @@ class RemoteEnvironment(RemoteFiles):
         self._epoch = -1
         self._notice = ""
         self._calls: set[Call] = set()
+        self._interrupts = 0
         self._spawned: set[Spawned] = set()
 
     @property
@@ -75,7 +76,7 @@ class RemoteEnvironment(RemoteFiles):
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        text = command_text(request)
+        text, interrupts = command_text(request), self._interrupts
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
         with self._lock:
             if self._closed:
@@ -85,7 +86,7 @@ class RemoteEnvironment(RemoteFiles):
         try:
             shell = await self._ready(own)
             try:
-                return await self._execute(shell, own, request, text, cwd)
+                return await self._execute(shell, own, request, text, cwd, interrupts)
             finally:
                 if not own:
                     await self._retire(shell)
@@ -140,11 +141,14 @@ class RemoteEnvironment(RemoteFiles):
             restore = driver.exports(self._env) if self._snapshot is None else self._snapshot.restore()
             shell.start(restore, cwd, bare=self._snapshot is not None)
 
-    async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str) -> ExecOutcome:
+    async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
         captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
         if request.stdin:
             await self._upload(f"{shell.folder}/i", request.stdin)
+        if self._interrupts != interrupts:  # it came while the shell was made ready: nothing is run
+            none = Captured()
+            return ExecOutcome(130, none, none, cwd, time.monotonic() - started, self._link.where, "interrupted")
         try:
             call = await self._run(shell, request, text, cwd, captures)
             if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self._is_folder(cwd):
@@ -287,6 +291,7 @@ class RemoteEnvironment(RemoteFiles):
 
     def interrupt(self) -> None:
         with self._lock:
+            self._interrupts += 1
             calls = list(self._calls)
         for call in calls:
             call.interrupt()
