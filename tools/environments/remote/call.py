@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import signal
 from collections.abc import Awaitable, Callable
@@ -22,8 +23,14 @@ Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
 """Runs a script over there in another channel. Raises Lost."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
-"""How a command is ended: each signal, and the seconds until the next."""
+"""How a command is ended: each signal, and the seconds until the next, at most."""
+_SOON = (0.01, 0.02)
 _AGAIN = 0.04
+"""Seconds until looks at what it has done, at first and then."""
+_BUSY = 8
+"""How often a shell runs between two looks that starts one program after the other, and that one does not which ends."""
+_REST = 0.05
+"""Seconds in which one that has something to do after a signal would do something."""
 _WATCH = 0.25
 _LOOKS = 5
 _WATCH_MOST = 4.0
@@ -136,47 +143,97 @@ class Call:
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self._keeper.next(give_up)
-        asked = False
         for number, grace in _STEPS:
-            self._told = set()
-            give_up, last = self._loop.time() + grace, 0
-            while True:
-                last = await self._tell(number, last)
-                again = self._loop.time() + _AGAIN
-                while not self._keeper.pump(self.exchange) and self._loop.time() < again:
-                    await self._keeper.next(again)
-                if self.exchange.done and not await self._born():
-                    return
-                if self._loop.time() >= give_up:
-                    break
-                if number == signal.SIGKILL and not asked and not self.exchange.done:
-                    asked = True
-                    await self._ask_again()
+            if await self._step(number, self._loop.time() + grace):
+                return
         if not self.exchange.done:
             raise Lost("the command could not be ended")
 
-    async def _tell(self, number: int, last: int) -> int:
-        """The tick of the first round. ``last`` is that, then: only those born before it, or little after, are told now.
+    async def _step(self, number: int, give_up: float) -> bool:
+        """One of the signals. Whether nothing is left; not where more of it, or more time, is of no use."""
+        self._told = set()
+        asked, forgot = False, 0
+        seen = await self._tell(number, 0, number)
+        first, before = seen.now.tick, seen.doing
+        since = self._loop.time()
+        for pause in itertools.chain(_SOON, itertools.repeat(_AGAIN)):
+            await self._pause(pause)
+            seen = await self._seen()
+            left = self._ours(seen)
+            if self.exchange.done and not left:
+                return True
+            now = self._doing(seen, left)
+            if number == signal.SIGKILL:
+                if not asked and not self.exchange.done:
+                    asked = True
+                    await self._ask_again()
+            elif self._is_in_vain(number, now, before, self._loop.time() - since):
+                return False
+            if self._loop.time() >= give_up:
+                return False
+            forgot += self._goes_on(now.get(self.shell_pid), before.get(self.shell_pid))
+            if forgot > 1 or self._new(seen, number, first):
+                await self._tell(number, first, max(number, signal.SIGTERM) if forgot > 1 else number)
+            if now != before:
+                before, since = now, self._loop.time()
+        raise AssertionError("unreachable")
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the frame's end comes, or some time has passed."""
+        again = self._loop.time() + seconds
+        if self.exchange.done:
+            await asyncio.sleep(seconds / 4)
+        while not self._keeper.pump(self.exchange) and self._loop.time() < again:
+            await self._keeper.next(again)
+
+    def _doing(self, seen: processes.Seen, left: list[Member]) -> dict[int, processes.Doing]:
+        pids = [*(one.pid for one in left), *([] if self.exchange.done else [self.shell_pid])]
+        return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
+
+    def _goes_on(self, now: processes.Doing | None, before: processes.Doing | None) -> bool:
+        """Whether the shell, which has nothing to do when it is interrupted, did something all the time since we looked last."""
+        return self.simple and now is not None and before is not None and now.times - before.times >= _BUSY
+
+    def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:
+        """Whether all that is left ignores the signal; or, where somebody waits for us, did not do anything for a while:
+        what cleans up is given its time, what has caught the signal and went on waiting is not.
+        """
+        if not now:
+            return False
+        if all(each.ignores(number) for each in now.values()):
+            return True
+        return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
+
+    async def _tell(self, number: int, last: int, shells: int) -> processes.Seen:
+        """``last``: only those born before that tick, or little after, are told now.
+        ``shells`` is what the shell is told.
 
         The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
-        interrupt. Where that has just ended or begun, the shell is let go on a little.
+        interrupt. Where that has just ended or begun, the shell is let go on a little; or, where it may be told again, told now.
         """
         shell = self.shell_pid if not self.exchange.done else 0
         still = bool(shell) and number != signal.SIGKILL
         for _ in range(_TRIES):
             seen = await self._seen(processes.freeze(shell) if still else "")
-            if not still or shell not in seen.changing:
+            if not still or self.simple or shell not in seen.changing:
                 break
             await self._beside(processes.thaw(shell))
+        new = self._new(seen, number, last)
+        self._told.update(one for one in new if not (self.simple and one.pid in seen.unborn))
+        numbers = {shell: shells} if shell and (new or not last or self.simple) else {}
+        numbers |= {one.pid: number for one in new}
+        await self._beside(processes.signals(numbers, shell if still else 0))
+        return seen
+
+    def _new(self, seen: processes.Seen, number: int, last: int) -> list[Member]:
+        """Who is to be told, and was not."""
+        if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
+            return [one for one in seen.members if one.pid != self._keeper.pid and one not in self._told]
         new = [one for one in self._ours(seen) if one not in self._told]
         if last and number != signal.SIGKILL:
+            shell = self.shell_pid if not self.exchange.done else 0
             new = [one for one in new if one.start <= last + _RACE or (self.simple and seen.parents[one.pid] == shell)]
-        if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
-            new = [one for one in seen.members if one.pid != self._keeper.pid]
-        self._told.update(new)
-        told = [*([shell] if shell and (new or not last) else []), *(one.pid for one in new)]
-        await self._beside(processes.signal(number, told, shell if still else 0))
-        return last or seen.now.tick
+        return new
 
     async def _seen(self, before: str = "") -> processes.Seen:
         return processes.read((await self._beside(before + processes.listing([self._keeper.session]))).out)

@@ -18,7 +18,7 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
-from tools.environments.remote.request import command_text
+from tools.environments.remote.request import command_text, never_run
 from tools.environments.remote.shell import Shell, leaves_all, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
@@ -57,6 +57,7 @@ class RemoteEnvironment(RemoteFiles):
         self._epoch = -1
         self._notice = ""
         self._calls: set[Call] = set()
+        self._interrupts = 0
         self._spawned: set[Spawned] = set()
 
     @property
@@ -74,7 +75,7 @@ class RemoteEnvironment(RemoteFiles):
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        text = command_text(request)
+        text, interrupts = command_text(request), self._interrupts
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
         if self._keepers.bare:
             return await self._without_bash(request, text, cwd)
@@ -86,7 +87,7 @@ class RemoteEnvironment(RemoteFiles):
         try:
             shell = await self._ready(own)
             try:
-                return await self._execute(shell, own, request, text, cwd)
+                return await self._execute(shell, own, request, text, cwd, interrupts)
             finally:
                 if not own:
                     await self._retire(shell)
@@ -152,23 +153,20 @@ class RemoteEnvironment(RemoteFiles):
             if living:
                 self._notice += f" Still running over there from before: process {', '.join(living)}."
 
-    def _prepare(self, shell: Shell, cwd: str) -> None:
-        if not shell.alive:
-            restore = driver.exports(self._env) if self._snapshot is None else self._snapshot.restore()
-            shell.start(restore, cwd, bare=self._snapshot is not None)
-
-    async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str) -> ExecOutcome:
+    async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
-        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
         if request.stdin:
             await self.upload(f"{shell.folder}/i", request.stdin)
+        if self._interrupts != interrupts:  # it came while the shell was made ready: nothing is run
+            return never_run(cwd, self._link.where)
+        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
         try:
-            call = await self._run(shell, request, text, cwd, captures)
+            call = await self._run(shell, request, text, cwd, captures, interrupts)
             if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self.is_folder(cwd):
                 # It had died before: nothing was run.
                 self._notice = f"The shell had ended between two commands. {_ON}"
                 self._generation += own
-                call = await self._run(shell, request, text, cwd, captures)
+                call = await self._run(shell, request, text, cwd, captures, interrupts)
             if not call.exchange.begun:
                 if call.ended == "exited":
                     raise await self._no_folder(shell, own, cwd)
@@ -192,12 +190,16 @@ class RemoteEnvironment(RemoteFiles):
         said, self._notice = self._notice.strip(), ""
         return said
 
-    async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture]) -> Call:
-        self._prepare(shell, cwd)
+    async def _run(
+        self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture], interrupts: int
+    ) -> Call:
+        shell.start(self._snapshot, self._env, cwd)
         call = Call(shell.keeper, captures, request.on_output, self._keepers.beside)
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
             self._calls.add(call)
+            if self._interrupts != interrupts:
+                call.interrupt()
         try:
             await shell.begin(call, text, request, cwd, brief=leaves_all(self._snapshot, request.command))
             await call.finish(request.timeout)
@@ -295,6 +297,7 @@ class RemoteEnvironment(RemoteFiles):
 
     def interrupt(self) -> None:
         with self._lock:
+            self._interrupts += 1
             calls = list(self._calls)
         for call in calls:
             call.interrupt()
@@ -364,16 +367,15 @@ class RemoteEnvironment(RemoteFiles):
         return Health(oneshot.WHY.format(self.identity) if self._keepers.bare else "")
 
     async def _try(self, command: str) -> ExecOutcome:
-        """What is to be said is left for the next one."""
         outcome = await self.execute(ExecRequest(command, timeout=60))
-        self._notice = f"{outcome.notice} {self._notice}"
+        self._notice = f"{outcome.notice} {self._notice}"  # for whoever runs the next one
         return outcome
 
     async def close(self) -> None:
         with self._lock:
-            already, self._closed = self._closed, True
-        if already:
-            return
+            if self._closed:
+                return
+            self._closed = True
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tools.environments._groups import Member, Moment
 
@@ -11,8 +12,12 @@ _LIST = r"""
 printf '%s %s\n' "$(</proc/uptime)" "$(</proc/loadavg)"
 for _f in /proc/[0-9]*/stat; do
   _l=; IFS= read -rd '' _l <"$_f"
-  set -- ${_l##*) }
-  case " SESSIONS " in *" $4 "*) _c=${_l#*(}; printf '%s %s %s %s %s\n' "${_l%% *}" "${20}" "$1" "$2" "${_c%) *}" ;; esac
+  case $_l in PATTERN) set -- ${_l##*) } ;; *) continue ;; esac
+  case " SESSIONS " in *" $4 "*) ;; *) continue ;; esac
+  _p=${_l%% *} _c=${_l#*(} _a=
+  set -- "${20}" "$1" "$2" "${31}"
+  for _t in "/proc/$_p/task/"*/schedstat; do read -r _b _w _n <"$_t" && _a=$_a,$_b/$_n; done
+  printf '%s %s %s %s %s %s %s\n' "$_p" "$@" "$_a," "${_c%) *}"
 done 2>/dev/null
 """
 _YOUNG = 3
@@ -21,31 +26,63 @@ _TICKS = 100
 """A second, in /proc, on every Linux."""
 
 
+class Doing(NamedTuple):
+    """What the living process is at. ``ran``: how long and how often each of its threads did, "" where that is not told."""
+
+    state: str
+    ignored: int
+    ran: str
+
+    def ignores(self, number: int) -> bool:
+        return bool(self.ignored >> (number - 1) & 1)
+
+    @property
+    def times(self) -> int:
+        return sum(int(each.partition("/")[2]) for each in self.ran.split(",") if each.partition("/")[2].isdigit())
+
+    @property
+    def waits(self) -> bool:
+        """It has nothing to do now, nor had it in between where the same is seen later."""
+        return self.state in ("S", "T") and self.ran != ""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``parents`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so young that it
-    may not yet be what it is to be.
+    """``parents`` and ``doing`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so
+    young that it may not yet be what it is to be. ``unborn``: those children.
     """
 
     now: Moment
     members: list[Member]
     parents: dict[int, int]
     changing: set[int]
+    unborn: set[int]
+    doing: dict[int, Doing]
 
 
 def listing(sessions: Iterable[int]) -> str:
     """A script that prints what ``read`` takes."""
-    return _LIST.replace("SESSIONS", " ".join(str(each) for each in sessions))
+    names = [str(each) for each in sessions] or ["-"]
+    # Most of a machine's processes are others': what can be told without splitting the line is.
+    pattern = "|".join(f'*" {name} "*' for name in names)
+    return _LIST.replace("PATTERN", pattern).replace("SESSIONS", " ".join(names))
 
 
 def read(said: bytes) -> Seen:
     first, *lines = said.decode("ascii", "replace").splitlines() or [""]
-    found = [words for line in lines if len(words := line.split(" ", 4)) == 5 and words[1].isdigit()]
+    found = [words for line in lines if len(words := line.split(" ", 6)) == 7 and words[1].isdigit()]
     now = moment(first)
     living = [Member(int(each[0]), int(each[1])) for each in found if each[2] not in ("Z", "X")]
     parents = {int(each[0]): int(each[3]) for each in found}
-    young = {int(each[3]) for each in found if each[2] == "Z" or (each[4] == "bash" and int(each[1]) >= now.tick - _YOUNG)}
-    return Seen(now, living, parents, young)
+    unborn = {int(each[0]) for each in found if each[6] == "bash" and int(each[1]) >= now.tick - _YOUNG}
+    changing = {int(each[3]) for each in found if each[2] in ("Z", "X") or int(each[0]) in unborn}
+    doing = {int(each[0]): Doing(each[2], int(each[4]), _ran(each[5])) for each in found if each[4].isdigit()}
+    return Seen(now, living, parents, changing, unborn, doing)
+
+
+def _ran(text: str) -> str:
+    """A kernel that does not count says 0 times."""
+    return "" if text == "," or "/0," in text else text
 
 
 def moment(text: str) -> Moment:
@@ -67,8 +104,13 @@ def thaw(group: int) -> str:
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 
-def signal(number: int, pids: Iterable[int], group: int = 0) -> str:
-    """A stopped process receives nothing before it goes on. ``group`` is one that was frozen."""
-    targets = " ".join(str(pid) for pid in pids)
-    told, going = (f"for _p in {targets}; do kill -{each} $_p; done 2>/dev/null\n" for each in (number, "CONT"))
-    return told + (thaw(group) if group else "") + going
+def signal(number: int, pids: Iterable[int]) -> str:
+    """A stopped process receives nothing before it goes on."""
+    return signals(dict.fromkeys(pids, number))
+
+
+def signals(numbers: Mapping[int, int], group: int = 0) -> str:
+    """The same with one for each process. ``group`` is one that was frozen."""
+    told = "".join(f"kill -{number} {pid}\n" for pid, number in numbers.items())
+    going = f"for _p in {' '.join(map(str, numbers))}; do kill -CONT $_p; done\n"
+    return f"{{ :\n{told}{thaw(group) if group else ''}{going}}} 2>/dev/null\n"

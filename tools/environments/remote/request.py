@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib import EnvironmentFailed, ExecRequest
+from toolcrib import Captured, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments.shell import driver
 
 _LARGEST = 120_000
@@ -27,3 +27,8 @@ def command_text(request: ExecRequest) -> str:
                 f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
             )
     return request.command
+
+
+def never_run(cwd: str, where: str) -> ExecOutcome:
+    """What becomes of a command that was interrupted before it could begin."""
+    return ExecOutcome(130, Captured(), Captured(), cwd, 0.0, where, "interrupted")

@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import signal
+from collections.abc import Mapping
 
 from toolcrib import ExecRequest
 from tools.environments.remote import frame
@@ -49,10 +50,12 @@ class Shell:
         if answer.status:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
-    def start(self, restore: str, cwd: str, *, bare: bool) -> None:
-        """With the next command."""
-        self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=bare)
-        self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
+    def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
+        """With the next command, unless it lives. It has ``state``, or, where there is none yet, ``env``."""
+        if not self.alive:
+            restore = driver.exports(env) if state is None else state.restore()
+            self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
+            self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
     async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
         """Hands the command over. ``brief``: it changes nothing, so that its state need not be told. Raises Lost."""

@@ -1,9 +1,11 @@
 """Another host, by ssh: an account there, reached with keys or an agent, through jump hosts where needed.
 
 ``target`` is where to go, as ``~/.ssh/config`` has it; ``known_hosts`` who may answer there, ``auth`` who we are; ``dial`` makes
-a connection, ``channel`` is one process over there, ``guard`` ends what a lost connection leaves behind, ``link`` the whole.
+a connection, ``channel`` is one process over there, ``guard`` ends what a lost connection leaves behind, ``link`` the whole;
+``person`` is how somebody looks around there themselves.
 """
 
 from tools.environments.ssh.environment import open_ssh
+from tools.environments.ssh.person import person_argv
 
-__all__ = ["open_ssh"]
+__all__ = ["open_ssh", "person_argv"]

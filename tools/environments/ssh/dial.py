@@ -21,19 +21,24 @@ if TYPE_CHECKING:
 
 _DIAL_LIMIT = 10.0
 _GREET_LIMIT = 15.0
-_TRIES = 4
-"""A server that is being connected to by many drops some before it has said a word (MaxStartups)."""
+_PATIENCE = 10.0
+_PAUSE, _LONGEST = 0.2, 1.0
+"""Seconds. A server that is being connected to by many drops some before it has greeted them (MaxStartups): we come again, after
+a pause that grows, for so long.
+"""
 _SOON = 5.0
+_FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
+"""What a server says that drops us so, if anything."""
 _AT_ONCE = threading.BoundedSemaphore(4)
 """Connections that this process makes at the same time, for the same reason."""
 
 
 class _NoGreeting(Exception):
-    """Something took the call, but did not say that it is an ssh server. ``soon``: it hung up, rather than stay silent."""
+    """Something took the call, but did not say that it is an ssh server. ``dropped``: it hung up as one does that is too busy."""
 
-    def __init__(self, text: str, *, soon: bool) -> None:
+    def __init__(self, text: str, *, dropped: bool) -> None:
         super().__init__(text)
-        self.soon = soon
+        self.dropped = dropped
 
 
 def connect(hops: Sequence[Hop]) -> list[Transport]:
@@ -50,18 +55,19 @@ def connect(hops: Sequence[Hop]) -> list[Transport]:
 
 
 def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport:
-    for left in reversed(range(_TRIES)):
+    give_up, pause = time.monotonic() + _PATIENCE, _PAUSE
+    while True:
         try:
             with _AT_ONCE:
                 return _greet(hop, _carrier(hop, through, before))
         except _NoGreeting as error:
-            if not left or not error.soon:
+            if not error.dropped or time.monotonic() > give_up:
                 raise EnvironmentFailed(
                     f"{hop.host}, port {hop.port}, takes connections but does not answer as an ssh server ({error}): is that its "
                     "ssh port? It may also be flooded (MaxStartups in its sshd_config)"
                 ) from error
-            time.sleep(random.uniform(0.1, 0.5))  # noqa: S311 - only so that not all come again at once
-    raise AssertionError("unreachable")
+        time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - only so that not all come again at once
+        pause = min(2 * pause, _LONGEST)
 
 
 def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
@@ -143,7 +149,9 @@ def _greet(hop: Hop, carrier: object) -> Transport:
             raise EnvironmentFailed(f"{hop.where} and paramiko have no algorithm in common: {error}") from error
         if isinstance(error, (paramiko.SSHException, EOFError, OSError)):
             if not transport.remote_version:
-                raise _NoGreeting(_said(error), soon=time.monotonic() < begun + _SOON) from error
+                said = getattr(carrier, "greeting", b"")
+                dropped = time.monotonic() < begun + _SOON and (not said or said.startswith(_FULL))
+                raise _NoGreeting(_said(error), dropped=dropped) from error
             raise EnvironmentFailed(f"{hop.where} broke off while the connection was made: {_said(error)}") from error
         raise
     if isinstance(carrier, Heard):

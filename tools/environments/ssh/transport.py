@@ -103,6 +103,9 @@ class Lost(ConnectionAbortedError):
 class Line(socket.socket):
     """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
 
+    greeting = b""
+    """What was said first."""
+
     def prepare(self) -> None:
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -112,7 +115,9 @@ class Line(socket.socket):
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         try:
-            return super().recv(size, flags)
+            data = super().recv(size, flags)
+            self.greeting = self.greeting or data
+            return data
         except TimeoutError as error:
             if error.errno == errno.ETIMEDOUT:
                 raise Lost from error
