@@ -86,10 +86,10 @@ class Call:
             self._release()
 
     def _at_once(self) -> bool:
-        """Whether it ended, and all that writes to its streams, before anybody had to wait for it."""
+        """Whether it ended, and all that writes to its streams, before anybody else had to be told to wait for it."""
         give_up = time.monotonic() + _AT_ONCE
-        while self.ended == "exited" and not self.done():
-            self._ready(_AT_ONCE)
+        while self.ended == "exited" and self._shell.status is None and self._shell.says(_AT_ONCE):
+            self._shell.collect()
             if time.monotonic() > give_up:
                 break
         if not self.done() or self.ended != "exited":
@@ -187,10 +187,10 @@ class Call:
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def _ready(self, wait: float = 0) -> None:
+    def _ready(self) -> None:
         shell = self._shell
         streams = shell.folder.streams
-        for fd, _ in shell.epoll.poll(wait):
+        for fd, _ in shell.epoll.poll(0):
             if fd == shell.folder.reports:
                 shell.collect()
             elif fd in streams.values():

@@ -71,16 +71,18 @@ class ShellPool:
         text = _text(request)
         lease = await self._take(cwd)
         shell = lease.shell
-        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        captures: dict[str, Capture] = {}
         call: Call | None = None
         try:
-            traps = functools.partial(self._may_trap, shell, request.command)
-            call = Call(shell, captures, request.on_output, _groups.Moment.now(), traps)
+            there = cwd if shell.cwd != cwd else None
+            begun = _groups.Moment.now()
+            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
+            # It runs from here on, while we get ready to listen.
+            captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+            call = Call(shell, captures, request.on_output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
                 self._calls.add(call)
                 missed = self._interrupts != interrupts  # it came while the shell was started
-            there = cwd if shell.cwd != cwd else None
-            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
             if missed:
                 call.interrupt_now()
             await call.finish(request.timeout)

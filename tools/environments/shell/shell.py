@@ -48,7 +48,7 @@ class Shell:
         self.snapshot: Snapshot | None = None
         self.whole = False
         self.cwd = cwd
-        self.epoll = select.epoll()
+        self.epoll, self._poll = select.epoll(), select.poll()
         try:
             self._write_files(restore)
             self.process: ShellProcess = place.start(self.folder.inner, self.folder.path)
@@ -58,6 +58,7 @@ class Shell:
             raise
         for fd in (self.folder.reports, *self.folder.streams.values()):
             self.epoll.register(fd, _EDGE)
+        self._poll.register(self.folder.reports, select.POLLIN)
         if self.process.fileno() >= 0:
             self.epoll.register(self.process.fileno(), select.EPOLLIN)
         self._waiting = driver.waiting(self.folder.inner).encode()
@@ -82,7 +83,8 @@ class Shell:
         ``brief``: it changes nothing, so that its state need not be told.
         ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
         """
-        self.collect()
+        if self._in_report:
+            self.collect()
         folder, feed = self.folder, -1
         try:
             if stdin:
@@ -118,6 +120,10 @@ class Shell:
         with contextlib.suppress(OSError):  # full: it no longer reads, which whoever waits will notice
             os.write(self.folder.input, data)
 
+    def says(self, wait: float) -> bool:
+        """Whether it says anything within so many seconds. What commands print does not count."""
+        return bool(self._poll.poll(wait * 1000))
+
     # -- what it says --------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
@@ -130,6 +136,8 @@ class Shell:
                     return
                 self._buffer += chunk
                 self._read()
+                if len(chunk) < _CHUNK:
+                    return
 
     def _read(self) -> None:
         while self._buffer:
