@@ -194,7 +194,9 @@ class Shell:
             self._apart = snapshot.has_debug_trap
             if self._apart and not leaves:  # what the trap printed is among it
                 return
-        self.snapshot, self.whole = snapshot, leaves or not was_late
+        self.whole = leaves or not was_late
+        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else what was read from it stays of use
+            self.snapshot = snapshot
 
     @property
     def owes(self) -> bool:
