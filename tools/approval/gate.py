@@ -31,7 +31,7 @@ from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
 from toolcrib._types import Json
 from tools.approval.findings import UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
-from tools.approval.judge import Judgement, Setting, judge
+from tools.approval.judge import Harmless, Judgement, Setting, judge
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.snapshot import ROUNDS, GatheredFiles, SessionFiles
 
@@ -90,6 +90,7 @@ class ApprovalGate:
         self._tool_rules = tool_rules
         self._redact = redact
         self._files = SessionFiles()
+        self._harmless = Harmless()
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
@@ -100,7 +101,11 @@ class ApprovalGate:
         if not ctx.effects and entry.kind in _PASSIVE and self._tool_rules is None:
             return None
         files = GatheredFiles(self._files.of(ctx.run_identity.session_id))
+        if self._harmless.knows(ctx.effects) and not files.has_taints:
+            return self._decide(call, ctx, Judgement(), files)
         judged = judge(entry, ctx.effects, setting=self._setting, files=files)
+        if not (files.is_open or judged.findings or judged.files):
+            self._harmless.add(ctx.effects)
         if files.is_open or any(_may_be_granted(finding) for finding in judged.findings):
             return self._read_on(call, entry, ctx, files)
         return self._decide(call, ctx, judged, files)

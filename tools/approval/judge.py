@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ToolEntry, WritesFile
+from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding
 from tools.approval.meaning.state import NoFiles, Snapshot
 from tools.approval.meaning.value import Taint
@@ -81,6 +81,31 @@ def _file(name: str, effect: object, protected: Sequence[str], home: str) -> lis
 
 def _opaque(name: str) -> Finding:
     return Finding(f"tool.opaque@{name}", "ask", "this tool acts, and does not say on what", name)
+
+
+class Harmless:
+    """Commands that were judged without a finding, and without a look at any file or at what earlier ones left: in the same
+    folder, read by a shell in the very same state, the same text is judged alike. Safe to use from several threads.
+    """
+
+    _MOST = 256
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], ShellState | None] = {}
+        """The state is kept, so that its number is no other's."""
+
+    def knows(self, effects: Sequence[Effect]) -> bool:
+        return len(effects) == 1 and isinstance(effects[0], RunsCommand) and _key(effects[0]) in self._known
+
+    def add(self, effects: Sequence[Effect]) -> None:
+        if len(effects) == 1 and isinstance(effects[0], RunsCommand):
+            if len(self._known) >= self._MOST:
+                self._known = {}
+            self._known[_key(effects[0])] = effects[0].shell
+
+
+def _key(effect: RunsCommand) -> tuple[str, str, int]:
+    return effect.command, effect.cwd, id(effect.shell)
 
 
 class Judge:

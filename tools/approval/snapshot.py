@@ -54,6 +54,10 @@ class GatheredFiles:
         return known
 
     @property
+    def has_taints(self) -> bool:
+        return bool(self._taints)
+
+    @property
     def is_open(self) -> bool:
         """Whether something was asked for that only ``gather`` can tell."""
         return bool(self.wanted or self.unresolved)

@@ -91,6 +91,7 @@ class Member(NamedTuple):
 
     pid: int
     start: int
+    parent: int = 0
 
 
 class Moment(NamedTuple):
@@ -113,17 +114,55 @@ class Moment(NamedTuple):
             return member.start > self.tick
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
 
+    def least_pid(self) -> int:
+        """What was born since has a greater number than this; 0 where numbers may have begun anew meanwhile."""
+        now = Moment.now()
+        few = (now.tick - self.tick) / _ticks() * _FORKS < _numbers()
+        return self.last_pid if few and now.last_pid >= self.last_pid else 0
 
-def members(session: int) -> list[Member]:
-    """The living processes of a session."""
+
+_FORKS = 20_000
+"""More processes than are started in a second."""
+
+
+@functools.cache
+def _numbers() -> int:
+    try:
+        return int((_PROC / "sys/kernel/pid_max").read_bytes())
+    except (OSError, ValueError):
+        return 0
+
+
+def members(session: int, since: Moment | None = None) -> list[Member]:
+    """The living processes of a session, but perhaps not those from before ``since``, which costs less."""
     found: list[Member] = []
+    least = 0 if since is None else since.least_pid()
     with contextlib.suppress(OSError):  # no /proc
         for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
-            if not name.isdigit():
+            if not name.isdigit() or int(name) <= least:
                 continue
             with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
                 with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
                     fields = file.read().rpartition(b")")[2].split()
                 if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
-                    found.append(Member(int(name), int(fields[19])))
+                    found.append(Member(int(name), int(fields[19]), int(fields[1])))
     return found
+
+
+def ignored(pid: int) -> int:
+    """The signals that it ignores, as a mask: bit N - 1 for signal N."""
+    found = _read(f"/proc/{pid}/status").partition(b"SigIgn:")[2].split(maxsplit=1)
+    return int(found[0], 16) if found else 0
+
+
+def argv(pid: int) -> bytes:
+    """Its arguments, each ended by a zero byte; b"" where it has ended."""
+    return _read(f"/proc/{pid}/cmdline")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - as above
+            return file.read()
+    except OSError:  # it has ended, or there is no /proc
+        return b""

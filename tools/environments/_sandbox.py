@@ -66,8 +66,8 @@ class _Process:
             self._code = self._said()
         return self._code
 
-    def members(self) -> list[_groups.Member]:
-        return [one for one in _groups.members(self.session) if self._is_inside(one.pid)]
+    def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
+        return [one for one in _groups.members(self.session, since) if self._is_inside(one.pid)]
 
     def _is_inside(self, pid: int) -> bool:
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
+import time
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from tools.environments import _groups
 from tools.environments._capture import Capture
+from tools.environments.shell.ending import STEPS, Ending
 from tools.environments.shell.place import kill_session
 from tools.environments.shell.shell import Shell
 
@@ -24,11 +25,11 @@ _TURN = 32
 """Chunks that are read before others have their turn in the event loop."""
 _LINGER = 0.2
 """Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
-_STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
-"""How a command is ended: each signal, and the seconds until the next."""
 _LOOK = 0.01
-_RACE = 3
-"""Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
+_AT_ONCE = 0.001
+"""Seconds that a command is waited for in place: most end sooner than the event loop could be told to watch for it."""
+_TELLING = 0.3
+"""Seconds that a command which is to be ended waits for its shell to come to it."""
 _WATCH = 0.25
 """Seconds between looks at whether the shell still answers."""
 
@@ -36,11 +37,18 @@ _WATCH = 0.25
 class Call:
     """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
 
-    ``begun`` is when: what is in the shell's session from before is none of its business. ``lost``: the shell ran it and
-    then did not answer.
+    ``begun`` is when: what is in the shell's session from before is none of its business. ``traps`` says whether an interrupt
+    may make the command do something. ``lost``: the shell ran it and then did not answer.
     """
 
-    def __init__(self, shell: Shell, captures: dict[str, Capture], on_output: OnOutput | None, begun: _groups.Moment) -> None:
+    def __init__(
+        self,
+        shell: Shell,
+        captures: dict[str, Capture],
+        on_output: OnOutput | None,
+        begun: _groups.Moment,
+        traps: Callable[[], bool],
+    ) -> None:
         self.ended: Ended = "exited"
         self.exited = False
         self.lost = False
@@ -50,12 +58,12 @@ class Call:
         self._captures = captures
         self._on_output = on_output
         self._begun = begun
+        self._traps = traps
         self._loop = asyncio.get_running_loop()
         self._wake: asyncio.Future[None] | None = None
         self._more: set[str] = set()
         self._open = dict.fromkeys(captures, True)
-        self._nudged = False
-        self._loop.add_reader(shell.epoll.fileno(), self._ready)
+        self._attached = self._released = False
 
     def done(self) -> bool:
         return self.exited or self._shell.status is not None
@@ -65,14 +73,29 @@ class Call:
     async def finish(self, limit: float | None) -> None:
         """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
         try:
-            await self._until_done(None if limit is None else self._loop.time() + limit)
-            if self.ended != "exited":
-                await self._end()
+            if not self._at_once():
+                self._loop.add_reader(self._shell.epoll.fileno(), self._ready)
+                self._attached = True
+                await self._until_done(None if limit is None else self._loop.time() + limit)
+                if self.ended != "exited":
+                    await self._end()
         except asyncio.CancelledError:
             await self._cancelled()
             raise
         finally:
             self._release()
+
+    def _at_once(self) -> bool:
+        """Whether it ended, and all that writes to its streams, before anybody else had to be told to wait for it."""
+        give_up = time.monotonic() + _AT_ONCE
+        while self.ended == "exited" and self._shell.status is None and self._shell.says(_AT_ONCE):
+            self._shell.collect()
+            if time.monotonic() > give_up:
+                break
+        if not self.done() or self.ended != "exited":
+            return False
+        self._drain()
+        return not any(self._open.values())
 
     async def _cancelled(self) -> None:
         self.ended = "interrupted"
@@ -105,10 +128,6 @@ class Call:
         self._gone()
         if self.done() or self._shell.folder.unread():
             return
-        if not self._nudged:
-            self._nudged = True
-            self._shell.nudge()
-            return
         self._shell.collect()
         if not self.done():
             self.lost = True
@@ -117,40 +136,25 @@ class Call:
             self._gone()
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
-        for number, grace in _STEPS:
-            told: set[_groups.Member] = set()
-            sent = self._tell(number, told, None)
-            give_up, again = self._loop.time() + grace, self._loop.time() + 4 * _LOOK
-            while self._loop.time() < give_up:
-                await self._next(self._loop.time() + _LOOK)
+        """INT, TERM, KILL, each only while something lives."""
+        give_up = self._loop.time() + _TELLING
+        while self._shell.is_telling and not self.done() and self._loop.time() < give_up:
+            await self._next(self._loop.time() + _LOOK)
+            self._gone()
+        ending = Ending(self._shell.process, self._begun, traps=self._traps())
+        for number, grace in STEPS:
+            give_up, pause = self._loop.time() + grace, _LOOK / 10
+            ending.begin(number, done=self.done())
+            while True:
                 self._gone()
-                if self.done() and not self._born():
+                if ending.go_on(done=self.done()):
                     self._drain()
                     return
-                if self._loop.time() >= again:
-                    self._tell(number, told, sent.tick + _RACE)
-                    again = self._loop.time() + 4 * _LOOK
+                if self._loop.time() >= give_up:
+                    break
+                await self._next(self._loop.time() + pause)
+                pause = min(2 * pause, _LOOK)
         self._drain()
-
-    def _tell(self, number: int, told: set[_groups.Member], until: int | None) -> _groups.Moment:
-        """``until``: only those who were born before that tick and have not been told."""
-        now = _groups.Moment.now()
-        new = [
-            one for one in self._born() if one not in told and (until is None or number == signal.SIGKILL or one.start <= until)
-        ]
-        if not self.done() and (until is None or new):
-            for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
-                self._shell.process.send(each)
-        for one in new:
-            told.add(one)
-            for each in (number, signal.SIGCONT):
-                _groups.send_to(one.pid, each)
-        return now
-
-    def _born(self) -> list[_groups.Member]:
-        process = self._shell.process
-        return [one for one in process.members() if one.pid != process.pid and self._begun.is_before(one)]
 
     async def _next(self, deadline: float) -> None:
         """Until something happens or the deadline passes."""
@@ -171,11 +175,12 @@ class Call:
     def interrupt(self) -> None:
         """From any thread."""
         try:
-            self._loop.call_soon_threadsafe(self._interrupted)
+            self._loop.call_soon_threadsafe(self.interrupt_now)
         except RuntimeError:  # its loop is closed, so nobody awaits it any more
             kill_session(self._shell.process)
 
-    def _interrupted(self) -> None:
+    def interrupt_now(self) -> None:
+        """Before ``finish``, from the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
             self._notify()
@@ -184,12 +189,12 @@ class Call:
 
     def _ready(self) -> None:
         shell = self._shell
-        streams = {fd: name for name, fd in shell.folder.streams.items()}
+        streams = shell.folder.streams
         for fd, _ in shell.epoll.poll(0):
-            if fd in streams:
-                self._pump(streams[fd])
-            elif fd == shell.folder.reports:
+            if fd == shell.folder.reports:
                 shell.collect()
+            elif fd in streams.values():
+                self._pump(next(name for name in streams if streams[name] == fd))
             else:
                 shell.epoll.unregister(fd)
                 self._gone()
@@ -212,7 +217,7 @@ class Call:
 
     def _go_on(self, name: str) -> None:
         self._more.discard(name)
-        if self._shell.folder.streams:
+        if not self._released:  # what comes now is the next command's
             self._pump(name)
 
     def _read(self, name: str) -> int:
@@ -241,13 +246,15 @@ class Call:
     def _drain(self) -> None:
         """What the FIFOs hold already, all of it, however slow we are. Not more: a writer that escaped us may never stop."""
         for name in self._captures:
-            left = self._shell.folder.room(name)
-            while left > 0 and (read := self._read(name)):
-                left -= read
+            if read := self._read(name):
+                left = self._shell.folder.room(name) - read
+                while left > 0 and (read := self._read(name)):
+                    left -= read
 
     def _release(self) -> None:
         """Leaves the loop."""
-        if not self._loop.is_closed():
+        self._released = True
+        if self._attached and not self._loop.is_closed():
             self._loop.remove_reader(self._shell.epoll.fileno())
         if not self.done():  # cancelled twice, or out of reach
             kill_session(self._shell.process)

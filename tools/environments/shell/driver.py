@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Mapping
 
 _SHORT = 1000
+_FAST = 100
+"""Bytes that bash reads from a FIFO, one by one, in the time that a file would take."""
 
 FIRST_LINE = b"[[ 1 ]] <&$((LINENO=0))\n"
 """Before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
@@ -50,9 +52,14 @@ def arm(inner: str) -> str:
 
 
 def at_exit(inner: str, mark: str) -> str:
+    """Its traps, its folder and its state. No signal may come in between: bash would say again what it had begun to say.
+    A fork that is ended before it has become a program runs this too.
+    """
     to = f">{inner}/s"
-    said = f"\\builtin echo {mark} EXIT {to};\\builtin pwd -P {to};\\builtin echo {mark} {to}"
-    return f'\\builtin eval "{said};$(<{inner}/g)" >/dev/null 2>&1'
+    traps = f"\\builtin echo {mark} EXIT {to};\\builtin trap -p {to};\\builtin trap '' INT TERM HUP"
+    folder = f"\\builtin echo {mark} {to};\\builtin pwd -P {to};\\builtin echo {mark} {to}"
+    told = f'\\builtin eval "{traps};{folder}";\\builtin eval "$(<{inner}/g)"'
+    return f"if [[ $BASHPID == $$ ]];then {told};fi >/dev/null 2>&1"
 
 
 def start(inner: str, cwd: str, mark: str) -> str:
@@ -61,80 +68,20 @@ def start(inner: str, cwd: str, mark: str) -> str:
         f"\\builtin shopt -s expand_aliases\n"
         f"\\builtin cd -P -- {quote(cwd)} || {{ \\builtin echo {mark} NOCD >{inner}/s;\\builtin exit 1; }}\n"
         f'\\builtin eval "$(<{inner}/r)"\n'
+        f"{arm(inner)}"
         f"\\builtin echo {mark} PID $$ >{inner}/s\n"
-    ) + arm(inner)
+    )
 
 
 _PLAIN = re.compile(r"[\w./+:,@%^-][\w./+:=,@%^ -]*")
-_BUILTINS = frozenset(
-    {
-        *(
-            ".",
-            "alias",
-            "bg",
-            "bind",
-            "break",
-            "builtin",
-            "caller",
-            "cd",
-            "command",
-            "compgen",
-            "complete",
-            "compopt",
-            "continue",
-        ),
-        *(
-            "coproc",
-            "declare",
-            "dirs",
-            "disown",
-            "enable",
-            "eval",
-            "exec",
-            "exit",
-            "export",
-            "fc",
-            "fg",
-            "for",
-            "function",
-            "getopts",
-        ),
-        *("hash", "help", "history", "if", "in", "jobs", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "read"),
-        *(
-            "readarray",
-            "readonly",
-            "return",
-            "select",
-            "set",
-            "shift",
-            "shopt",
-            "source",
-            "suspend",
-            "time",
-            "times",
-            "trap",
-            "type",
-        ),
-        *(
-            "typeset",
-            "ulimit",
-            "umask",
-            "unalias",
-            "unset",
-            "until",
-            "wait",
-            "while",
-            "case",
-            "do",
-            "done",
-            "then",
-            "fi",
-            "else",
-            "elif",
-            "esac",
-        ),
-    }
-)
+_KEYWORDS = """
+. alias bind break builtin caller cd command compgen complete compopt continue coproc declare dirs disown enable eval exec exit
+export fc fg bg for function getopts hash help history if in jobs let local logout mapfile popd printf pushd read readarray
+readonly return select set shift shopt source suspend time times trap type typeset ulimit umask unalias unset until wait while
+case do done then fi else elif esac
+"""
+_BUILTINS = frozenset(_KEYWORDS.split())
+"""What may change the shell that reads it, and what begins more than one command."""
 
 
 def changes_nothing(command: str, own: Collection[str]) -> bool:
@@ -149,26 +96,41 @@ def changes_nothing(command: str, own: Collection[str]) -> bool:
     return "=" not in first and first not in _BUILTINS and first not in own
 
 
+def may_trap(command: str) -> bool:
+    """Whether it may set a trap, in what can be seen of it."""
+    return bool(re.search(r"\btrap\b|\bsource\b|\beval\b|(?:^|[\s;&|({])\.\s", command))
+
+
 def running(inner: str, mark: str) -> str:
     """Says that its input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
 
 
-def run(inner: str, stdin: str) -> str:
-    return f'\\builtin eval "$(<{inner}/c)" <{stdin} >{inner}/o 2>{inner}/e'
+def waiting(inner: str) -> str:
+    """All of a command's line but the command: it is given before, and bash, which reads a FIFO byte by byte, has it already
+    when the command comes.
+    """
+    return f"<{inner}/i >{inner}/o 2>{inner}/e \\builtin eval '{FIRST_LINE.decode()}"
 
 
-def run_with(inner: str, stdin: str, cwd: str | None, env: Mapping[str, str]) -> str:
-    """For the file ``v``: the same in another folder, or with variables for this command only."""
+def run(command: bytes) -> bytes | None:
+    """The rest of that line. None where the command is to be written to the file ``c`` first: then it is ``run_long``."""
+    if len(command) > _FAST or not (command.isascii() and command.decode("ascii").isprintable()):
+        return None
+    return command.replace(b"'", b"'\\''") + b"'"
+
+
+def run_long(inner: str) -> bytes:
+    """What is long must not come through the FIFO; what is not plain text might be read there for what it is not."""
+    return f'\'"$(<{inner}/c)"'.encode()
+
+
+def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
+    """Runs the file ``v`` in another folder, or with variables for this command only."""
     there = f"\\builtin cd -P -- {quote(cwd)} && " if cwd is not None else ""
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     # Variables that precede `builtin` do not reach what it runs.
-    return there + given + run(inner, stdin).replace("builtin ", "", 1)
-
-
-def indirect(inner: str) -> str:
-    """Reads ``v``: what is long must not come through the FIFO, which bash reads byte by byte."""
-    return f'\\builtin eval "$(<{inner}/v)"'
+    return f'{there}{given}eval "$(<{inner}/v)"'
 
 
 def finish(inner: str, nonce: str) -> str:

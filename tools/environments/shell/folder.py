@@ -62,6 +62,7 @@ class Folder:
         self.inner = f"{inner_root}/{name}"
         self.input = self.reports = self._fd = -1
         self.streams: dict[str, int] = {}
+        self._has_input = True
         try:
             if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
                 os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command removed it, such as rm -rf of all that is temporary
@@ -72,6 +73,7 @@ class Folder:
             self.reports = self._fifo("s", os.O_RDWR)
             for stream in _STREAMS:
                 self.renew(stream)
+            self.no_input()
         except OSError as error:
             self.close()
             raise EnvironmentFailed(f"a shell's folder cannot be made in {root}: {error.strerror or error}") from error
@@ -88,10 +90,28 @@ class Folder:
         self.streams[stream] = self._fifo(_STREAMS[stream], os.O_RDONLY)
         return self.streams[stream]
 
-    def feed(self, name: str) -> int:
-        """A new FIFO for a command's input. Answers with a descriptor to write to."""
-        self.remove(name)
-        return self._fifo(name, os.O_RDWR)
+    # -- a command's input: the file or FIFO ``i``, or where there is none a link to /dev/null
+
+    def give_input(self, data: bytes) -> None:
+        """Raises OSError."""
+        self._has_input = True
+        self.remove("i")
+        self.write("i", data)
+
+    def feed_input(self) -> int:
+        """A new FIFO. Answers with a descriptor to write to. Raises OSError."""
+        self._has_input = True
+        self.remove("i")
+        return self._fifo("i", os.O_RDWR)
+
+    def no_input(self) -> None:
+        if self._has_input:
+            self._has_input = False
+            self.remove("i")
+            with contextlib.suppress(OSError):  # the folder was removed: then the shell is replaced
+                os.symlink("/dev/null", "i", dir_fd=self._fd)
+
+    # ------------------------------------------------------------------------------------------------------------
 
     def open(self, name: str, flags: int) -> int:
         """Never waits. Raises OSError."""

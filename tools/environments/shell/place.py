@@ -30,8 +30,11 @@ class ShellProcess(Protocol):
         """128 + N for signal N, None while it runs."""
         ...
 
-    def members(self) -> list[_groups.Member]:
-        """The living processes of its session, itself among them. Never those of a stranger that has its number by now."""
+    def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
+        """The living processes of its session, itself among them. Never those of a stranger that has its number by now.
+
+        ``since``: those from before may be left out.
+        """
         ...
 
     def send(self, number: int) -> None:
@@ -95,8 +98,8 @@ class LocalProcess:
                     self._code = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
         return self._code
 
-    def members(self) -> list[_groups.Member]:
-        return [] if self._reaped else _groups.members(self.session)
+    def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
+        return [] if self._reaped else _groups.members(self.session, since)
 
     def send(self, number: int) -> None:
         if not self._reaped:

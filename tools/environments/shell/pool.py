@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -70,17 +71,20 @@ class ShellPool:
         text = _text(request)
         lease = await self._take(cwd)
         shell = lease.shell
-        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        captures: dict[str, Capture] = {}
         call: Call | None = None
         try:
-            call = Call(shell, captures, request.on_output, _groups.Moment.now())
+            there = cwd if shell.cwd != cwd else None
+            begun = _groups.Moment.now()
+            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
+            # It runs from here on, while we get ready to listen.
+            captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+            call = Call(shell, captures, request.on_output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
                 self._calls.add(call)
                 missed = self._interrupts != interrupts  # it came while the shell was started
-            there = cwd if shell.cwd != cwd else None
-            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
             if missed:
-                call.interrupt()
+                call.interrupt_now()
             await call.finish(request.timeout)
         finally:
             notice = self._settle(lease, call, request.cwd is None)
@@ -89,9 +93,8 @@ class ShellPool:
             raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
         if shell.status is None and not shell.attached and call.ended == "exited":
             raise EnvironmentFailed("the shell ended before it could be given the command, which was not run: call again")
-        status = shell.status if shell.status is not None else shell.exit_code()
         return ExecOutcome(
-            exit_code=_LOST if call.lost or status is None else status,
+            exit_code=_exit_code(shell, call),
             stdout=kept["stdout"],
             stderr=kept["stderr"],
             cwd=shell.cwd,
@@ -106,6 +109,10 @@ class ShellPool:
         if said is None:
             return driver.changes_nothing(command, ())
         return not said.is_trapped and driver.changes_nothing(command, said.names)
+
+    def _may_trap(self, shell: Shell, command: str) -> bool:
+        said = shell.snapshot or self._snapshot
+        return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
         """``cwd`` is there. Raises EnvironmentFailed."""
@@ -302,6 +309,16 @@ class ShellPool:
 
 _LOST = 1
 """The exit code of a command whose own is not known."""
+
+
+def _exit_code(shell: Shell, call: Call) -> int:
+    if shell.status is not None:
+        return shell.status
+    code = shell.exit_code()
+    if call.lost or code is None:
+        return _LOST
+    told = call.ended != "exited" and code == 128 + signal.SIGTERM  # in place of SIGINT
+    return 128 + signal.SIGINT if told else code
 
 
 async def _end_all(processes: list[ShellProcess]) -> None:

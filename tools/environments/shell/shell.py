@@ -30,7 +30,7 @@ class Shell:
         self.place = place
         self.folder = Folder(place.root, place.inner)
         self._mark = secrets.token_hex(16)
-        self._end = f"{self._mark} END\n".encode()
+        self._end, self._exit = f"{self._mark} END\n".encode(), f"{self._mark} EXIT\n".encode()
         self._brief = False
         self._buffer = bytearray()
         self._seen = 0
@@ -48,7 +48,7 @@ class Shell:
         self.snapshot: Snapshot | None = None
         self.whole = False
         self.cwd = cwd
-        self.epoll = select.epoll()
+        self.epoll, self._poll = select.epoll(), select.poll()
         try:
             self._write_files(restore)
             self.process: ShellProcess = place.start(self.folder.inner, self.folder.path)
@@ -58,9 +58,11 @@ class Shell:
             raise
         for fd in (self.folder.reports, *self.folder.streams.values()):
             self.epoll.register(fd, _EDGE)
+        self._poll.register(self.folder.reports, select.POLLIN)
         if self.process.fileno() >= 0:
             self.epoll.register(self.process.fileno(), select.EPOLLIN)
-        self._feed(driver.start(self.folder.inner, cwd, self._mark).encode("utf-8", "surrogateescape"))
+        self._waiting = driver.waiting(self.folder.inner).encode()
+        self._feed(driver.start(self.folder.inner, cwd, self._mark).encode("utf-8", "surrogateescape") + self._waiting)
 
     def _write_files(self, restore: str) -> None:
         inner, folder = self.folder.inner, self.folder
@@ -81,45 +83,46 @@ class Shell:
         ``brief``: it changes nothing, so that its state need not be told.
         ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
         """
-        self.collect()
+        if self._in_report:
+            self.collect()
         folder, feed = self.folder, -1
-        source = f"{folder.inner}/i" if stdin != b"" else "/dev/null"
         try:
             if stdin:
-                folder.write("i", stdin)
+                folder.give_input(stdin)
             elif stdin is None:
-                feed = folder.feed("i")
-                command = driver.FIRST_LINE + command
-                folder.write("c", driver.running(folder.inner, self._mark).encode() + command)
-            if stdin is not None:
-                folder.write("c", driver.FIRST_LINE + command)
-            text = driver.run(folder.inner, source)
+                feed = folder.feed_input()
+                command = driver.running(folder.inner, self._mark).encode() + command
             if env or cwd is not None:
-                folder.write("v", driver.run_with(folder.inner, source, cwd, env).encode("utf-8", "surrogateescape"))
-                text = driver.indirect(folder.inner)
+                folder.write("v", driver.FIRST_LINE + command)
+                command = driver.run_with(folder.inner, cwd, env).encode("utf-8", "surrogateescape")
+            if not self._armed:
+                command = driver.arm(folder.inner).encode() + command
+            line = driver.run(command)
+            if line is None:
+                folder.write("c", command)
+                line = driver.run_long(folder.inner)
         except OSError as error:
             why = "the command's text or input" if error.errno == errno.ENOSPC else "the shell's folder"
             raise EnvironmentFailed(f"{why} cannot be written to {folder.path}: {error.strerror}") from error
-        nonce = secrets.token_hex(16)
+        nonce = secrets.token_urlsafe(16)
         self._nonce = nonce.encode()
         self.status, self.whole, self._late = None, False, self._in_report
         self._brief = brief and not self._apart
         finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
-        end = finish(folder.inner, nonce)
-        self._feed((("" if self._armed else driver.arm(folder.inner)) + f"{text}\n{end}\n").encode())
+        self._feed(b"%s\n%s\n%s" % (line, finish(folder.inner, nonce).encode(), self._waiting))
         return feed
 
     def over(self) -> None:
-        """The command is done: its files go."""
-        self.folder.remove("i")
-
-    def nudge(self) -> None:
-        """An empty line: once it has been read, everything before it has been run."""
-        self._feed(b"\n")
+        """The command is done: its input goes."""
+        self.folder.no_input()
 
     def _feed(self, data: bytes) -> None:
         with contextlib.suppress(OSError):  # full: it no longer reads, which whoever waits will notice
             os.write(self.folder.input, data)
+
+    def says(self, wait: float) -> bool:
+        """Whether it says anything within so many seconds. What commands print does not count."""
+        return bool(self._poll.poll(wait * 1000))
 
     # -- what it says --------------------------------------------------------------------------------------------
 
@@ -133,6 +136,8 @@ class Shell:
                     return
                 self._buffer += chunk
                 self._read()
+                if len(chunk) < _CHUNK:
+                    return
 
     def _read(self) -> None:
         while self._buffer:
@@ -158,10 +163,10 @@ class Shell:
         if self._nonce and who.endswith(self._nonce) and said.isdigit():
             self.status, self._nonce = int(said), b""
             self._in_report, self.whole = not self._brief, self._brief
+        elif said == b"EXIT" and who.endswith(self._mark.encode()):  # a signal may have cut short what it said before
+            self._in_report = self._leaving = True
         elif who != self._mark.encode():
             return
-        elif said == b"EXIT":
-            self._in_report = self._leaving = True
         elif said == b"RUN":
             self.running = True
         elif said == b"NOCD":
@@ -171,24 +176,39 @@ class Shell:
             self.place.attach(self.process, self._said_pid)
 
     def _take(self, data: bytes) -> None:
-        if self._leaving:
-            self._leaving = False
-            path, _, data = data.partition(b"\n" + self._mark.encode() + b"\n")
+        # A signal may end it while it tells its state: then it begins again.
+        _, at, last = data.rpartition(self._exit)
+        leaves, self._leaving = self._leaving or bool(at), False
+        mark = self._mark.encode()
+        traps = None
+        if leaves:
+            said, _, last = last.partition(mark + b"\n")
+            path, _, last = last.partition(b"\n" + mark + b"\n")
+            traps = said.decode("utf-8", "surrogateescape")
             self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
-        snapshot = Snapshot.read(data, self._mark.encode())
+        snapshot = Snapshot.read(last, mark, traps)
         if snapshot is None:
             return
-        self._armed = snapshot.has_exit_trap
+        self._armed, was_late, self._late = snapshot.has_exit_trap, self._late, False
         if snapshot.has_debug_trap != self._apart:
             self._apart = snapshot.has_debug_trap
-            if self._apart:  # what the trap printed is among it
+            if self._apart and not leaves:  # what the trap printed is among it
                 return
-        self.snapshot, self.whole, self._late = snapshot, not self._late, False
+        self.whole = leaves or not was_late
+        if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else what was read from it stays of use
+            self.snapshot = snapshot
 
     @property
     def owes(self) -> bool:
         """Whether its state after the last command that ended has not been told whole: ``snapshot`` is still the one before."""
         return self._in_report
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it has not begun the last command, because it tells its state first, or takes it over. A signal now would
+        garble that.
+        """
+        return self._said_pid == 0 or self._late
 
     @property
     def attached(self) -> bool:
@@ -214,7 +234,7 @@ class Shell:
 
     def end(self) -> None:
         """Asks it to end by itself, which runs its EXIT trap."""
-        self._feed(b"\\builtin exit\n")
+        self._feed(b"\\builtin exit'\n")
 
     # -- its end -------------------------------------------------------------------------------------------------
 

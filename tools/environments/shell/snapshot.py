@@ -44,10 +44,12 @@ class Snapshot:
         self._positional = positional
 
     @classmethod
-    def read(cls, data: bytes, mark: bytes) -> Snapshot | None:
-        """None where it is not whole."""
+    def read(cls, data: bytes, mark: bytes, traps: str | None = None) -> Snapshot | None:
+        """None where it is not whole. ``traps``: those that were told before it."""
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
-        return cls(parts[:7]) if len(parts) == 8 else None
+        if len(parts) != 8:
+            return None
+        return cls([*parts[:4], parts[4] if traps is None else traps, *parts[5:7]])
 
     @property
     def has_debug_trap(self) -> bool:

@@ -1,0 +1,84 @@
+"""How a command is ended: the shell is told, and what was born in the command; others that its session holds are let be."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tools.environments import _groups
+from tools.environments.shell.place import ShellProcess
+
+STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
+"""Each signal, and the seconds until the next."""
+_RACE = 3
+"""Clock ticks. What was born this soon after a signal may have been forked when it came, and not have received it ..."""
+_SETTLED = 0.04
+"""... which is told after as many seconds: by then, what only cleans up has mostly ended."""
+_NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
+"""What a shell without job control makes its background jobs ignore."""
+
+
+class Ending:
+    """``begun`` is when the command was. ``traps``: its text may hold traps, so that a signal may set off some work.
+
+    Where it does not, the shell and its subshells get SIGTERM in place of SIGINT: one that waits for a program takes notice of
+    SIGINT only if that dies of it too. Never both: a second signal keeps a shell that is ending from telling its state.
+    """
+
+    def __init__(self, process: ShellProcess, begun: _groups.Moment, *, traps: bool) -> None:
+        self._process = process
+        self._begun = begun
+        self._traps = traps
+        self._number = signal.SIGINT
+        self._sent = begun
+        self._at = 0.0
+        self._argv = _groups.argv(process.pid)
+        self._told: dict[_groups.Member, bool] = {}
+        """Whether it was a fork of the shell then: one that becomes a program loses what it was told before."""
+
+    def begin(self, number: signal.Signals, *, done: bool) -> None:
+        """The next step. ``done``: the shell has no part in it any more."""
+        self._number, self._told = number, {}
+        self._sent, self._at = _groups.Moment.now(), time.monotonic()
+        if not done:
+            self._tell_shell()
+
+    def go_on(self, *, done: bool) -> bool:
+        """Tells whom it has not told yet. Whether nothing is left."""
+        left = self._born()
+        late = time.monotonic() - self._at
+        programs = {one.pid for one, was_fork in self._told.items() if not was_fork}
+        missed = False
+        for one in left:
+            was_fork = self._told.get(one)
+            if was_fork is False or (was_fork is None and not self._is_meant(one, late, programs)):
+                continue
+            is_fork = bool(self._argv) and _groups.argv(one.pid) == self._argv
+            if was_fork is None or not is_fork:
+                self._tell(one.pid, is_fork=is_fork)
+                self._told[one] = is_fork
+                missed = True
+        if missed and self._traps and late >= _SETTLED and not done:
+            self._tell_shell()
+        return done and not left
+
+    def _is_meant(self, one: _groups.Member, late: float, programs: set[int]) -> bool:
+        if self._number == signal.SIGKILL or not self._sent.is_before(one):
+            return True
+        if not self._traps and one.parent not in programs:  # no work of a program that was told, but a shell that goes on
+            return True
+        return late >= _SETTLED and one.start <= self._sent.tick + _RACE
+
+    def _tell(self, pid: int, *, is_fork: bool) -> None:
+        number = self._number
+        if number == signal.SIGINT and ((is_fork and not self._traps) or _groups.ignored(pid) & _NEVER_TOLD == _NEVER_TOLD):
+            number = signal.SIGTERM
+        for each in (number, signal.SIGCONT):  # a stopped process receives nothing else
+            _groups.send_to(pid, each)
+
+    def _tell_shell(self) -> None:
+        for each in (self._number if self._traps or self._number != signal.SIGINT else signal.SIGTERM, signal.SIGCONT):
+            self._process.send(each)
+
+    def _born(self) -> list[_groups.Member]:
+        return [one for one in self._process.members(self._begun) if one.pid != self._process.pid and self._begun.is_before(one)]
