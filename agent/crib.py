@@ -209,7 +209,8 @@ class Crib:
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
         beside = self.config.path.parent
-        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
+        store = [self.config.store_path.with_name(f"{self.config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
+        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
         return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 
     def _scope(
