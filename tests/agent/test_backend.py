@@ -203,6 +203,13 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
     assert goes_on(named, boxed, backend="local") == "local"  # a person's own word
     assert goes_on("{}", boxed) == "local"
     with crib_of(tmp_path, named) as crib:
+        crib.store.sessions.create("older", platform="cli", user="", cwd=str(tmp_path))
+    assert goes_on("{}", "older") == "local"
+    with crib_of(tmp_path, named) as crib:
+        crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path))
+    with pytest.raises(ToolcribError, match="from before sessions were bound to places"):
+        goes_on(f"{named}\nterminal: {{backend: box}}", "oldest")
+    with crib_of(tmp_path, named) as crib:
         kept = crib.store.sessions.get(far)
         assert kept is not None
         assert kept.place == {"name": "gpu", "target": "ssh:one", "chosen": "yes", "cwd": "/srv"}

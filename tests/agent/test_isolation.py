@@ -69,6 +69,13 @@ def test_sessions_are_apart(sessions: Open, tmp_path: Path) -> None:
         assert not (tmp_path / "one" / "x").exists()
     else:
         says(one, "rm /tmp/tc-apart")
+    told = {
+        "local": "System: ",
+        "bubblewrap": "no network",
+        "docker": "docker container of",
+        "ssh": "another host, root@127.0.0.1",
+    }
+    assert told[kind] in one.system_prompt()
     identities = {session.scope.environment.identity for session in (one, two)}
     assert len(identities) == (2 if kind == "docker" else 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -12,14 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import docker
 import pexpect
 import pytest
 
-from tools.environments import docker_admin
-
 DOCKER = pytest.mark.xdist_group("docker")
 SSH = pytest.mark.xdist_group("ssh")
-PROMPT = "tc-prompt> "
 
 
 @pytest.fixture(autouse=True)
@@ -44,23 +43,25 @@ def ssh_place(root_sshd: Any, config: Callable[[str], Path]) -> Any:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
-    """``toolcrib env shell`` on a terminal of its own."""
+def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
+    """On a terminal of its own."""
     made: list[pexpect.spawn] = []
 
     def start(*args: str) -> pexpect.spawn:
         code = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
-        made.append(
-            pexpect.spawn(
-                sys.executable, ["-c", code, "env", "shell", *args], cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8"
-            )
-        )
+        words = ["-c", code, *args]
+        made.append(pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8"))
         return made[-1]
 
     yield start
     for one in made:
         one.close(force=True)
+
+
+@pytest.fixture
+def shell(toolcrib: Callable[..., pexpect.spawn]) -> Callable[..., pexpect.spawn]:
+    return lambda *args: toolcrib("env", "shell", *args)
 
 
 def says(child: pexpect.spawn, command: str) -> str:
@@ -145,6 +146,35 @@ def test_a_shell_of_ones_own_here(shell: Callable[..., pexpect.spawn], place: st
     assert leaves(child) == 7
 
 
+def test_a_plugins_place(run: Any, user_plugin: Any, tmp_path: Path) -> None:
+    """003-29"""
+    hook = "@hookimpl\ndef register_environment(add):\n    add('mars', open_local)\n"
+    user_plugin("mars", f"from toolcrib import hookimpl\nfrom tools.environments.local import open_local\n{hook}")
+    assert run("env", "--names").out.split()[-1] == "mars"
+    assert "a plugin's" in run("env").out
+    done = run("env", "test", "mars")
+    assert done.code == 0, done.out
+    assert json.loads(run("call", "terminal", '{"command": "pwd"}', "--backend", "mars").out)["output"] == f"{tmp_path}\n"
+
+
+@pytest.mark.xdist_group("bubblewrap")
+def test_a_chat_says_where_it_runs(toolcrib: Callable[..., pexpect.spawn]) -> None:
+    child = toolcrib("chat", "--provider", "manual", "--backend", "bubblewrap")
+    child.expect("commands run in bubblewrap: a sandbox on this machine, no network")
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+
+
+def test_places_are_completed(run: Any, config: Any, python: str) -> None:
+    config("environments: {hosts: {gpu: {host: h}}}")
+    script = run("completion", "bash").out
+    ours = f"toolcrib() {{ {python} -c 'import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))' \"$@\"; }}"
+    for words in ("toolcrib chat --backend g", "toolcrib env test g"):
+        line = f"{ours}; COMP_WORDS=({words}); COMP_CWORD=3; _toolcrib; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+        assert done.stdout == "gpu\n"
+
+
 # -- docker ----------------------------------------------------------------------------------------------------------
 
 OWNER = """
@@ -206,27 +236,35 @@ def test_containers_are_listed_gone_into_and_stopped(run: Any, docker_place: Any
     assert process.poll() is None
 
 
+def forgotten(engine: Any, like: str) -> str:
+    """A container like that one, of a process that is gone and whose watchdog did not get to it; its name."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with contextlib.closing(docker.DockerClient(engine.host)) as client:
+        labels = dict(client.containers.get(like).labels)
+        labels["toolcrib.owner"] = " ".join([*labels["toolcrib.owner"].split()[:3], str(ended.pid), "1"])
+        return str(client.containers.create(engine.image, ["true"], labels=labels, name=f"{like}-forgotten").name)
+
+
 @DOCKER
-def test_what_was_left_behind_is_pruned(run: Any, docker_place: Any, owner: Any, tmp_path: Path) -> None:
+def test_what_was_left_behind_is_pruned(run: Any, docker_place: Any, owner: Any) -> None:
     """003-29"""
-    dead, dead_name, _ = owner("docker")
     kept, kept_name, _ = owner("again")
-    _, alive_name, _ = owner("docker")
-    for process in (dead, kept):
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    _, alive, _ = owner("docker")
+    dead = forgotten(docker_place, alive)
+    kept.send_signal(signal.SIGKILL)
+    kept.wait()
     found = running(run)
-    assert [found[name]["owner_lives"] for name in (dead_name, kept_name, alive_name)] == [False, False, True]
+    assert [found[name]["owner_lives"] for name in (dead, kept_name, alive)] == [False, False, True]
     assert "`toolcrib env prune` removes it" in run("env").out
     done = run("env", "prune", "--yes", "--json")
-    gone = {one["name"] for one in json.loads(done.out)}
-    assert dead_name in gone
-    assert {kept_name, alive_name} <= set(running(run))
-    boxes = {one.name: one for one in docker_admin.containers(docker_place.host)}
-    assert boxes[kept_name].kept
+    assert dead in {one["name"] for one in json.loads(done.out)}
+    assert {kept_name, alive} <= set(running(run))
     assert run("env", "stop", "again", "--yes").out == f"stopped: {kept_name}\n"
     assert kept_name in run("env", "prune", "--older-than", "0s", "--yes").out
-    assert set(running(run)) >= {alive_name}
+    left = set(running(run))
+    assert alive in left
+    assert not left & {dead, kept_name}
     assert run("env", "prune", "--older-than", "soon").code == 2
 
 
