@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import EnvironmentFailed
-from tools.environments import _docker_owner
+from tools.environments import _owner
 from tools.environments._docker_link import LABEL, OWNER
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _read(container: Any, host: str) -> OurContainer:
     labels, state = container.labels, container.attrs["State"]
     owner = labels.get(OWNER, "")
     lives: bool | None = None
-    if _docker_owner.is_dead(owner):
+    if _owner.is_dead(owner):
         lives = False
     elif owner.partition(" ")[0] == socket.gethostname():
         lives = True
