@@ -138,7 +138,8 @@ def _open(task_id: str) -> Environment:
     options = dict(_environments.get(task_id, {"backend": "local", "cwd": None}))
     backend = options.pop("backend")
     if backend == "docker":
-        options = {"session": task_id, "protected": own_paths(), **options}
+        name = "".join(char if char.isalnum() or char in "._-" else "-" for char in task_id)
+        options = {"session": name, "protected": own_paths(), **options}
     elif options.get("sandbox", "none") != "none":
         from tools.environments.bubblewrap import MASKED
 

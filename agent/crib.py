@@ -16,7 +16,7 @@ from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
-from agent.places import Places, Spot
+from agent.places import LOCAL, Places, Spot
 from agent.plugins import PluginInfo, load_plugins
 from agent.session import Session
 from agent.undo import Undo, open_undo
@@ -190,6 +190,11 @@ class Crib:
         """Where a session runs: where it was, unless somebody names a place. Raises ConfigError and ToolcribError."""
         if old is None or backend or not old.place:
             place, chosen = self.places.get(backend), bool(backend)
+            if old is not None and not backend and place.kind != LOCAL:
+                raise ToolcribError(
+                    f"the session {old.id[:12]} is from before sessions were bound to places, and {place.name} may not be where "
+                    "it ran: name the place that it shall go on in (--backend NAME)"
+                )
         else:
             place, chosen = self.places.again(old.place, old.id), "chosen" in old.place
             cwd = cwd or old.place.get("cwd")
@@ -209,7 +214,8 @@ class Crib:
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
         beside = self.config.path.parent
-        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), self.config.store_path]
+        store = [self.config.store_path.with_name(f"{self.config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
+        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
         return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 
     def _scope(

@@ -29,7 +29,7 @@ def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", conta
         case "bubblewrap":
             return _in_sandbox(places, place, start)
         case "ssh":
-            return _run(ssh_argv(cwd=cwd, **place.options), start)
+            return _run(ssh_argv(**{**place.options, "cwd": cwd or place.options["cwd"]}), start)
         case "docker":
             return _in_container(places, place, start, container)
         case _:
@@ -75,11 +75,11 @@ def ssh_argv(*, cwd: str = "", **options: Any) -> list[str]:
     """OpenSSH's client, told the same as our own: host keys must be known, and nothing is forwarded."""
     module = importlib.import_module("tools.environments.ssh")
     if hasattr(module, "person_argv"):
-        found: list[str] = module.person_argv(**{**options, **({"cwd": cwd} if cwd else {})})
+        found: list[str] = module.person_argv(cwd=cwd, **options)
         return found
     from tools.environments.ssh.target import Wish, resolve
 
-    configured, env = options.pop("cwd", ""), options.pop("env", {})
+    env = options.pop("env", {})
     hop = resolve(Wish(**options))[-1]
     argv = ["ssh", "-t", "-l", hop.user, "-p", str(hop.port)]
     for setting in ("StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes"):
@@ -90,9 +90,8 @@ def ssh_argv(*, cwd: str = "", **options: Any) -> list[str]:
         argv += ["-i", str(Path(options["identity_file"]).expanduser())]
     if options["jump"]:
         argv += ["-o", f"ProxyJump={options['jump']}"]
-    folder = cwd or configured
     words = "".join(f"export {name}={shlex.quote(value)}; " for name, value in env.items())
-    if folder:
-        quoted = shlex.quote(folder)
-        words += f"cd -- {quoted if not folder.startswith('~') else '~' + shlex.quote(folder[1:]) * (len(folder) > 1)} && "
+    if cwd:
+        quoted = shlex.quote(cwd)
+        words += f"cd -- {quoted if not cwd.startswith('~') else '~' + shlex.quote(cwd[1:]) * (len(cwd) > 1)} && "
     return [*argv, "--", hop.name, *([f'{words}exec "${{SHELL:-sh}}" -l'] if words else [])]

@@ -22,7 +22,10 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
     rows: list[tuple[str, ...]] = [("ID", "WHEN", "MESSAGES", "MODEL", "FOLDER", "TITLE")]
     for info in found:
         model = info.model or "-"
-        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, _short(info.cwd), info.title))
+        folder = _short(info.cwd)
+        if (place := info.place.get("name", "local")) != "local":
+            folder = f"{place}: {folder}"
+        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, info.title))
     return rows
 
 
@@ -62,10 +65,11 @@ def _short(folder: str) -> str:
 
 def heading(info: SessionInfo) -> list[str]:
     model = f", model {info.model}" if info.model else ""
+    place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", "local") != "local" else ""
     began = datetime.fromtimestamp(info.created_at)
     return [
         f"session {info.id}",
-        tame(f"  {info.messages} messages on {info.platform}{model}, in {info.cwd or '?'}"),
+        tame(f"  {info.messages} messages on {info.platform}{model}, in {info.cwd or '?'}{place}"),
         f"  began {began:%Y-%m-%d %H:%M:%S}, last used {ago(info.updated_at, time.time())}",
     ]
 

@@ -1,22 +1,46 @@
-"""Where a session's commands run, by configuration (003-29)."""
+"""Where a session's commands run, by configuration, by choice, and when it goes on (003-29, 003-30)."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.config import load_config
-from agent.run import assemble
-from toolcrib import ConfigError, ToolCallStatus
+from agent.crib import Crib
+from agent.run import Agent, assemble
+from toolcrib import ConfigError, ExecRequest, ToolCallStatus, ToolcribError
 from tools.dispatch.faces import as_json
 
+HERE = pytest.mark.xdist_group("bubblewrap")
 
-def crib_of(folder: Path, text: str):
+
+def crib_of(folder: Path, text: str) -> Crib:
     file = folder / "config.yaml"
     file.write_text(text)
-    (folder / "project").mkdir()
+    (folder / "project").mkdir(exist_ok=True)
     return assemble(config_file=file, project_dir=folder / "project")
+
+
+def says(session: Any, command: str) -> str:
+    executed = session.call("terminal", {"command": command})
+    assert executed.result.is_success, as_json(executed)
+    return str(executed.result.data["output"])
+
+
+@contextmanager
+def session_of(crib: Crib, **options: Any) -> Iterator[Any]:
+    session = crib.open_session(**options)
+    try:
+        yield session
+    finally:
+        session.close_sync()
 
 
 @pytest.mark.parametrize(
@@ -27,9 +51,14 @@ def crib_of(folder: Path, text: str):
         ("terminal: {backend: ssh}\nenvironments: {ssh: {host: 127.0.0.1, port: 1}}", "refuses connections"),
         ("terminal: {backend: docker}\nenvironments: {docker: {image: x, mounts: [/etc]}}", "belongs to the system"),
         ("terminal: {backend: docker}\nenvironments: {docker: {image: x, host: 'unix:///nowhere'}}", "does not answer"),
+        ("terminal: {backend: gpu}\nenvironments: {hosts: {gpu: {user: me}}}", "set environments.hosts.gpu.host"),
+        ("terminal: {backend: box}\nenvironments: {sandboxes: {box: {writable: [/nowhere]}}}", "/nowhere does not exist"),
+        ("terminal: {backend: box}\nenvironments: {sandboxes: {box: {writable: ['~']}}}", "would be in reach"),
     ],
 )
-def test_a_place_that_cannot_be_had_is_an_error_and_nothing_runs_elsewhere(tmp_path: Path, text: str, said: str) -> None:
+def test_a_place_that_cannot_be_had_is_an_error_and_nothing_runs_elsewhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, said: str
+) -> None:
     """003-29"""
     with crib_of(tmp_path, text) as crib:
         session = crib.open_session(cwd=str(tmp_path / "project"))
@@ -37,12 +66,197 @@ def test_a_place_that_cannot_be_had_is_an_error_and_nothing_runs_elsewhere(tmp_p
         assert executed.status is not ToolCallStatus.SUCCEEDED
         assert said in as_json(executed)
     assert not (tmp_path / "project" / "here").exists()
+    assert not caplog.records  # it is said where it is wanted, and is no fault of ours
 
 
 def test_what_is_wrong_in_the_configuration_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text("environments: {docker: {memory: much, keep: maybe, pids: 0}}")
+    wrong = "docker: {memory: much, keep: maybe, pids: 0}, local: {sandbox: chroot, writable: [here]}, hosts: {docker: {}}"
+    file.write_text(f"environments: {{{wrong}, containers: {{'a b': {{}}}}}}")
     with pytest.raises(ConfigError) as error:
         load_config(file)
-    for key in ("memory", "keep", "pids"):
-        assert f"environments.docker.{key}" in str(error.value)
+    for key in ("docker.memory", "docker.keep", "docker.pids", "local.sandbox", "local.writable", "hosts", "containers"):
+        assert f"config.yaml:1: environments.{key}: expected" in str(error.value)
+
+
+def test_a_name_means_one_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"containers\.gpu and environments\.hosts\.gpu have one name"):
+        crib_of(tmp_path, "environments: {hosts: {gpu: {host: h}}, containers: {gpu: {image: i}}}")
+
+
+def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> None:
+    """003-29"""
+    with crib_of(tmp_path, "terminal:\n  backend: gpo\nenvironments: {hosts: {gpu: {host: h}}}") as crib:
+        with pytest.raises(ConfigError, match=r"config\.yaml:2: terminal\.backend: there is no place 'gpo'.*did you mean 'gpu'"):
+            crib.open_session()
+        with pytest.raises(ConfigError, match=r"there is no place 'mars' .*known: local, bubblewrap, docker, ssh, gpu"):
+            crib.open_session(backend="mars")
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that is not in /tmp, of which a sandbox has one of its own."""
+    with tempfile.TemporaryDirectory(prefix="tc-places-", dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
+
+
+@HERE
+def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
+    """003-29"""
+    more = outside / "more"
+    more.mkdir()
+    (outside / "secrets.env").write_text("SOME_API_KEY=sesame-open-123\n")
+    (outside / "secrets.env").chmod(0o600)
+    (outside / "other.txt").write_text("seen")
+    text = f"environments: {{local: {{sandbox: bubblewrap, writable: [{more}]}}}}\nstore: {{path: {outside}/own.db}}"
+    with crib_of(outside, text) as crib, session_of(crib) as session:
+        assert session.place.kind == "bubblewrap"
+        assert says(session, f"touch in {more}/in; touch {outside}/out 2>/dev/null || echo refused") == "refused\n"
+        assert says(session, f"cat {outside}/other.txt") == "seen"
+        session.say("so that something is in the store")
+        request = ExecRequest(
+            f"(cd {outside}; cat secrets.env config.yaml own.db own.db-wal; ls plugins)"
+        )  # the judge refuses it
+        assert asyncio.run(session.scope.environment.execute(request)).stdout.total == 0
+        assert (outside / "own.db-wal").stat().st_size > 0
+        executed = session.call("read_file", {"path": f"{more}/in"})
+        assert executed.result.is_success
+        assert "local:bubblewrap" in as_json(executed)
+        prompt = session.system_prompt()
+        assert "Tools act on this machine, in a sandbox" in prompt
+        assert "no network" in prompt
+        assert str(more) in prompt
+    assert (more / "in").exists()
+
+
+def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
+    """003-29: always for a command, and for files where that is not this machine as it is."""
+    with crib_of(tmp_path, "{}") as crib:
+        with session_of(crib) as session:
+            executed = session.call("terminal", {"command": "pwd"})
+            assert executed.result.data["where"] == "local"
+            assert "local" not in executed.result.views["person"]
+            assert "[where" not in as_json(session.call("write_file", {"path": "a", "content": "b"}))
+            assert "Tools act on" not in session.system_prompt()
+        with session_of(crib, backend="bubblewrap") as session:
+            executed = session.call("terminal", {"command": "pwd"})
+            assert executed.result.data["where"] == "local:bubblewrap"
+            assert "local:bubblewrap]" in executed.result.views["person"]
+            for call in (("read_file", {"path": "a"}), ("read_file", {"path": "none"}), ("search_files", {"pattern": "b"})):
+                assert "[where: local:bubblewrap]" in as_json(session.call(*call))
+            assert "[where" not in as_json(session.call("todo", {}))
+
+
+# -- the choice, and going on ----------------------------------------------------------------------------------------
+
+
+@HERE
+def test_each_session_has_a_place_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    """003-30"""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with (
+        crib_of(tmp_path, "environments: {sandboxes: {box: {}}}") as crib,
+        session_of(crib, cwd=str(tmp_path / "one")) as one,
+        session_of(crib, cwd=str(tmp_path / "two"), backend="box") as two,
+    ):
+        assert says(one, "pwd") == f"{tmp_path}/one\n"
+        assert says(two, "pwd") == f"{tmp_path}/two\n"
+        assert two.call("terminal", {"command": "pwd", "cwd": "/usr"}).result.data["output"] == "/usr\n"
+        assert (one.place.name, two.place.name) == ("local", "box")
+
+
+@HERE
+def test_an_agent_has_a_place_and_a_folder(tmp_path: Path) -> None:
+    """003-30"""
+    (tmp_path / "sub").mkdir()
+    with Agent(project_dir=tmp_path, cwd=str(tmp_path / "sub"), backend="bubblewrap") as agent:
+        assert agent.session.call("terminal", {"command": "pwd"}).result.data["output"] == f"{tmp_path}/sub\n"
+        assert agent.session.place.kind == "bubblewrap"
+
+
+def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
+    """003-29: never silently elsewhere."""
+    named = "environments: {sandboxes: {box: {}}, hosts: {gpu: {host: one}}}"
+
+    def begun(text: str, **options: Any) -> str:
+        with crib_of(tmp_path, text) as crib, session_of(crib, **options) as session:
+            session.say("hi")
+            return str(session.identity.session_id)
+
+    def goes_on(text: str, session: str, **options: Any) -> str:
+        with crib_of(tmp_path, text) as crib, session_of(crib, resume=session, **options) as again:
+            return str(again.place.name)
+
+    plain, boxed, far = begun(named), begun(named, backend="box"), begun(named, backend="gpu", cwd="/srv")
+    assert goes_on(named, plain) == "local"
+    assert goes_on(named, boxed) == "box"
+    assert goes_on(f"{named}\nterminal: {{backend: docker}}", boxed) == "box"
+    with pytest.raises(ToolcribError, match=r"ran in local, and terminal\.backend is box now: .*--backend"):
+        goes_on(f"{named}\nterminal: {{backend: box}}", plain)
+    with pytest.raises(ToolcribError, match=r"ran in local, which was local and is bubblewrap now"):
+        goes_on("environments: {local: {sandbox: bubblewrap}}", plain)
+    with pytest.raises(ToolcribError, match=r"ran in box \(bubblewrap\), which is not configured any more"):
+        goes_on("{}", boxed)
+    with pytest.raises(ToolcribError, match=r"ran in gpu, which was ssh:one and is ssh:two now"):
+        goes_on("environments: {hosts: {gpu: {host: two}}}", far)
+    assert goes_on(named, boxed, backend="local") == "local"  # a person's own word
+    assert goes_on("{}", boxed) == "local"
+    with crib_of(tmp_path, named) as crib:
+        crib.store.sessions.create("older", platform="cli", user="", cwd=str(tmp_path))
+    assert goes_on("{}", "older") == "local"
+    with crib_of(tmp_path, named) as crib:
+        crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path))
+    with pytest.raises(ToolcribError, match="from before sessions were bound to places"):
+        goes_on(f"{named}\nterminal: {{backend: box}}", "oldest")
+    with crib_of(tmp_path, named) as crib:
+        kept = crib.store.sessions.get(far)
+        assert kept is not None
+        assert kept.place == {"name": "gpu", "target": "ssh:one", "chosen": "yes", "cwd": "/srv"}
+
+
+# -- plugins ---------------------------------------------------------------------------------------------------------
+
+MARS = """
+from toolcrib import hookimpl
+from toolcrib.testing import FakeEnvironment
+
+@hookimpl
+def register_environment(add):
+    add("mars", lambda cwd: FakeEnvironment(commands=lambda request: (0, f"red in {cwd}".encode()), cwd=cwd))
+"""
+
+
+def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
+    """003-29"""
+    plugin = tmp_path / "plugins" / "mars.py"
+    plugin.parent.mkdir()
+    plugin.write_text(MARS)
+    text = "plugins: {enabled: [mars]}\n"
+    with crib_of(tmp_path, text + "terminal: {backend: mars}") as crib:
+        with session_of(crib) as session:
+            assert says(session, "pwd") == f"red in {tmp_path}/project"
+        with session_of(crib, cwd="/olympus") as session:
+            assert says(session, "pwd") == "red in /olympus"
+            assert session.call("terminal", {"command": "pwd"}).result.data["where"] == "fake"
+            assert "Tools act on mars" in session.system_prompt()
+    with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no place 'mars'"):
+        crib.open_session()  # it went with its plugin
+    with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
+        assert "gives the name 'mars' to a place of its own" in crib.plugins[0].error
+        assert crib.places.get("mars").kind == "ssh"
+
+
+def test_secrets_file_is_not_read_into_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame-open-456")
+    (tmp_path / "secrets.env").write_text("SOME_API_KEY=sesame-open-123\n")
+    (tmp_path / "secrets.env").chmod(0o600)
+    monkeypatch.setenv("NAMED", "yes")
+    with crib_of(tmp_path, "terminal: {pass_env: [NAMED]}") as crib:
+        for backend in ("local", "bubblewrap"):
+            with session_of(crib, backend=backend) as session:
+                seen = says(session, "printenv")
+                assert "NAMED=yes" in seen
+                assert "sesame" not in seen
+                assert "API_KEY" not in seen
+                assert os.environ["OPENAI_API_KEY"] not in seen

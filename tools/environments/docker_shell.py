@@ -72,7 +72,7 @@ def _raw(fd: int) -> Iterator[None]:
         return
     before = termios.tcgetattr(fd)
     try:
-        tty.setraw(fd)
+        tty.setraw(fd, termios.TCSADRAIN)  # what was typed ahead counts
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)

@@ -119,9 +119,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     if len(args.names) > 1:
         raise ToolcribError("one at a time: toolcrib env shell NAME")
     if not is_interactive():
-        raise ToolcribError(
-            "a shell is for a person and needs a terminal; `toolcrib call terminal --backend NAME` runs a command"
-        )
+        raise ToolcribError("a shell needs a person at a terminal; `toolcrib call terminal --backend NAME` runs a command")
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
         return open_shell(crib.places, crib.places.get("".join(args.names)), start)

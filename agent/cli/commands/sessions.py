@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import OK, open_crib
 from toolcrib import ToolcribError
@@ -70,5 +71,18 @@ def _show(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**asdict(info), "records": list(records)}, ensure_ascii=False, indent=2))
     else:
-        print("\n".join(conversation(info, records)))
+        print("\n".join([*conversation(info, records), *_broken_off(crib, info.id, records)]))
     return OK
+
+
+def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What is known of the last calls where nothing followed them: their process was killed, or is still at it."""
+    from agent.cli.escape import one_line, tame
+
+    crib.store.recover(session_id)
+    for call in (records[-1].get("calls") or ()) if records else ():
+        known = crib.store.ledger.get(session_id, call["id"])
+        if known is not None and known.status.is_terminal and known.result is not None:
+            yield f"  ✗ {tame(known.call.name)}  {known.status.value}: {one_line(str(known.result.message), 160)}"
+        elif known is not None:
+            yield f"  · {tame(known.call.name)}  {known.status.value}"

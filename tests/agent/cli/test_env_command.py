@@ -1,0 +1,305 @@
+"""``toolcrib env`` and ``--backend``, with a real engine and a real ssh server (003-29, 003-30)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pexpect
+import pytest
+
+DOCKER = pytest.mark.xdist_group("docker")
+SSH = pytest.mark.xdist_group("ssh")
+
+
+@pytest.fixture(autouse=True)
+def _no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here may touch containers that are not these tests' own."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+
+
+@pytest.fixture
+def docker_place(engine: Any, config: Callable[[str], Path]) -> Any:
+    """``docker`` is configured, and what the other places need is not."""
+    given = f"image: {engine.image}, host: '{engine.host}', mounts: ['/usr:/usr:ro']"
+    config(f"environments: {{docker: {{{given}}}, containers: {{again: {{{given}, keep: reuse}}}}}}")
+    return engine
+
+
+@pytest.fixture
+def ssh_place(root_sshd: Any, config: Callable[[str], Path]) -> Any:
+    given = ", ".join(f"{key}: {value}" for key, value in root_sshd.options.items())
+    config(f"environments: {{hosts: {{far: {{{given}, cwd: /usr}}}}}}")
+    return root_sshd
+
+
+@pytest.fixture
+def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
+    """On a terminal of its own."""
+    made: list[pexpect.spawn] = []
+
+    def start(*args: str) -> pexpect.spawn:
+        code = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+        env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
+        words = ["-c", code, *args]
+        made.append(pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8"))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close(force=True)
+
+
+@pytest.fixture
+def shell(toolcrib: Callable[..., pexpect.spawn]) -> Callable[..., pexpect.spawn]:
+    return lambda *args: toolcrib("env", "shell", *args)
+
+
+def says(child: pexpect.spawn, command: str) -> str:
+    """What a command prints in a shell whose prompt is not known."""
+    mark = secrets.token_hex(4)
+    child.sendline(f"{command}; echo '{mark[:4]}''{mark[4:]}'")  # so that the echo of the line is no answer
+    child.expect(mark)
+    return str(child.before)
+
+
+def leaves(child: pexpect.spawn) -> int:
+    child.sendline("exit 7")
+    child.expect(pexpect.EOF)
+    child.close()
+    return int(child.exitstatus or 0)
+
+
+# -- local and sandboxed ---------------------------------------------------------------------------------------------
+
+
+def test_what_there_is_by_default(run: Any) -> None:
+    """003-29"""
+    done = run("env")
+    assert (done.code, done.err) == (0, "")
+    assert "*  local" in done.out
+    assert "not configured: set environments.docker.image" in done.out
+    assert run("env", "--names").out.split() == ["local", "bubblewrap", "docker", "ssh"]
+    told = json.loads(run("env", "--json").out)
+    assert [(one["name"], one["default"], one["configured"]) for one in told["places"]] == [
+        ("local", True, True), ("bubblewrap", False, True), ("docker", False, False), ("ssh", False, False)
+    ]  # fmt: skip
+
+
+def test_places_are_tried_for_real(run: Any, config: Any) -> None:
+    """003-29"""
+    config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
+    done = run("env", "test", "--json")
+    told = {one["name"]: one for one in json.loads(done.out)}
+    assert done.code == 1
+    assert list(told) == ["local", "gone"]
+    assert told["local"]["ok"]
+    assert list(told["local"]["seconds"]) == ["open", "command", "file", "interrupt"]
+    assert "refuses connections" in told["gone"]["problem"]
+    done = run("env", "test", "docker")
+    assert (done.code, done.out) == (1, "✗ docker  docker needs an image: set environments.docker.image, such as debian:12\n")
+    done = run("env", "test", "gon")
+    assert done.code == 2
+    assert "did you mean 'gone'?" in done.err
+    done = run("doctor")
+    assert done.code == 1
+    assert "✓ place local, where sessions run: local" in done.out
+    assert "✗ place gone: " in done.out
+
+
+@pytest.mark.xdist_group("bubblewrap")
+def test_one_call_in_a_sandbox(run: Any, tmp_path: Path) -> None:
+    """003-30"""
+    done = run("call", "terminal", '{"command": "pwd"}', "--backend", "bubblewrap")
+    assert json.loads(done.out) == {"output": f"{tmp_path}\n", "exit_code": 0, "where": "local:bubblewrap"}
+    done = run("call", "terminal", '{"command": "pwd"}', "--backend", "bubblerap")
+    assert done.code == 2
+    assert "did you mean 'bubblewrap'?" in done.err
+    done = run("env", "test", "bubblewrap")
+    assert done.code == 0, done.out
+    done = run("chat", "--provider", "manual", "--backend", "bubblewrap", stdin=b'@terminal {"command": "true"}\n')
+    assert "local:bubblewrap" in done.out
+
+
+def test_what_needs_a_person_is_refused_without_one(run: Any) -> None:
+    assert "needs a person at a terminal" in run("env", "shell").err
+    assert "say what" in run("env", "stop").err
+    assert "no container of ours belongs to 'x'" in run("env", "stop", "x").err
+    assert "prune takes no names" in run("env", "prune", "x").err
+
+
+@pytest.mark.xdist_group("bubblewrap")
+@pytest.mark.parametrize("place", ["local", "bubblewrap"])
+def test_a_shell_of_ones_own_here(shell: Callable[..., pexpect.spawn], place: str, tmp_path: Path) -> None:
+    child = shell(place)
+    assert str(tmp_path) in says(child, "pwd")
+    assert ("closed" in says(child, "test -w /usr || echo clo''sed")) is (place == "bubblewrap")
+    assert leaves(child) == 7
+
+
+def test_a_plugins_place(run: Any, user_plugin: Any, tmp_path: Path) -> None:
+    """003-29"""
+    hook = "@hookimpl\ndef register_environment(add):\n    add('mars', open_local)\n"
+    user_plugin("mars", f"from toolcrib import hookimpl\nfrom tools.environments.local import open_local\n{hook}")
+    assert run("env", "--names").out.split()[-1] == "mars"
+    assert "a plugin's" in run("env").out
+    done = run("env", "test", "mars")
+    assert done.code == 0, done.out
+    assert json.loads(run("call", "terminal", '{"command": "pwd"}', "--backend", "mars").out)["output"] == f"{tmp_path}\n"
+
+
+@pytest.mark.xdist_group("bubblewrap")
+def test_a_chat_says_where_it_runs(toolcrib: Callable[..., pexpect.spawn]) -> None:
+    child = toolcrib("chat", "--provider", "manual", "--backend", "bubblewrap")
+    child.expect("commands run in bubblewrap: a sandbox on this machine, no network")
+    child.kill(signal.SIGTERM)
+    child.expect(pexpect.EOF)
+
+
+def test_places_are_completed(run: Any, config: Any, python: str) -> None:
+    config("environments: {hosts: {gpu: {host: h}}}")
+    script = run("completion", "bash").out
+    ours = f"toolcrib() {{ {python} -c 'import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))' \"$@\"; }}"
+    for words in ("toolcrib chat --backend g", "toolcrib env test g"):
+        line = f"{ours}; COMP_WORDS=({words}); COMP_CWORD=3; _toolcrib; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+        assert done.stdout == "gpu\n"
+
+
+# -- docker ----------------------------------------------------------------------------------------------------------
+
+OWNER = """
+import asyncio, sys
+from agent.run import assemble
+crib = assemble()
+session = crib.open_session(backend=sys.argv[1])
+session.say("hi")
+where = session.call("terminal", {"command": "true"}).result.data["where"]
+session.call("terminal", {"command": f"echo {where} >/tmp/whose"})
+print(where, session.identity.session_id, flush=True)
+sys.stdin.read()
+session.close_sync()
+crib.close()
+"""
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, str]]]:
+    """Another process with a session in a container: (it, the container's name, the session's id)."""
+    made: list[subprocess.Popen[str]] = []
+
+    def start(backend: str) -> tuple[subprocess.Popen[str], str, str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, backend], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+        made.append(process)
+        assert process.stdout is not None
+        where, session = process.stdout.readline().split()
+        return process, where.removeprefix("docker:"), session
+
+    yield start
+    for process in made:
+        process.communicate()
+
+
+def running(run: Any) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in json.loads(run("env", "--json").out)["running"]}
+
+
+@DOCKER
+def test_containers_are_listed_gone_into_and_stopped(run: Any, docker_place: Any, owner: Any, shell: Any) -> None:
+    """003-29"""
+    assert run("env", "test", "docker").code == 0
+    process, name, session = owner("docker")
+    found = running(run)[name]
+    assert (found["session"], found["place"], found["status"], found["owner_lives"]) == (session, "docker", "running", True)
+    done = run("env")
+    assert name in done.out
+    assert "lives" in done.out
+    child = shell("--session", session[:8])
+    assert name in says(child, f"grep -o {name[:9]} /tmp/whose; cat /tmp/whose")
+    assert leaves(child) == 7
+    done = run("env", "stop", session[:8])
+    assert done.code == 2
+    assert "add --yes" in done.err
+    assert run("env", "stop", session[:8], "--yes").out == f"removed: {name}\n"
+    assert name not in running(run)
+    assert process.poll() is None
+
+
+def forgotten(engine: Any, like: str) -> str:
+    """A container like that one, of a process that is gone and whose watchdog did not get to it; its name."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with contextlib.closing(docker.DockerClient(engine.host)) as client:
+        labels = dict(client.containers.get(like).labels)
+        labels["toolcrib.owner"] = " ".join([*labels["toolcrib.owner"].split()[:3], str(ended.pid), "1"])
+        return str(client.containers.create(engine.image, ["true"], labels=labels, name=f"{like}-forgotten").name)
+
+
+@DOCKER
+def test_what_was_left_behind_is_pruned(run: Any, docker_place: Any, owner: Any) -> None:
+    """003-29"""
+    kept, kept_name, _ = owner("again")
+    _, alive, _ = owner("docker")
+    dead = forgotten(docker_place, alive)
+    kept.send_signal(signal.SIGKILL)
+    kept.wait()
+    found = running(run)
+    assert [found[name]["owner_lives"] for name in (dead, kept_name, alive)] == [False, False, True]
+    assert "`toolcrib env prune` removes it" in run("env").out
+    done = run("env", "prune", "--yes", "--json")
+    assert dead in {one["name"] for one in json.loads(done.out)}
+    assert {kept_name, alive} <= set(running(run))
+    assert run("env", "stop", "again", "--yes").out == f"stopped: {kept_name}\n"
+    assert kept_name in run("env", "prune", "--older-than", "0s", "--yes").out
+    left = set(running(run))
+    assert alive in left
+    assert not left & {dead, kept_name}
+    assert run("env", "prune", "--older-than", "soon").code == 2
+
+
+@DOCKER
+def test_a_shell_in_a_new_container(shell: Any, docker_place: Any, run: Any) -> None:
+    child = shell("docker")
+    assert "contained" in says(child, "test -e /.dockerenv && echo con''tained")
+    child.setwinsize(31, 97)
+    assert leaves(child) == 7
+    assert not running(run)
+
+
+@DOCKER
+def test_one_call_in_a_container(run: Any, docker_place: Any, tmp_path: Path) -> None:
+    """003-30"""
+    done = run("call", "terminal", '{"command": "pwd; touch made"}', "--backend", "docker")
+    told = json.loads(done.out)
+    assert told["output"] == f"{tmp_path}\n"
+    assert told["where"].startswith("docker:toolcrib-")
+    assert (tmp_path / "made").exists()
+
+
+# -- ssh -------------------------------------------------------------------------------------------------------------
+
+
+@SSH
+def test_another_host(run: Any, ssh_place: Any, shell: Any) -> None:
+    """003-29, 003-30"""
+    done = run("env", "test", "far")
+    assert done.code == 0, done.out
+    assert f"ssh:root@127.0.0.1:{ssh_place.port}" in done.out
+    done = run("chat", "--provider", "manual", "--backend", "far", "--cwd", "/usr/bin", stdin=b'@terminal {"command": "pwd"}\n')
+    assert "/usr/bin\n" in done.out
+    assert "ssh:root@" in done.out
+    child = shell("far")
+    assert "/usr" in says(child, "pwd")
+    assert "127.0.0.1" in says(child, "echo $SSH_CONNECTION")
+    assert leaves(child) == 7

@@ -1,0 +1,75 @@
+"""toolcrib killed while a command runs: what is left of it, and what is told at the next start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
+    give_up = time.monotonic() + 120
+    while not condition():
+        assert process is None or process.poll() is None, "it ended by itself"
+        assert time.monotonic() < give_up, "it did not come true"
+        time.sleep(0.02)
+
+
+def running(seconds: str) -> bool:
+    found = False
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found |= line.read_bytes() == f"sleep\0{seconds}\0".encode()
+        except OSError:  # it ended while we looked
+            continue
+    return found
+
+
+def at_work(folder: Path) -> Iterator[int]:
+    """Other processes that have it as their working folder."""
+    for place in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # it ended while we looked
+            if place.readlink() == folder and int(place.parent.name) != os.getpid():
+                yield int(place.parent.name)
+
+
+def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """X-1: what ran is ended, the call is FAILED and may have run, nothing runs twice, and the conversation goes on."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")  # what is on this machine is no matter of ours
+    seconds = f"300.{secrets.randbelow(10**9):09}"
+    command = f"echo ran >>started; sleep {seconds}"
+    with ChatServer(ChatServer.calls(("terminal", {"command": command})), ChatServer.text("I see")) as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "run", "go", *model]
+        with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            until(lambda: running(seconds), process)
+            process.send_signal(signal.SIGKILL)
+        until(lambda: not any(at_work(tmp_path)))
+        assert not running(seconds)
+        listed = run("sessions")
+        assert listed.out.splitlines()[1:], listed
+        row = listed.out.splitlines()[1]
+        told = run("sessions", "show", row.split()[0]).out
+        assert "✗ terminal  failed: " in told
+        assert "interrupted; it may have run, or still run" in told
+        done = run("run", "and now?", "--continue", *model)
+        assert (done.code, done.out) == (0, "I see\n")
+        last = server.requests[-1]["messages"]
+        assert [one["role"] for one in last[-4:]] == ["user", "assistant", "tool", "user"]
+        assert "may have run" in last[-2]["content"]
+    assert (tmp_path / "started").read_text() == "ran\n"
+    left = list(Path(tempfile.gettempdir()).glob(f"toolcrib-{process.pid}-*"))
+    assert f"removed: {left[0]}" in run("env", "prune", "--yes").out
+    assert not left[0].exists()
