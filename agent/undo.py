@@ -12,7 +12,7 @@ from toolcrib import Environment, ToolcribError, ToolRegistry
 from toolcrib._store import Store
 from toolcrib._undo import ChangeStep, StepKind
 from tools.undo import choose
-from tools.undo.contents import FolderContents, MemoryContents
+from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore
 from tools.undo.locks import FileSlots, MemorySlots
 from tools.undo.restore import Done, Item, carry_out, plan
@@ -33,8 +33,12 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
         return UndoStore(
             store.changes, MemoryContents(most), MemorySlots(), min(undo.max_file_mb * _MIB, most), required=undo.required
         )
+    from agent.store.contents import SqliteContents
+
     folder = state_dir() / "undo"
-    contents = FolderContents(folder, max_bytes=most, seconds=undo.days * 86_400, sync=config.store.synchronous == "FULL")
+    contents = SqliteContents(
+        folder / "contents.db", max_bytes=most, seconds=undo.days * 86_400, synchronous=config.store.synchronous
+    )
     slots = FileSlots(folder / "locks")
     return UndoStore(store.changes, contents, slots, min(undo.max_file_mb * _MIB, most), required=undo.required)
 
@@ -45,11 +49,13 @@ class NothingToUndoError(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. ``id`` names a turn by its number or a call by the beginning of its id; "" means the last."""
+    """What a person asks for. ``id`` is a turn's number, or a call's id or how that begins or ends; "" means the last."""
 
     what: What = "turn"
     id: str = ""
     force: bool = False
+    paths: Sequence[str] = ()
+    """Only these files: whole paths, or how they end. Empty: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,9 @@ class Undo:
         if not chosen:
             raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
         named = bool(wanted.id) or wanted.force
-        items = await plan(self._keeps, environment, choose.targets(steps, chosen, passed=named), force=wanted.force)
-        others = self._others(chosen) if wanted.what == "turn" else []
+        targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
+        items = await plan(self._keeps, environment, targets, force=wanted.force)
+        others = self._others(chosen) if wanted.what == "turn" and not wanted.paths else []
         return UndoPlan(wanted, chosen, items, others)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:

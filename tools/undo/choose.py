@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from toolcrib import NotFound, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
+_SHOWN = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -74,15 +76,15 @@ def last_call(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
     return [] if last is None else [last]
 
 
-def call(steps: Sequence[ChangeStep], prefix: str) -> list[ChangeStep]:
-    """The newest call whose id begins so: providers repeat ids. Raises NotFound, and ToolcribError where several are meant."""
-    found = [step for step in _calls(steps) if step.call_id.startswith(prefix)]
+def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
+    """The newest call whose id begins or ends so: providers repeat ids. Raises NotFound, and ToolcribError for several ids."""
+    found = [step for step in _calls(steps) if step.call_id.startswith(part) or step.call_id.endswith(part)]
     names = {step.call_id for step in found}
     if not found:
-        raise NotFound(f"no call whose id begins with {prefix!r} changed files; `toolcrib undo --list` lists them")
-    if len(names) > 1 and prefix not in names:
-        raise ToolcribError(f"several calls have an id that begins with {prefix!r}: {', '.join(sorted(names)[:5])}")
-    exact = prefix if prefix in names else found[0].call_id
+        raise NotFound(f"no call whose id begins or ends with {part!r} changed files; `toolcrib undo --list` lists them")
+    if len(names) > 1 and part not in names:
+        raise ToolcribError(f"several calls have an id that begins or ends with {part!r}: {', '.join(sorted(names)[:5])}")
+    exact = part if part in names else found[0].call_id
     found = [step for step in found if step.call_id == exact]
     in_effect = [step for step in found if any(change.in_effect for change in step.changes)]
     return _counting((in_effect or found)[-1:], f"the call {exact}")
@@ -104,6 +106,19 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
     later = _later(steps, chosen)
     found = [Target(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
     return sorted(found, key=lambda target: target.changes[-1].id, reverse=True)
+
+
+def only(found: Sequence[Target], paths: Sequence[str]) -> Sequence[Target]:
+    """Those with these paths, whole or how they end; all where there are none. Raises NotFound for one that fits nothing."""
+    for path in paths:
+        if not any(_is_at(target, path) for target in found):
+            known = ", ".join(target.path for target in found[:_SHOWN])
+            raise NotFound(f"{path} is none of the files that were changed there: {known}{' ...' if len(found) > _SHOWN else ''}")
+    return [target for target in found if any(_is_at(target, path) for path in paths)] if paths else found
+
+
+def _is_at(target: Target, path: str) -> bool:
+    return f"/{target.path}".endswith(f"/{path.removeprefix('./').strip('/')}")
 
 
 def reverted(steps: Sequence[ChangeStep], undo: ChangeStep) -> list[FileChange]:

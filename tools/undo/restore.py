@@ -59,7 +59,7 @@ async def _item(store: UndoStore, environment: Environment, target: Target, *, f
             raise _CantError("a link stands in its way now")
         here = holder_of(environment, target.path)
         if here != target.place:
-            raise _CantError(f"it was changed on {target.place}, and this is {here}: undo it from a session there")
+            raise _CantError(f"it was changed on {target.place}, and this is {here}: undo it from there (--backend)")
         found, data = await _look(environment, target)
         item = replace(item, found=found)
         if _same(found, target.to) or (found is None and target.to is None):
@@ -270,7 +270,7 @@ def _settle(store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: 
     undone = [number for item in items if not item.why_not for number in item.target.ids]
     passed = [number for item in items if item.why_not for number in item.target.ids]
     if step.kind == "redo":
-        left = {item.path for item in items if item.why_not}
-        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path not in left])
+        back = {item.path for item in items if not item.why_not}
+        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
     else:
         store.journal.settle(step.id, undone=undone, passed=passed)

@@ -28,6 +28,7 @@ examples:
   toolcrib undo --redo             bring back what the last undo took
   toolcrib undo --list             what was changed, by which turn and call
   toolcrib undo --turn 7           that turn; --call ID, that call; --call alone, the last call
+  toolcrib undo --file src/a.py    only that file of it
   toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
 
 What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
@@ -44,10 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--turn", metavar="N", nargs="?", const="", help="a turn: the last one (as without it), or that number")
-    which.add_argument("--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (its beginning)")
+    which.add_argument(
+        "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (or how it begins or ends)"
+    )
     which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
     which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
+    parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file of it; may be repeated")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
+    parser.add_argument("--backend", metavar="PLACE", default="", help="in that place, instead of the session's own")
     parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
     parser.add_argument("--force", action="store_true", help="also files that have changed since")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -112,7 +117,7 @@ def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
 
 
 async def _run(crib: Crib, info: SessionInfo, args: argparse.Namespace) -> int:
-    undo, environment = crib.undo(info.id), crib.open_place(info)
+    undo, environment = crib.undo(info.id), crib.open_place(info, args.backend)
     try:
         plan = await undo.plan(_wanted(args), environment)
         idle = args.dry_run or not plan.acting
@@ -133,10 +138,10 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     from agent.undo import Wanted
 
     if args.redo:
-        return Wanted("redo", force=args.force)
+        return Wanted("redo", force=args.force, paths=args.file)
     if args.call is not None:
-        return Wanted("call", args.call, args.force)
-    return Wanted("turn", args.turn or "", args.force)
+        return Wanted("call", args.call, args.force, args.file)
+    return Wanted("turn", args.turn or "", args.force, args.file)
 
 
 def _may(args: argparse.Namespace) -> int:
