@@ -45,7 +45,7 @@ class NothingToUndoError(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. ``id`` names a turn by its number or a call by the beginning of its id; "" means the last."""
+    """What a person asks for. ``id`` is a turn's number, or a call's id or how that begins or ends; "" means the last."""
 
     what: What = "turn"
     id: str = ""

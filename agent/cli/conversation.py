@@ -39,7 +39,7 @@ class Opening:
     trace: bool = False
     backend: str = ""
     confirm: Callable[[str], Awaitable[bool]] | None = None
-    """Asks the person yes or no; None where a typed line is all that there is."""
+    """Asks the person yes or no; None where nobody can be asked."""
 
     def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
         """One that goes on does so where it was, unless ``backend`` names another place for it."""

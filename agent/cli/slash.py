@@ -109,7 +109,9 @@ async def _undo(chat: Conversation, rest: str) -> None:
     chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
     if not plan.acting:
         raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
-    if chat.opening.confirm is not None and not await chat.opening.confirm("Shall this be done?"):
+    if chat.opening.confirm is None:
+        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
+    if not await chat.opening.confirm("Shall this be done?"):
         chat.screen.note("nothing was done")
         return
     carried = await undo.carry_out(plan, environment)

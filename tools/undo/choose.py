@@ -74,15 +74,15 @@ def last_call(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
     return [] if last is None else [last]
 
 
-def call(steps: Sequence[ChangeStep], prefix: str) -> list[ChangeStep]:
-    """The newest call whose id begins so: providers repeat ids. Raises NotFound, and ToolcribError where several are meant."""
-    found = [step for step in _calls(steps) if step.call_id.startswith(prefix)]
+def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
+    """The newest call whose id begins or ends so: providers repeat ids. Raises NotFound, and ToolcribError for several ids."""
+    found = [step for step in _calls(steps) if step.call_id.startswith(part) or step.call_id.endswith(part)]
     names = {step.call_id for step in found}
     if not found:
-        raise NotFound(f"no call whose id begins with {prefix!r} changed files; `toolcrib undo --list` lists them")
-    if len(names) > 1 and prefix not in names:
-        raise ToolcribError(f"several calls have an id that begins with {prefix!r}: {', '.join(sorted(names)[:5])}")
-    exact = prefix if prefix in names else found[0].call_id
+        raise NotFound(f"no call whose id begins or ends with {part!r} changed files; `toolcrib undo --list` lists them")
+    if len(names) > 1 and part not in names:
+        raise ToolcribError(f"several calls have an id that begins or ends with {part!r}: {', '.join(sorted(names)[:5])}")
+    exact = part if part in names else found[0].call_id
     found = [step for step in found if step.call_id == exact]
     in_effect = [step for step in found if any(change.in_effect for change in step.changes)]
     return _counting((in_effect or found)[-1:], f"the call {exact}")

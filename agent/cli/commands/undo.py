@@ -44,7 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--turn", metavar="N", nargs="?", const="", help="a turn: the last one (as without it), or that number")
-    which.add_argument("--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (its beginning)")
+    which.add_argument(
+        "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (or how it begins or ends)"
+    )
     which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
     which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")

@@ -68,6 +68,7 @@ _GRANTS = frozenset(
         "setup",
         "init",
         "login",
+        "undo",
     ]
 )
 _VALUED = frozenset({"--profile", "--platform", "--project"})
@@ -134,13 +135,14 @@ RULES = (
         "block",
         "toolcrib",
         Test(_changes) | _ANSWERS,
-        "changes toolcrib's own settings or approvals; only a person may",
+        "changes toolcrib's own settings or approvals, or takes changes back; only a person may",
         yes=(
             "toolcrib config set approval off",
             "toolcrib plugins enable x",
             "toolcrib approve 42",
             "toolcrib --config /tmp/x.yaml chat",
             "toolcrib grants add x",
+            "toolcrib undo --turn 3",
         ),
         no=(
             "toolcrib tools",

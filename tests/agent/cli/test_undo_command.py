@@ -1,0 +1,176 @@
+"""``toolcrib undo``, and ``/undo`` in the chat; the changes themselves: tests/agent/test_undo.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.conversation import Conversation, Opening
+from agent.cli.render import Screen
+from agent.loop import LoopLimits
+from agent.models import ModelChoice
+from agent.run import assemble
+from toolcrib.testing import ChatServer
+
+
+@pytest.fixture
+def write(run: Any) -> Callable[[str, str], None]:
+    def write(path: str, content: str) -> None:
+        assert run("call", "write_file", json.dumps({"path": path, "content": content})).code == 0
+
+    return write
+
+
+def test_it_shows_asks_and_does(run: Any, write: Any, tmp_path: Path) -> None:
+    """Repeating goes further back; piped input never answers."""
+    write("d/a", "1\n")
+    write("d/a", "2\n")
+    shown = run("undo", "--dry-run")
+    assert (shown.code, "restore   " in shown.out, "(+1 -1 lines)" in shown.out) == (0, True, True)
+    unasked = run("undo", stdin=b"yes\n")
+    assert (unasked.code, unasked.out.replace("0 s", "1 s")) == (4, shown.out.replace("0 s", "1 s"))
+    assert "--yes does it unasked" in unasked.err
+    assert (tmp_path / "d" / "a").read_text() == "2\n"
+    done = run("undo", "--yes")
+    assert (done.code, "restored " in done.out) == (0, True)
+    assert (tmp_path / "d" / "a").read_text() == "1\n"
+    assert run("undo", "--yes").code == 0
+    assert not (tmp_path / "d").exists()
+    nothing = run("undo", "--yes")
+    assert (nothing.code, "nothing is left to undo" in nothing.err) == (1, True)
+    back = run("undo", "--redo", "--yes")
+    assert (back.code, "recreated" in back.out) == (0, True)
+    assert (tmp_path / "d" / "a").read_text() == "1\n"
+
+
+def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Path) -> None:
+    write("a", "1")
+    (tmp_path / "a").write_text("mine")
+    refused = run("undo", "--yes")
+    assert (refused.code, refused.out.count("it has changed since"), "--force overwrites" in refused.out) == (1, 1, True)
+    assert (tmp_path / "a").read_text() == "mine"
+    assert run("undo", "--force", "--yes").code == 0
+    assert not (tmp_path / "a").exists()
+    assert run("undo", "--redo", "--yes").code == 0
+    assert (tmp_path / "a").read_text() == "mine"
+
+
+def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
+    assert run("undo", "--list").out == "file tools changed nothing yet\n"
+    write("a", "1")
+    write("b\x1b", "1")
+    listed = run("undo", "--list")
+    assert listed.out.splitlines()[1].split()[-2:] == ["counts", f"+{tmp_path}/b^["]
+    (newest, oldest) = json.loads(run("undo", "--list", "--json").out)
+    assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "counts", None)
+    assert oldest["files"][0]["after"]["size"] == 1
+    said = run("undo", "--json", "--session", oldest["session"][:12])
+    assert (said.code, json.loads(said.out or "{}")) == (4, {})
+    planned = json.loads(run("undo", "--json", "--dry-run", "--call", newest["call"], "--session", newest["session"]).out)
+    assert (planned["done"], [file["action"] for file in planned["files"]]) == (False, ["remove"])
+    done = json.loads(run("undo", "--json", "--yes", "--session", oldest["session"]).out)
+    assert (done["done"], done["files"][0]["path"], done["not_undone"]) == (True, str(tmp_path / "a"), [])
+    assert [step["kind"] for step in json.loads(run("undo", "--list", "--json", "--session", oldest["session"]).out)] == [
+        "undo",
+        "call",
+    ]
+
+
+def test_what_is_not_there_is_said(run: Any, write: Any, tmp_path: Path) -> None:
+    nowhere = run("undo")
+    assert (nowhere.code, "no session of this folder" in nowhere.err) == (1, True)
+    write("a", "1")
+    assert "no session begins with" in run("undo", "--session", "nobody").err
+    assert run("undo", "--session", "nobody").code == 2
+    assert run("undo", "--call", "nobody").code == 2
+    assert "changed files" in run("undo", "--turn", "9").err
+    assert "no undo to bring back" in run("undo", "--redo").err
+    assert run("undo", "--call", "--turn").code == 2
+
+
+def chat(run: Any, server: ChatServer, *lines: str) -> Any:
+    typed = "".join(f"{line}\n" for line in lines).encode()
+    return run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=typed)
+
+
+def said(request: Any) -> list[str]:
+    return [message["content"] for message in request["messages"] if message["role"] == "user"]
+
+
+def test_the_chat_takes_back_a_turn_and_says_what_stays(
+    run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("one\ntwo\n")
+    calls = ChatServer.calls(
+        ("write_file", {"path": "a", "content": "2"}),
+        ("terminal", {"command": "echo x >> made; true"}),
+        ("read_file", {"path": "a"}),
+        ("write_file", {"path": "new", "content": "n"}),
+    )
+    answers = [False, True, True, True]
+
+    async def confirm(question: str) -> bool:
+        return answers.pop(0)
+
+    async def talk(server: ChatServer, *lines: str) -> None:
+        with assemble(project_dir=tmp_path) as crib:
+            opening = Opening(crib, lambda ticket, ctx: None, LoopLimits(), confirm=confirm)
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            await chat.open()
+            for line in lines:
+                await chat.say(line)
+            await chat.close()
+
+    with ChatServer(calls, ChatServer.text("Done."), ChatServer.text("I see.")) as server:
+        asyncio.run(talk(server, "change it", *["/undo"] * 3, "/undo redo", "/undo nonsense", "/undo turn 1", "go on"))
+    out, err = capsys.readouterr()
+    assert answers == []
+    assert "undo turn 1 (write_file, " in err
+    assert "nothing was done" in err
+    assert out.count("`terminal: echo x >> made; true` ran too; its effects are not undone") == 2
+    assert "read_file" not in out
+    assert "nothing is left to undo" in err
+    assert "write /undo, /undo turn [N]" in err
+    assert (tmp_path / "a").read_text() == "one\ntwo\n"
+    assert not (tmp_path / "new").exists()
+    first, note = said(server.requests[-1])
+    assert first == "change it"
+    assert note.startswith("[the person undid the changes of these files: ")
+    assert f"{tmp_path}/a" in note
+    assert "[the person brought back the changes of these files: " in note
+    assert note.endswith("\n\ngo on")
+
+
+def test_a_piped_chat_shows_and_does_not_do(run: Any, tmp_path: Path) -> None:
+    """Piped lines may be a tool's: only a person takes changes back."""
+    calls = ChatServer.calls(("write_file", {"path": "a", "content": "2"}))
+    with ChatServer(calls, ChatServer.text("Yes.")) as server:
+        done = chat(run, server, "change it", '@write_file {"path": "b", "content": "1"}', "/undo", "yes")
+    assert "undo the call" in done.err, "what was typed by hand is a turn of its own"
+    assert "nobody can be asked here" in done.err
+    assert [(tmp_path / name).exists() for name in "ab"] == [True, True]
+
+
+def test_the_model_hears_of_an_undo_from_elsewhere_once(run: Any, tmp_path: Path) -> None:
+    calls = ChatServer.calls(("write_file", {"path": "a", "content": "2"}))
+    with ChatServer(calls, *(ChatServer.text("Yes.") for _ in range(3))) as server:
+        chat(run, server, "change it")
+        assert run("undo", "--yes").code == 0
+        typed = b"and now?\nand then?\n"
+        assert run("chat", "--base-url", server.base_url, "--model", "test-model", "--continue", stdin=typed).code == 0
+    assert said(server.requests[-1])[1].startswith("[the person undid the changes of these files: ")
+    assert said(server.requests[-1])[2] == "and then?"
+
+
+def test_another_place_is_refused(run: Any, write: Any, config: Any, tmp_path: Path) -> None:
+    write("a", "1")
+    config("terminal: {backend: mars}\n")
+    refused = run("undo", "--yes")
+    assert (refused.code, "mars" in refused.err) == (1, True)
+    assert (tmp_path / "a").exists()

@@ -1,0 +1,546 @@
+"""Taking back what file tools changed, through a session's public surface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.config import Config, parse_config
+from agent.run import Crib, Session, assemble
+from agent.undo import NothingToUndoError, UndoPlan, Wanted
+from toolcrib import Answer, SuspendTicket, ToolCallContext, ToolcribError, ToolResult
+from toolcrib.testing import FakeEnvironment
+from tools.dispatch.faces import as_json
+from tools.environments import open_environment
+from tools.environments.local import LocalEnvironment
+from tools.files.text import decode, split_lines
+from tools.undo.restore import Done
+
+Tree = dict[str, tuple[bytes | None, int]]
+
+
+def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+    return Answer(ticket.id, payload={"approved": True, "scope": "once"})
+
+
+class Person:
+    """A session in ``folder``, and what somebody does about it."""
+
+    def __init__(self, crib: Crib, folder: Path) -> None:
+        self.crib = crib
+        self.folder = folder
+        self.session: Session = crib.open_session(asker=agree, cwd=str(folder))
+
+    def turn(self) -> None:
+        self.session.say("go on")
+
+    def call(self, name: str, **args: Any) -> ToolResult:
+        return self.session.call(name, args).result
+
+    def write(self, path: str, content: str) -> ToolResult:
+        result = self.call("write_file", path=path, content=content)
+        assert result.is_success, result
+        return result
+
+    def delete(self, path: str) -> None:
+        text = decode((self.folder / path).read_bytes())
+        assert text is not None
+        lines = split_lines(text.text)
+        body = "".join(f"-{line}" for line in lines)
+        body += "" if body.endswith("\n") else "\n\\ No newline at end of file\n"
+        diff = f"--- a/{path}\n+++ /dev/null\n@@ -1,{len(lines)} +0,0 @@\n{body}"
+        result = self.call("patch", diff=diff if lines else f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n")
+        assert result.is_success, result
+
+    def rename(self, old: str, new: str) -> ToolResult:
+        return self.call("patch", diff=f"diff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n")
+
+    def plan(self, what: Any = "turn", name: str = "", *, force: bool = False) -> UndoPlan:
+        return asyncio.run(self._undo.plan(Wanted(what, name, force), self.session.scope.environment))
+
+    def carry_out(self, plan: UndoPlan) -> Done:
+        return asyncio.run(self._undo.carry_out(plan, self.session.scope.environment))
+
+    def undo(self, what: Any = "turn", name: str = "", *, force: bool = False) -> Done:
+        return self.carry_out(self.plan(what, name, force=force))
+
+    @property
+    def _undo(self) -> Any:
+        return self.crib.undo(self.session.identity.session_id)
+
+    def tree(self) -> Tree:
+        found: Tree = {}
+        for path in sorted(self.folder.rglob("*")):
+            content = None if path.is_dir() else path.read_bytes()
+            found[str(path.relative_to(self.folder))] = (content, path.stat().st_mode & 0o7777)
+        return found
+
+
+def configured(text: str) -> Config:
+    return parse_config(text.encode(), Path(os.environ["HOME"]) / "config.yaml")
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., Person]]:
+    """``opened("undo: {max_mb: 1}")``: a session with this configuration."""
+    (tmp_path / "project").mkdir()
+    cribs: list[Person] = []
+
+    def make(text: str = "", folder: Path | None = None) -> Person:
+        config = configured(text) if text else None
+        cribs.append(Person(assemble(config=config, project_dir=tmp_path / "project"), folder or tmp_path / "project"))
+        return cribs[-1]
+
+    yield make
+    for each in cribs:
+        each.session.close_sync()
+        each.crib.close()
+
+
+@pytest.fixture
+def person(opened: Callable[..., Person]) -> Person:
+    return opened()
+
+
+def actions(done: Done) -> dict[str, str]:
+    return {Path(item.path).name: item.why_not or item.action for item in done.items}
+
+
+# -- going back, and on again ----------------------------------------------------------------------------------------
+
+
+def test_a_turn_is_taken_back_and_brought_back(person: Person) -> None:
+    script, old = person.folder / "run.sh", person.folder / "old.txt"
+    script.write_text("echo 1\n")
+    script.chmod(0o750)
+    old.write_text("one\ntwo\n")
+    before = person.tree()
+    person.turn()
+    person.write("new/deep/x.txt", "x\n")
+    person.write("run.sh", "echo 2\n")
+    person.turn()
+    assert person.call("patch", path="run.sh", old="echo 2", new="echo 3").is_success
+    person.delete("old.txt")
+    assert person.rename("new/deep/x.txt", "y.txt").is_success
+    after = person.tree()
+    done = person.undo()
+    assert actions(done) == {"run.sh": "restore", "old.txt": "recreate", "x.txt": "recreate", "y.txt": "remove"}
+    assert (script.read_text(), old.read_text()) == ("echo 2\n", "one\ntwo\n")
+    person.undo()
+    assert person.tree() == before, "modes, folders and all"
+    with pytest.raises(NothingToUndoError, match="nothing is left to undo"):
+        person.plan()
+    person.undo("redo")
+    person.undo("redo")
+    assert {name: found for name, found in person.tree().items() if found[0] is not None} == {
+        name: found for name, found in after.items() if found[0] is not None
+    }
+    with pytest.raises(NothingToUndoError, match="no undo to bring back"):
+        person.plan("redo")
+    person.undo()
+    person.undo()
+    assert person.tree() == before
+
+
+def test_a_call_is_taken_back_by_itself(person: Person) -> None:
+    person.turn()
+    person.write("a", "1")
+    person.write("b", "1")
+    first, _ = person.crib.store.changes.steps(person.session.identity.session_id)
+    person.undo("call", first.call_id[-6:])
+    assert [path.name for path in person.folder.iterdir()] == ["b"]
+    with pytest.raises(ToolcribError, match="undone already"):
+        person.plan("call", first.call_id)
+    with pytest.raises(ToolcribError, match="no call whose id begins or ends"):
+        person.plan("call", "nobody")
+    with pytest.raises(ToolcribError, match="several calls"):
+        person.plan("call", "call_")
+    with pytest.raises(ToolcribError, match=r"no turn 77 changed files; turns that did: 1"):
+        person.plan("turn", "77")
+    with pytest.raises(ToolcribError, match="by its number"):
+        person.plan("turn", "x")
+    person.undo("call")
+    assert list(person.folder.iterdir()) == []
+
+
+OPS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "patch", "delete", "rename", "turn"]),
+        st.sampled_from(["a", "b", "d/x", "d/e/y", "n/z"]),
+        st.sampled_from(["a", "d/w", "m/k/v", "n/z"]),
+        st.sampled_from(["", "one\n", "two\nlines\n", "caf\u00e9 without an end"]),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=25)
+@given(ops=OPS, units=st.lists(st.sampled_from(["turn", "call"]), min_size=10, max_size=10))
+def test_whatever_was_done_can_be_taken_back_and_done_again(ops: list[tuple[str, str, str, str]], units: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve() / "p"
+        (folder / "d").mkdir(parents=True)
+        (folder / "a").write_bytes(b"a \xff\r\nb\r\n")
+        (folder / "d" / "x").write_text("one\n")
+        (folder / "d" / "x").chmod(0o600)
+        with assemble(project_dir=folder) as crib:
+            person = Person(crib, folder)
+            before = person.tree()
+            for what, path, other, content in ops:
+                match what:
+                    case "write":
+                        person.call("write_file", path=path, content=content)
+                    case "patch":
+                        person.call("patch", path=path, old="one\n", new=content)
+                    case "delete" if (folder / path).is_file():
+                        person.delete(path)
+                    case "rename":
+                        person.rename(path, other)
+                    case _:
+                        person.turn()
+            after = person.tree()
+            undone = 0
+            try:
+                for unit in [*units, *["turn"] * len(ops)]:
+                    done = person.undo(unit)
+                    assert not done.refused
+                    undone += bool(done.changed)
+            except NothingToUndoError:
+                assert person.tree() == before
+            for _ in range(undone):
+                assert not person.undo("redo").refused
+            assert {path: kept for path, kept in person.tree().items() if kept[0] is not None} == {
+                path: kept for path, kept in after.items() if kept[0] is not None
+            }
+            person.session.close_sync()
+
+
+# -- what it leaves alone --------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_changed_since_is_left_alone_but_for_force(person: Person) -> None:
+    person.turn()
+    person.write("mine", "1")
+    person.write("theirs", "1")
+    (person.folder / "mine").write_text("my own work")
+    done = person.undo()
+    assert actions(done) == {"mine": "it has changed since", "theirs": "remove"}
+    assert (person.folder / "mine").read_text() == "my own work"
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+    forced = person.undo(force=True, name="1")
+    assert (actions(forced), forced.items[0].by_force) == ({"mine": "remove"}, "it has changed since")
+    person.undo("redo")
+    assert (person.folder / "mine").read_text() == "my own work"
+
+
+def test_nothing_goes_further_back_by_itself_past_what_cannot_be_undone(person: Person) -> None:
+    person.turn()
+    person.write("a", "1")
+    person.turn()
+    person.write("b", "1")
+    (person.folder / "b").write_text("2")
+    for _ in range(2):
+        plan = person.plan()
+        assert plan.acting == []
+        assert [Path(item.path).name for item in plan.refused] == ["b"]
+    person.undo("turn", "1")
+    assert not (person.folder / "a").exists()
+
+
+def test_a_later_change_is_named(person: Person) -> None:
+    person.turn()
+    person.write("a", "1")
+    person.turn()
+    person.call("patch", path="a", old="1", new="2")
+    assert person.plan("turn", "1").refused[0].why_not == "it has changed since, by patch in turn 2: undo that first"
+
+
+def test_a_change_between_two_calls_of_a_turn_is_not_lost_unseen(person: Person) -> None:
+    person.turn()
+    person.write("a", "1")
+    (person.folder / "a").write_text("1\nby hand\n")
+    person.write("a", "2")
+    assert "something else changed it between" in person.plan().refused[0].why_not
+    person.undo("call")
+    assert (person.folder / "a").read_text() == "1\nby hand\n"
+
+
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        (lambda path: path.mkdir(), "a folder stands there now"),
+        (lambda path: path.symlink_to("/etc/passwd"), "a link stands in its way now"),
+        (lambda path: os.mkfifo(path), "no regular file stands there now"),
+    ],
+)
+def test_what_took_the_place_of_the_file_stays_even_by_force(person: Person, put: Callable[[Path], None], why: str) -> None:
+    person.write("a", "1")
+    (person.folder / "a").unlink()
+    put(person.folder / "a")
+    assert [item.why_not for item in person.plan(force=True).items] == [why]
+
+
+def test_a_link_in_place_of_a_folder_leads_nowhere(person: Person, tmp_path: Path) -> None:
+    (person.folder / "d").mkdir()
+    (person.folder / "d" / "a").write_text("old")
+    person.write("d/a", "new")
+    shutil.move(person.folder / "d", tmp_path / "elsewhere")
+    (person.folder / "d").symlink_to(tmp_path / "elsewhere")
+    assert person.plan(force=True).refused[0].why_not == "a link stands in its way now"
+    assert (tmp_path / "elsewhere" / "a").read_text() == "new"
+
+
+def test_a_file_that_changes_while_it_is_shown_is_left_alone(person: Person) -> None:
+    person.write("a", "1")
+    plan = person.plan()
+    (person.folder / "a").write_text("2")
+    assert actions(person.carry_out(plan)) == {"a": "it has changed since"}
+
+
+def test_what_is_already_as_it_was_counts_as_undone(person: Person) -> None:
+    person.write("a", "1")
+    (person.folder / "a").unlink()
+    assert actions(person.undo()) == {"a": "nothing"}
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+
+
+def test_another_place_is_refused(person: Person) -> None:
+    """Never from another place than the one where the file is."""
+    person.write("a", "1")
+    elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
+    plan = asyncio.run(person._undo.plan(Wanted(), elsewhere))
+    assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it from a session there"
+
+
+def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:
+    class Old:
+        """A plugin's place from before there was ``delete_folder``."""
+
+        identity = "old"
+
+        def __init__(self, inner: LocalEnvironment) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("delete_folder", "holder"):
+                raise AttributeError(name)
+            return getattr(self._inner, name)
+
+    person.session.scope.open_environment = lambda: Old(LocalEnvironment(str(person.folder)))  # type: ignore[assignment, return-value]  # duck-typed
+    person.write("d/a", "1")
+    done = person.undo()
+    assert (person.folder / "d").is_dir()
+    assert not (person.folder / "d" / "a").exists()
+    assert any("can't remove folders" in note for note in done.notes)
+
+
+# -- what is not kept ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_too_big_is_replaced_and_that_is_said(opened: Callable[..., Person]) -> None:
+    person = opened("undo: {max_file_mb: 1}")
+    (person.folder / "big").write_bytes(b"x" * (2 * 1024 * 1024))
+    result = person.write("big", "small")
+    assert "can't be undone" in result.views["model"]
+    assert "2 MiB" in result.data["note"]
+    assert "only files up to 1 MiB are kept" in person.plan().refused[0].why_not
+    (person.folder / "big").write_text("".join(f"{'x' * 50} {number}\n" for number in range(30_000)))
+    assert "can't be undone" in as_json(person.session.call("patch", {"path": "big", "old": " 77\n", "new": " 78\n"}))
+
+
+def test_where_all_must_be_undoable_the_rest_is_not_done(opened: Callable[..., Person]) -> None:
+    person = opened("undo: {max_file_mb: 1, required: true}")
+    (person.folder / "big").write_bytes(b"x" * (2 * 1024 * 1024))
+    result = person.call("write_file", path="big", content="small")
+    assert result.is_error
+    assert "undo.required" in str(result.message)
+    assert (person.folder / "big").stat().st_size == 2 * 1024 * 1024
+    with pytest.raises(NothingToUndoError, match="changed nothing in this session"):
+        person.plan()
+    assert person.write("small", "1").is_success
+
+
+def test_where_nothing_can_be_kept_the_call_goes_on_and_says_so(person: Person) -> None:
+    state = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib"
+    (person.folder / "a").write_text("1")
+    (state / "undo").write_text("a file in the way, as a full disk would be")
+    result = person.write("a", "2")
+    assert "this can't be undone" in result.views["model"]
+    assert (person.folder / "a").read_text() == "2"
+    (state / "undo").unlink()
+    (state / "undo" / "locks").mkdir(parents=True)
+    (state / "undo" / "lock").mkdir()
+    assert "could not be kept" in person.write("a", "3").data["note"]
+
+
+def test_contents_that_are_gone_are_told(person: Person) -> None:
+    (person.folder / "a").write_text("1")
+    person.write("a", "2")
+    person.write("b", "2")
+    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "undo")
+    assert "no longer kept" in person.plan("call", person._undo.steps()[0].call_id).refused[0].why_not
+    assert actions(person.undo("call")) == {"b": "remove"}, "a removal needs none"
+
+
+def test_without_a_store_it_works_as_long_as_the_process_lives(opened: Callable[..., Person]) -> None:
+    person = opened("store: {enabled: false}")
+    (person.folder / "a").write_text("1")
+    person.write("a", "2")
+    person.undo()
+    assert (person.folder / "a").read_text() == "1"
+    assert not (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "undo").exists()
+
+
+def test_where_it_is_switched_off_nothing_is_kept(opened: Callable[..., Person]) -> None:
+    person = opened("undo: {enabled: false}")
+    person.write("a", "1")
+    assert list(person.crib.store.changes.sessions()) == []
+    with pytest.raises(ToolcribError, match=r"undo\.enabled is false"):
+        person.plan()
+
+
+def test_a_call_that_failed_is_no_change(person: Person) -> None:
+    (person.folder / "f").write_text("1\n")
+    (person.folder / "d").mkdir()
+    (person.folder / "d").chmod(0o555)
+    assert person.call("write_file", path="f/a", content="x").is_error
+    assert person.call("patch", path="f", old="none", new="x").is_error
+    diff = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+2\n--- /dev/null\n+++ b/f/x\n@@ -0,0 +1 @@\n+x\n"
+    assert person.call("patch", diff=diff).is_error
+    assert (person.folder / "f").read_text() == "1\n"
+    person.write("f", "1\n")
+    assert list(person.crib.store.changes.sessions()) == [], "the last one wrote what was there already"
+
+
+def test_old_contents_do_not_leave_the_state_folder(person: Person, caplog: pytest.LogCaptureFixture) -> None:
+    (person.folder / "a").write_text("a very secret line\n")
+    with caplog.at_level("DEBUG"):
+        result = person.write("a", "2")
+        person.undo()
+    assert "very secret" not in caplog.text + json.dumps(result.to_json(), default=str)
+    assert b"very secret" not in (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "toolcrib.db").read_bytes()
+
+
+# -- at once, and cut short ------------------------------------------------------------------------------------------
+
+
+def test_two_sessions_that_write_one_file_each_know_what_they_replaced(opened: Callable[..., Person]) -> None:
+    people = [opened(), opened()]
+    path = people[0].folder / "a"
+    path.write_text("start")
+
+    def work(number: int) -> None:
+        for count in range(10):
+            people[number].write("a", f"{number} {count}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    steps = sorted(
+        (step for each in people for step in each.crib.store.changes.steps(each.session.identity.session_id)),
+        key=lambda step: step.id,
+    )
+    states = [(change.before, change.after) for step in steps for change in step.changes]
+    assert len(states) == 20
+    for (_, after), (before, _) in pairwise(states):
+        assert after is not None
+        assert before is not None
+        assert after.digest == before.digest
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent.run import assemble
+from tools.environments.local import LocalEnvironment
+from tools.files.text import decode, split_lines
+at, write = sys.argv[1], LocalEnvironment.write_file
+async def dies(self, path, data, *, mode=None):
+    if at == "after":
+        await write(self, path, data, mode=mode)
+    os.kill(os.getpid(), signal.SIGKILL)
+LocalEnvironment.write_file = dies
+with assemble(project_dir=Path.cwd()) as crib:
+    session = crib.open_session()
+    session.say("go")
+    print(session.identity.session_id, flush=True)
+    session.call("write_file", {"path": "a", "content": "2"})
+"""
+
+
+@pytest.mark.parametrize("at", ["before", "after"])
+def test_a_process_killed_around_the_write_leaves_what_can_be_undone(person: Person, root: Path, at: str) -> None:
+    path = person.folder / "a"
+    path.write_text("1")
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, at],
+        cwd=person.folder,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert path.read_text() == ("2" if at == "after" else "1")
+    person.session.close_sync()
+    person.session = person.crib.open_session(resume=done.stdout.strip())
+    assert actions(person.undo()) == {"a": "restore" if at == "after" else "nothing"}
+    assert path.read_text() == "1"
+
+
+def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.turn()
+    for name in "abc":
+        (person.folder / name).write_text("1")
+        person.write(name, "2")
+    write, left = LocalEnvironment.write_file, [1]
+
+    async def breaks(self: LocalEnvironment, path: str, data: bytes, *, mode: int | None = None) -> None:
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        left[0] -= 1
+        await write(self, path, data, mode=mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalEnvironment, "write_file", breaks)
+        done = person.undo()
+    assert sorted(actions(done).values()) == ["No space left on device", "not done, since another file failed", "restore"]
+    person.undo("turn", "1")
+    assert {name: (person.folder / name).read_text() for name in "abc"} == dict.fromkeys("abc", "1")
+
+
+def test_bare_calls_keep_nothing(tmp_path: Path) -> None:
+    import model_tools
+
+    answer = model_tools.handle_function_call("write_file", {"path": str(tmp_path / "a"), "content": "1"}, task_id="undo-test")
+    assert "created" in answer
+    assert not (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib").exists()
+
+
+def test_a_sandbox_s_own_tmp_is_not_this_machine_s(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    environment: Any = open_environment("local", cwd=str(tmp_path), sandbox="bubblewrap")
+    assert environment.holder(f"{tmp_path.resolve()}/a") == "local"
+    assert environment.holder("/tmp/a") != "local"
+    asyncio.run(environment.close())
