@@ -201,10 +201,12 @@ class Crib:
         """Taking back what a session's tools changed in files. Raises ToolcribError where nothing is kept."""
         return Undo(self._keeps, self.store, self.registry, session_id)
 
-    def open_place(self, info: SessionInfo) -> Environment:
-        """Where a stored session's files are; to be closed. Raises EnvironmentFailed."""
-        start = info.cwd or self.config.terminal.cwd or str(self.project_dir)
-        return self.places.open(self._spot("", None, start, info), info.id)
+    def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
+        """Where a stored session's files are, or the place with that name; to be closed. Raises EnvironmentFailed, ConfigError,
+        and ToolcribError as open_session.
+        """
+        start = self.config.terminal.cwd or str(self.project_dir)
+        return self.places.open(self._spot(backend, None, start, info), info.id)
 
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""

@@ -116,6 +116,9 @@ class Environment(Protocol):
     Every method raises EnvironmentFailed where the place itself broke; a command that fails is no error but an exit code.
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
+
+    A place whose files outlive it, or are another's too, may have a method ``holder(path) -> str``: what holds that file. An undo
+    is done wherever the holder is the same; a place that does not tell is itself that, by its identity.
     """
 
     @property

@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
     which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
+    parser.add_argument("--backend", metavar="PLACE", default="", help="in that place, instead of the session's own")
     parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
     parser.add_argument("--force", action="store_true", help="also files that have changed since")
     parser.add_argument("--yes", action="store_true", help="do not ask")
@@ -114,7 +115,7 @@ def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
 
 
 async def _run(crib: Crib, info: SessionInfo, args: argparse.Namespace) -> int:
-    undo, environment = crib.undo(info.id), crib.open_place(info)
+    undo, environment = crib.undo(info.id), crib.open_place(info, args.backend)
     try:
         plan = await undo.plan(_wanted(args), environment)
         idle = args.dry_run or not plan.acting

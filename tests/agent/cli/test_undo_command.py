@@ -150,7 +150,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
 def test_a_piped_chat_shows_and_does_not_do(run: Any, tmp_path: Path) -> None:
     """Piped lines may be a tool's: only a person takes changes back."""
     calls = ChatServer.calls(("write_file", {"path": "a", "content": "2"}))
-    with ChatServer(calls, ChatServer.text("Yes.")) as server:
+    with ChatServer(calls, ChatServer.text("Yes."), ChatServer.text("What?")) as server:
         done = chat(run, server, "change it", '@write_file {"path": "b", "content": "1"}', "/undo", "yes")
     assert "undo the call" in done.err, "what was typed by hand is a turn of its own"
     assert "nobody can be asked here" in done.err
@@ -168,9 +168,13 @@ def test_the_model_hears_of_an_undo_from_elsewhere_once(run: Any, tmp_path: Path
     assert said(server.requests[-1])[2] == "and then?"
 
 
-def test_another_place_is_refused(run: Any, write: Any, config: Any, tmp_path: Path) -> None:
+def test_it_is_done_in_the_session_s_own_place(run: Any, write: Any, config: Any, tmp_path: Path) -> None:
     write("a", "1")
     config("terminal: {backend: mars}\n")
     refused = run("undo", "--yes")
-    assert (refused.code, "mars" in refused.err) == (1, True)
+    assert (refused.code, "--backend NAME" in refused.err) == (2, True)
     assert (tmp_path / "a").exists()
+    unknown = run("undo", "--yes", "--backend", "venus")
+    assert (unknown.code, "there is no place 'venus'" in unknown.err) == (2, True)
+    assert run("undo", "--yes", "--backend", "local").code == 0
+    assert not (tmp_path / "a").exists()
