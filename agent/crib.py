@@ -74,6 +74,8 @@ class Crib:
     def close(self) -> None:
         for take_back in reversed(self._take_back):
             take_back()
+        if self._keeps is not None:
+            self._keeps.close()
         self.store.close()
 
     def _approval_gate(self) -> ApprovalGate:

@@ -12,7 +12,7 @@ from toolcrib import Environment, ToolcribError, ToolRegistry
 from toolcrib._store import Store
 from toolcrib._undo import ChangeStep, StepKind
 from tools.undo import choose
-from tools.undo.contents import FolderContents, MemoryContents
+from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore
 from tools.undo.locks import FileSlots, MemorySlots
 from tools.undo.restore import Done, Item, carry_out, plan
@@ -33,8 +33,12 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
         return UndoStore(
             store.changes, MemoryContents(most), MemorySlots(), min(undo.max_file_mb * _MIB, most), required=undo.required
         )
+    from agent.store.contents import SqliteContents
+
     folder = state_dir() / "undo"
-    contents = FolderContents(folder, max_bytes=most, seconds=undo.days * 86_400, sync=config.store.synchronous == "FULL")
+    contents = SqliteContents(
+        folder / "contents.db", max_bytes=most, seconds=undo.days * 86_400, synchronous=config.store.synchronous
+    )
     slots = FileSlots(folder / "locks")
     return UndoStore(store.changes, contents, slots, min(undo.max_file_mb * _MIB, most), required=undo.required)
 

@@ -28,9 +28,11 @@ _CREATING = threading.Lock()
 
 
 class Database:
-    """Thread-safe. Every method raises StoreFailed with the file's name and what to do."""
+    """Thread-safe. Every method raises StoreFailed with the file's name and what to do. ``tables``: the folder of SQL files that
+    make its tables.
+    """
 
-    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+    def __init__(self, path: Path, synchronous: Synchronous, tables: Path | None = None) -> None:
         if synchronous not in ("NORMAL", "FULL"):
             raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
         self.path = path
@@ -39,7 +41,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         try:
             _make_file(path)
-            self._connection = _connect(path, synchronous)
+            self._connection = _connect(path, synchronous, tables or _schema.FOLDER)
         except sqlite3.Error as error:
             raise explained(path, error) from error
         except OSError as error:
@@ -123,15 +125,15 @@ def _make_file(path: Path) -> None:
         raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or name another file for the store")
 
 
-def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        _schema.check(connection, path, len(_schema.steps(_schema.FOLDER)))  # before anything is written to what is not ours
+        _schema.check(connection, path, len(_schema.steps(tables)))  # before anything is written to what is not ours
         _use_wal(connection, path)
-        _schema.upgrade(connection, path, _schema.FOLDER)
+        _schema.upgrade(connection, path, tables)
     except BaseException:
         connection.close()
         raise

@@ -385,8 +385,7 @@ def test_where_nothing_can_be_kept_the_call_goes_on_and_says_so(person: Person) 
     assert "this can't be undone" in result.views["model"]
     assert (person.folder / "a").read_text() == "2"
     (state / "undo").unlink()
-    (state / "undo" / "locks").mkdir(parents=True)
-    (state / "undo" / "lock").mkdir()
+    (state / "undo" / "contents.db").mkdir(parents=True)
     assert "could not be kept" in person.write("a", "3").data["note"]
 
 

@@ -30,6 +30,10 @@ class UndoStore:
     max_file: int = 20 * 1024 * 1024
     required: bool = False
 
+    def close(self) -> None:
+        """The journal is closed with its store."""
+        self.contents.close()
+
     def log(self, session_id: str) -> UndoLog:
         return _SessionLog(self, session_id)
 
@@ -57,9 +61,8 @@ def put(store: UndoStore, data: bytes, mode: int | None) -> tuple[FileState, str
         return state, too_big(store, len(data))
     try:
         store.contents.put(state.digest, data)
-    except OSError as error:
-        _log.warning("an old content could not be kept: %s", error.strerror or error)
-        return state, f"what was in it could not be kept: {error.strerror or error}"
+    except StoreFailed as error:
+        return state, f"what was in it could not be kept: {error}"
     return state, ""
 
 

@@ -13,9 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tools.undo.contents import open_lock
-
-_SLOTS = 256
+_SLOTS = 64
 _FIRST, _LONGEST = 0.002, 0.05
 
 
@@ -34,7 +32,7 @@ class FileSlots:
         self._folder = folder
 
     def take(self, slot: int) -> int | None:
-        fd = open_lock(self._folder / f"{slot:02x}")
+        fd = _open(self._folder / f"{slot:02x}")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -66,6 +64,16 @@ class MemorySlots:
     def give_back(self, taken: int) -> None:
         with self._lock:
             self._taken.discard(taken)
+
+
+def _open(path: Path) -> int:
+    """A file to lock, made with its private folder where it is missing."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, 0o600)
 
 
 @asynccontextmanager

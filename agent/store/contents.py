@@ -1,0 +1,99 @@
+"""Old contents of files on disk: equal ones are kept once, the oldest go first when there are too many.
+
+A database of its own: the file of the sessions stays small, and this one may be deleted by whoever wants to. A file for each
+content would take ten times as long to write.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.store import _schema
+from agent.store._database import Database, Synchronous
+from agent.store._shared import Clock
+from tools.undo.contents import digest_of
+
+if TYPE_CHECKING:
+    from tools.undo.contents import Contents
+
+_TABLES = _schema.FOLDER.with_name("sql_contents")
+_TOO_MUCH = (
+    "DELETE FROM contents WHERE digest IN (SELECT digest FROM"
+    " (SELECT digest, sum(size) OVER (ORDER BY at DESC, digest) AS up_to FROM contents) WHERE up_to > ?)"
+)
+
+
+class SqliteContents:
+    """``max_bytes`` in all, none for longer than ``seconds`` after it was last replaced. Thread-safe; several processes may use
+    one file. It is made at the first use. A content is there whole or not at all, whenever a process is killed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        max_bytes: int,
+        seconds: float,
+        synchronous: Synchronous = "NORMAL",
+        clock: Clock = time.time,
+    ) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._synchronous = synchronous
+        self._clock = clock
+        self._unlooked = max_bytes
+        """Bytes since the last look at all of them: at the first use it is time for one."""
+        self._opened: Database | None = None
+        self._lock = threading.Lock()
+
+    def put(self, digest: str, data: bytes) -> None:
+        """Keep it, or keep it for longer. Raises StoreFailed."""
+        self._database().run(
+            "INSERT INTO contents (digest, at, size, body) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",
+            (digest, self._clock(), len(data), sqlite3.Binary(data)),
+        )
+        self._unlooked += len(data)
+        if self._unlooked > self._max_bytes // 16:
+            self._unlooked = 0
+            self.prune()
+
+    def get(self, digest: str) -> bytes | None:
+        """None where it is not kept, not any more, or was damaged. Raises StoreFailed."""
+        if not self._path.exists():
+            return None
+        found = self._database().row("SELECT body FROM contents WHERE digest = ?", (digest,))
+        return found[0] if found is not None and digest_of(found[0]) == digest else None
+
+    def prune(self) -> None:
+        """Remove what is too old, then the oldest of what is too much. Raises StoreFailed."""
+        with self._database().transaction() as connection:
+            connection.execute("DELETE FROM contents WHERE at < ?", (self._clock() - self._seconds,))
+            total = connection.execute("SELECT total(size) FROM contents").fetchone()[0]
+            if total > self._max_bytes:
+                connection.execute(_TOO_MUCH, (self._max_bytes,))
+
+    def close(self) -> None:
+        """Opened again where it is needed again."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _database(self) -> Database:
+        with self._lock:
+            if self._opened is None:
+                self._opened = Database(self._path, self._synchronous, _TABLES)
+                self._opened.rows("PRAGMA secure_delete = ON")  # what is too old is not to be found in the file either
+            return self._opened
+
+
+if TYPE_CHECKING:
+
+    def _conforms(contents: SqliteContents) -> Contents:
+        return contents

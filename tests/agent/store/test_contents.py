@@ -1,0 +1,112 @@
+"""Old contents: once each, bounded, private, whole or not at all."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.store.contents import SqliteContents
+from toolcrib import StoreFailed
+from tools.undo.contents import Contents, MemoryContents, digest_of
+
+MIB = 1024 * 1024
+Open = Callable[..., SqliteContents]
+
+
+@pytest.fixture
+def open_contents(tmp_path: Path) -> Iterator[Open]:
+    made: list[SqliteContents] = []
+
+    def make(*, max_bytes: int = MIB, seconds: float = 1000.0, later: float = 0.0) -> SqliteContents:
+        path = tmp_path / "undo" / "contents.db"
+        made.append(SqliteContents(path, max_bytes=max_bytes, seconds=seconds, clock=lambda: time.time() + later))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def put(contents: Contents, data: bytes) -> str:
+    contents.put(digest_of(data), data)
+    return digest_of(data)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_contents_come_back_and_the_oldest_go_first(open_contents: Open, kind: str) -> None:
+    contents: Contents = MemoryContents(100_000) if kind == "memory" else open_contents(max_bytes=100_000)
+    digests = []
+    for number in range(40):
+        digests.append(put(contents, bytes([number]) * 9000))
+        put(contents, b"\0" * 9000)
+    assert contents.get(digests[0]) == b"\0" * 9000, "what is replaced again stays"
+    assert contents.get(digests[1]) is None
+    assert contents.get(digests[39]) == bytes([39]) * 9000
+    assert contents.get(digest_of(b"never kept")) is None
+    assert put(contents, b"") == digest_of(b"")
+    assert contents.get(digest_of(b"")) == b""
+    assert sum(contents.get(digest) is not None for digest in digests) < 13
+
+
+def test_it_is_private_and_made_when_it_is_needed(open_contents: Open, tmp_path: Path) -> None:
+    contents = open_contents()
+    assert contents.get("0" * 64) is None
+    assert list(tmp_path.iterdir()) == []
+    put(contents, b"kept")
+    for path in [tmp_path / "undo", *(tmp_path / "undo").iterdir()]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_old_contents_go_from_the_file_too(open_contents: Open, tmp_path: Path) -> None:
+    old = put(open_contents(), b"an old secret")
+    put(open_contents(later=500.0), b"other")
+    assert open_contents().get(old) == b"an old secret"
+    late = open_contents(later=1100.0)
+    put(late, b"newer")
+    assert late.get(old) is None
+    late.close()
+    for each in (tmp_path / "undo").iterdir():
+        database = sqlite3.connect(tmp_path / "undo" / "contents.db")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.close()
+        assert not each.exists() or b"an old secret" not in each.read_bytes()
+
+
+def test_a_bound_holds_over_many_short_processes(open_contents: Open) -> None:
+    for number in range(20):
+        contents = open_contents(max_bytes=100_000)
+        newest = put(contents, bytes([number]) * 30_000)
+        contents.close()
+    contents = open_contents(max_bytes=100_000)
+    assert contents.get(newest)
+    assert sum(contents.get(digest_of(bytes([number]) * 30_000)) is not None for number in range(20)) == 3
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "contents.db").mkdir()
+    contents = SqliteContents(tmp_path / "contents.db", max_bytes=MIB, seconds=1.0)
+    with pytest.raises(StoreFailed, match=r"contents\.db"):
+        put(contents, b"x")
+
+
+def test_what_was_kept_survives_kill_9(open_contents: Open, tmp_path: Path, root: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from agent.store.contents import SqliteContents, digest_of\n"
+        "contents = SqliteContents(Path(sys.argv[1]), max_bytes=1 << 30, seconds=1e9)\n"
+        "while True:\n    data = os.urandom(100_000); contents.put(digest_of(data), data); print(digest_of(data), flush=True)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "undo" / "contents.db")]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = [process.stdout.readline().strip() for _ in range(5)]
+        process.send_signal(signal.SIGKILL)
+        told += process.stdout.read().split()
+    contents = open_contents(max_bytes=1 << 30)
+    assert all(contents.get(digest) is not None for digest in told if len(digest) == 64)
