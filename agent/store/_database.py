@@ -72,6 +72,11 @@ class Database:
         with self._held() as connection:
             return connection.execute(sql, parameters).rowcount
 
+    def insert(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Insert a row, which is on disk at the return. Its number."""
+        with self._held() as connection:
+            return connection.execute(sql, parameters).lastrowid or 0
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Several statements, all or none; no other process writes meanwhile."""
