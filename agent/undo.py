@@ -54,6 +54,8 @@ class Wanted:
     what: What = "turn"
     id: str = ""
     force: bool = False
+    paths: Sequence[str] = ()
+    """Only these files: whole paths, or how they end. Empty: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,9 @@ class Undo:
         if not chosen:
             raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
         named = bool(wanted.id) or wanted.force
-        items = await plan(self._keeps, environment, choose.targets(steps, chosen, passed=named), force=wanted.force)
-        others = self._others(chosen) if wanted.what == "turn" else []
+        targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
+        items = await plan(self._keeps, environment, targets, force=wanted.force)
+        others = self._others(chosen) if wanted.what == "turn" and not wanted.paths else []
         return UndoPlan(wanted, chosen, items, others)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:

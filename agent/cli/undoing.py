@@ -144,7 +144,7 @@ def _state(step: ChangeStep) -> str:
     if step.kind != "call":
         return "done" if any(counts) or not counts else "taken back"
     if all(counts):
-        return "could not" if all(change.passed_by for change in step.changes) else "counts"
+        return "could not" if all(change.passed_by for change in step.changes) else "in effect"
     return "partly undone" if any(counts) else "undone"
 
 

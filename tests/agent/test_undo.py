@@ -178,6 +178,23 @@ def test_a_call_is_taken_back_by_itself(person: Person) -> None:
     assert list(person.folder.iterdir()) == []
 
 
+def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> None:
+    person.turn()
+    for name in ("d/a", "d/b", "c"):
+        person.write(name, "1")
+
+    def undo(*paths: str, what: Any = "turn") -> Done:
+        wanted = Wanted(what, paths=paths)
+        return person.carry_out(asyncio.run(person._undo.plan(wanted, person.session.scope.environment)))
+
+    assert actions(undo("./b", f"{person.folder}/c")) == {"b": "remove", "c": "remove"}
+    assert actions(undo("c", what="redo")) == {"c": "recreate"}
+    with pytest.raises(ToolcribError, match=r"x is none of the files that were changed there: .*/c, .*/d/a"):
+        undo("x")
+    assert actions(person.undo()) == {"c": "remove", "a": "remove"}
+    assert list(person.folder.iterdir()) == []
+
+
 OPS = st.lists(
     st.tuples(
         st.sampled_from(["write", "patch", "delete", "rename", "turn"]),

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from toolcrib import NotFound, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
+_SHOWN = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -104,6 +106,19 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
     later = _later(steps, chosen)
     found = [Target(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
     return sorted(found, key=lambda target: target.changes[-1].id, reverse=True)
+
+
+def only(found: Sequence[Target], paths: Sequence[str]) -> Sequence[Target]:
+    """Those with these paths, whole or how they end; all where there are none. Raises NotFound for one that fits nothing."""
+    for path in paths:
+        if not any(_is_at(target, path) for target in found):
+            known = ", ".join(target.path for target in found[:_SHOWN])
+            raise NotFound(f"{path} is none of the files that were changed there: {known}{' ...' if len(found) > _SHOWN else ''}")
+    return [target for target in found if any(_is_at(target, path) for path in paths)] if paths else found
+
+
+def _is_at(target: Target, path: str) -> bool:
+    return f"/{target.path}".endswith(f"/{path.removeprefix('./').strip('/')}")
 
 
 def reverted(steps: Sequence[ChangeStep], undo: ChangeStep) -> list[FileChange]:

@@ -270,7 +270,7 @@ def _settle(store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: 
     undone = [number for item in items if not item.why_not for number in item.target.ids]
     passed = [number for item in items if item.why_not for number in item.target.ids]
     if step.kind == "redo":
-        left = {item.path for item in items if item.why_not}
-        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path not in left])
+        back = {item.path for item in items if not item.why_not}
+        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
     else:
         store.journal.settle(step.id, undone=undone, passed=passed)

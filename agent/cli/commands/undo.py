@@ -28,6 +28,7 @@ examples:
   toolcrib undo --redo             bring back what the last undo took
   toolcrib undo --list             what was changed, by which turn and call
   toolcrib undo --turn 7           that turn; --call ID, that call; --call alone, the last call
+  toolcrib undo --file src/a.py    only that file of it
   toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
 
 What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
     which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
+    parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file of it; may be repeated")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
     parser.add_argument("--backend", metavar="PLACE", default="", help="in that place, instead of the session's own")
     parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
@@ -136,10 +138,10 @@ def _wanted(args: argparse.Namespace) -> Wanted:
     from agent.undo import Wanted
 
     if args.redo:
-        return Wanted("redo", force=args.force)
+        return Wanted("redo", force=args.force, paths=args.file)
     if args.call is not None:
-        return Wanted("call", args.call, args.force)
-    return Wanted("turn", args.turn or "", args.force)
+        return Wanted("call", args.call, args.force, args.file)
+    return Wanted("turn", args.turn or "", args.force, args.file)
 
 
 def _may(args: argparse.Namespace) -> int:

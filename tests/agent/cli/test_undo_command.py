@@ -65,9 +65,9 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
-    assert listed.out.splitlines()[1].split()[-2:] == ["counts", f"+{tmp_path}/b^["]
+    assert listed.out.splitlines()[1].split()[-2:] == ["effect", f"+{tmp_path}/b^["]
     (newest, oldest) = json.loads(run("undo", "--list", "--json").out)
-    assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "counts", None)
+    assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "in effect", None)
     assert oldest["files"][0]["after"]["size"] == 1
     said = run("undo", "--json", "--session", oldest["session"][:12])
     assert (said.code, json.loads(said.out or "{}")) == (4, {})
