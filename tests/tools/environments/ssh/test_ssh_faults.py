@@ -98,7 +98,7 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> No
             assert isinstance(said, EnvironmentFailed)
             for part in ("the connection was lost: nothing was heard", "may have run", "not tried again"):
                 assert part in str(said)
-        with pytest.raises(EnvironmentFailed, match=r"did not answer within 10 seconds|cannot be reached"):
+        with pytest.raises(EnvironmentFailed, match=r"did not answer within \d+ seconds|cannot be reached"):
             await envs[1][0].execute(ExecRequest("echo ran >>~/again", timeout=100))
         await asyncio.to_thread(cut.tell, "heal")
         await asyncio.gather(*(_goes_on(env) for env in envs[1]))
