@@ -1,13 +1,13 @@
 """An ssh server of our own for tests and benchmarks, with keys and an account that exist only for it.
 
-    python tests/infra/sshd.py [--root] [--far] [--set KEY=VALUE ...]
+    python tests/infra/sshd.py [--root] [--far] [--shm] [--set KEY=VALUE ...]
 
 prints ``ready FOLDER HOST PORT USER`` and serves until its stdin ends; then it removes everything that it made: processes, the
 account, the network, FOLDER. In FOLDER are ``id`` (a key that is let in), ``known_hosts`` and ``home``. ``--root``: USER is root,
-else an account without rights. ``--far``: the server is in a network of its own whose link can be cut. Lines that it takes, each
-answered by ``ok``: ``stop`` (the server; what it serves goes on), ``start``, ``newkey`` (another host key from the next start
-on), ``small`` (FOLDER/small is a disk of 1 MB); with ``--far`` also ``cut`` (the link is down), ``drop`` (packets vanish),
-``reset`` (connections are reset) and ``heal``.
+else an account without rights. ``--far``: the server is in a network of its own whose link can be cut. ``--shm``: its /dev/shm is
+a disk of 1 MB of its own. Lines that it takes, each answered by ``ok``: ``stop`` (the server; what it serves goes on), ``start``,
+``newkey`` (another host key from the next start on), ``small`` (FOLDER/small is a disk of 1 MB); with ``--far`` also ``cut`` (the
+link is down), ``drop`` (packets vanish), ``reset`` (connections are reset) and ``heal``.
 Needs root, sshd, ssh-keygen; ``--far`` ip and iptables.
 """
 
@@ -92,13 +92,14 @@ class Network:
 
 
 class Server:
-    def __init__(self, *, root: bool, far: bool, settings: dict[str, str]) -> None:
+    def __init__(self, *, root: bool, far: bool, shm: bool, settings: dict[str, str]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tc-sshd-", dir="/tmp"))
         self.folder.chmod(0o755)
         self.user = "root" if root else f"tc{secrets.token_hex(4)}"
         self.network = Network() if far else None
         self.host = self.network.address if self.network else "127.0.0.1"
         self.port = 22 if far else _free_port()
+        self._shm = shm
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._made_run = False
@@ -132,6 +133,9 @@ class Server:
         log = self.folder / "sshd.log"
         log.unlink(missing_ok=True)
         inside = ["ip", "netns", "exec", self.network.name] if self.network else []
+        if self._shm:
+            small = 'mount -t tmpfs -o size=1m,mode=1777 tc-shm /dev/shm && exec "$@"'
+            inside += ["unshare", "--mount", "--propagation", "private", "sh", "-c", small, "sh"]
         argv = [*inside, program, "-D", "-f", str(self.folder / "sshd_config"), "-E", str(log)]
         env = {"PATH": _PATH, "LANG": "C.UTF-8"}
         self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=env, cwd="/", start_new_session=True)
@@ -207,6 +211,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", action="store_true")
     parser.add_argument("--far", action="store_true")
+    parser.add_argument("--shm", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     given = parser.parse_args()
     why = missing(far=given.far)
@@ -215,7 +220,7 @@ def main() -> int:
         return 3
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    server = Server(root=given.root, far=given.far, settings=dict(each.split("=", 1) for each in given.set))
+    server = Server(root=given.root, far=given.far, shm=given.shm, settings=dict(each.split("=", 1) for each in given.set))
     try:
         server.prepare()
         server.start()

@@ -143,7 +143,7 @@ class Connection:
 
 
 def _reason(transport: Transport) -> str:
-    error = transport.saved_exception
+    error = transport.broke or transport.saved_exception
     if isinstance(error, EOFError):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
     if isinstance(error, Lost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):

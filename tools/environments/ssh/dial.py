@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import random
 import socket
 import threading
@@ -94,7 +95,8 @@ def _dial(hop: Hop) -> socket.socket:
     except (socket.gaierror, UnicodeError) as error:
         also = f" (HostName of {hop.name} in ~/.ssh/config)" if hop.host != hop.name else ""
         raise EnvironmentFailed(f"there is no host {hop.host!r}{also}: check the name, and the name server") from error
-    give_up = time.monotonic() + _DIAL_LIMIT
+    begun = time.monotonic()
+    give_up = begun + _DIAL_LIMIT
     last: OSError = TimeoutError()
     for family, kind, protocol, _, address in found:
         sock = Line(family, kind, protocol)
@@ -108,20 +110,20 @@ def _dial(hop: Hop) -> socket.socket:
             last = error
         if time.monotonic() >= give_up:
             break
-    raise _unreachable(hop, last) from last
+    raise _unreachable(hop, last, time.monotonic() - begun) from last
 
 
 def _said(error: Exception) -> str:
-    return str(error) or "it hung up"
+    return (getattr(error, "text", "") or str(error)).rstrip(".") or "it hung up"
 
 
-def _unreachable(hop: Hop, error: OSError) -> EnvironmentFailed:
+def _unreachable(hop: Hop, error: OSError, waited: float) -> EnvironmentFailed:
     place = f"{hop.host}, port {hop.port},"
     if isinstance(error, ConnectionRefusedError):
         return EnvironmentFailed(f"{place} refuses connections: is sshd running there, and is that its port?")
     if isinstance(error, TimeoutError):
         return EnvironmentFailed(
-            f"{place} did not answer within {_DIAL_LIMIT:g} seconds: is the host up, and is no firewall in between?"
+            f"{place} did not answer within {math.ceil(waited)} seconds: is the host up, and is no firewall in between?"
         )
     if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH):
         return EnvironmentFailed(f"{place} cannot be reached from here ({error.strerror}): is the network up, is the host?")

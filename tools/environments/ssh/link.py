@@ -15,7 +15,8 @@ from tools.environments.ssh.target import Wish, resolve
 if TYPE_CHECKING:
     from tools.environments.ssh.connection import Connection
 
-_PROBE = 3.0
+_PROBE = 1.5
+"""Seconds that a host has to answer while a failed call waits to say why it failed."""
 
 
 class SshLink:

@@ -38,12 +38,20 @@ class Transport(paramiko.Transport):
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
         self.ends: dict[int, End] = {}
+        self.broke: Exception | None = None
         self.over = threading.Event()
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
         self.set_log_channel(_LOG)
         log = logging.getLogger(_LOG)
         if not log.handlers:
             log.addHandler(logging.NullHandler())  # else Python prints what nobody listens to
+
+    def get_exception(self) -> Exception | None:
+        """paramiko forgets what it has told once, and tells it whoever opens a channel just then."""
+        error = super().get_exception()
+        if error is not None and not self.is_active():
+            self.broke = error
+        return error
 
     def run(self) -> None:
         try:

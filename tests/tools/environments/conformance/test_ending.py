@@ -36,13 +36,26 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
+@pytest.mark.parametrize("hang", ["deep", "loop", "ignores INT and TERM", "own groups", "stopped"])
 def test_a_time_limit_ends_everything_and_keeps_what_was_printed(
     run: Run, says: Says, sleeper: Any, eventually: Eventually, hang: str
 ) -> None:
-    says("kept=1; mkfifo fifo")
-    outcome = run(f"echo before; {hang.format(sleeper.command, sleeper.command)}", timeout=0.5)
+    says("kept=1")
+    outcome = run(f"echo before; {HANGS[hang].format(sleeper.command, sleeper.command)}", timeout=0.5)
     assert (outcome.ended, outcome.stdout.head) == ("timeout", b"before\n")
+    eventually(lambda: sleeper.count() == 0)
+    assert says("echo $kept") == "1\n"
+
+
+def test_time_limits_of_calls_side_by_side(env: Environment, says: Says, sleeper: Any, eventually: Eventually) -> None:
+    says("kept=1; mkfifo fifo")
+    texts = [f"echo before $kept; {hang.format(sleeper.command, sleeper.command)}" for hang in HANGS.values()]
+
+    async def main() -> list[ExecOutcome]:
+        return await asyncio.gather(*(env.execute(ExecRequest(text, timeout=2)) for text in texts))
+
+    for outcome in asyncio.run(main()):
+        assert (outcome.ended, outcome.stdout.head) == ("timeout", b"before 1\n")
     eventually(lambda: sleeper.count() == 0)
     assert says("echo $kept") == "1\n"
 
@@ -68,10 +81,13 @@ def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, 
     """TOOLCRIB_INTERRUPTS says how many. None is lost, the next command is right, and a server from before lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")
     dice = random.Random(29)  # noqa: S311 - times, not secrets
-    commands = ["sleep 300", "while :; do /bin/true; done", "while :; do :; done", "/bin/sleep 300 | cat", "(sleep 300)"]
+    commands = [
+        *("sleep 300", "while :; do /bin/true; done", "while :; do :; done", "/bin/sleep 300 | cat", "(sleep 300)"),
+        *("sleep 300 & wait", "(trap n=1 INT; while :; do sleep 300; done)", "while :; do echo; done", "while :; do (:); done"),
+    ]
 
     async def main() -> None:
-        for number in range(int(os.environ.get("TOOLCRIB_INTERRUPTS", "60"))):
+        for number in range(int(os.environ.get("TOOLCRIB_INTERRUPTS", "36"))):
             call = asyncio.create_task(env.execute(ExecRequest(f"echo; {dice.choice(commands)}", timeout=100)))
             await asyncio.sleep(dice.random() ** 3 * 0.03)
             while not call.done():
@@ -83,6 +99,18 @@ def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, 
 
     asyncio.run(main())
     assert sleeper.count() == 1
+
+
+def test_an_interrupt_while_the_shell_starts(opened: Callable[..., Environment], folder: Path) -> None:
+    async def main(env: Environment, pause: float) -> None:
+        call = asyncio.create_task(env.execute(ExecRequest("touch ran; sleep 300", timeout=100)))
+        await asyncio.sleep(pause)
+        env.interrupt()
+        assert (await call).ended == "interrupted"
+        assert (await env.execute(ExecRequest("echo next", timeout=100))).stdout.head == b"next\n"
+
+    for pause in (0.0, 0.02, 0.1):
+        asyncio.run(main(opened(), pause))
 
 
 def test_an_interrupt_from_another_thread_ends_every_call(

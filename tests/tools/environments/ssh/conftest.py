@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import select
 import socket
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib import Environment
+from tools.environments import open_environment
 from tools.environments.remote.channel import Channel, ChannelEnded
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
@@ -40,6 +43,20 @@ def open_link(sshd: Any) -> Iterator[Callable[..., SshLink]]:
             return link
 
         yield make
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Environment]]:
+    """Environments on servers."""
+    made: list[Environment] = []
+
+    def opened(server: Any, **options: object) -> Environment:
+        made.append(open_environment("ssh", **{**server.options, **options}))
+        return made[-1]
+
+    yield opened
+    for environment in made:
+        asyncio.run(environment.close())
 
 
 @pytest.fixture

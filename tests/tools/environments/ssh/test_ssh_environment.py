@@ -6,26 +6,13 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
-
-
-@pytest.fixture
-def opened() -> Iterator[Callable[..., Environment]]:
-    made: list[Environment] = []
-
-    def opened(server, **options: object) -> Environment:
-        made.append(open_environment("ssh", **{**server.options, **options}))
-        return made[-1]
-
-    yield opened
-    for environment in made:
-        asyncio.run(environment.close())
 
 
 def _run(env: Environment, command: str, **options: object):
@@ -119,14 +106,58 @@ def test_close_leaves_nothing_over_there(start_sshd: Callable, opened, eventuall
     assert list((server.folder / "home").iterdir()) == []
 
 
-def test_a_sandbox_of_sshd_with_few_sessions(start_sshd: Callable, opened) -> None:
-    env = opened(start_sshd("--set", "MaxSessions=2"))
+def test_many_sessions_on_a_stock_server(start_sshd: Callable, opened) -> None:
+    """Where it lets few log in at once and gives each connection few sessions: no byte is another's. 003-29"""
+    server = start_sshd("--set", "MaxStartups=2:50:4", "--set", "MaxSessions=4")
+    envs = [opened(server, cwd="/usr") for _ in range(6)]
+    text = "for ((i = 0; i < 500; i++)); do echo $me.{0}.$i; echo $i.{0}.$me >&2; done"
 
-    async def main() -> list[bytes]:
-        calls = [env.execute(ExecRequest(f"sleep 0.1; echo {n}", timeout=60)) for n in range(6)]
-        return [outcome.stdout.head for outcome in await asyncio.gather(*calls)]
+    async def session(me: int) -> list[tuple[bytes, bytes]]:
+        await envs[me].execute(ExecRequest(f"me={me}", timeout=100))
+        calls = [envs[me].execute(ExecRequest(text.format(n), timeout=100)) for n in range(6 if me == 0 else 2)]
+        return [(outcome.stdout.head, outcome.stderr.head) for outcome in await asyncio.gather(*calls)]
 
-    assert asyncio.run(main()) == [b"%d\n" % n for n in range(6)]
+    async def main() -> list[list[tuple[bytes, bytes]]]:
+        return await asyncio.gather(*(session(me) for me in range(len(envs))))
+
+    for me, said in enumerate(asyncio.run(main())):
+        for n, (out, err) in enumerate(said):
+            assert out == b"".join(b"%d.%d.%d\n" % (me, n, i) for i in range(500))
+            assert err == b"".join(b"%d.%d.%d\n" % (i, n, me) for i in range(500))
+
+
+def test_a_command_that_prints_the_frames_marks(sshd, opened) -> None:
+    """All that a command can know of them is output like any other."""
+    env = opened(sshd)
+    _run(env, """trap 'known+=" $BASH_COMMAND"' DEBUG""")
+    _run(env, "true")
+    _run(env, "true")
+    assert int(_run(env, "trap - DEBUG; grep -oE '[0-9a-f]{32}' <<<$known | sort -u | tee ~/known | wc -l").stdout.head) >= 4
+    frames = r"""for m in "$n" "$n 0 $$ /" "$n 0 $PPID /tmp"; do printf '\036%s\036%s\n' "$m" $n; done"""
+    printed = f"for n in $(<~/known); do {frames}; done | tee /dev/stderr ~/printed"
+    outcome = _run(env, printed + r"; printf '\036'; printf '\036' >&2; (exit 7)")
+    expected = (sshd.folder / "home" / "printed").read_bytes() + b"\x1e"
+    assert expected.count(b"\x1e") > 24
+    assert (outcome.stdout.head, outcome.stderr.head, outcome.exit_code) == (expected, expected, 7)
+    assert _run(env, "echo next; (exit 8)").exit_code == 8
+
+
+def test_our_own_folder_over_there_is_full(start_sshd: Callable, opened) -> None:
+    """What is said is right or an error: no command is run with half its input, nor is state lost without a word."""
+    server = start_sshd("--shm")
+    env = opened(server)
+    _run(env, "kept=1")
+    assert _run(env, "head -c 2000000 /dev/zero >/dev/shm/full").exit_code == 1
+    assert _run(env, "later=2; echo out; echo err >&2; (exit 5)").exit_code == 5
+    with pytest.raises(EnvironmentFailed, match=r"input cannot be written to .* so it was not run: .*No space left"):
+        _run(env, "touch ~/ran", stdin=b"x" * 100_000)
+    assert not (server.folder / "home" / "ran").exists()
+    outcome = _run(env, "echo ${kept-}; rm /dev/shm/full")
+    assert (outcome.stdout.head, outcome.exit_code) == (b"1\n", 0)
+    outcome = _run(env, "echo $kept; cat", stdin=b"x" * 100_000)
+    assert outcome.stdout.head == b"1\n" + b"x" * 100_000
+    asyncio.run(env.write_file(str(server.folder / "home" / "new"), b"whole"))
+    assert _run(env, "cat ~/new").stdout.head == b"whole"
 
 
 def test_the_servers_listener_may_stop(start_sshd: Callable, opened) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import EnvironmentFailed
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments.remote.channel import Channel, ChannelBroken
 
 
@@ -56,50 +57,79 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
     assert link.diagnose().endswith("127.0.0.1 does not answer now")
 
 
-def test_a_link_is_cut(start_sshd: Callable, sshd, open_link, finish, eventually, tmp_path: Path) -> None:
-    """It is noticed, directly and behind a jump host, and never taken for an end. One that heals soon was never cut."""
-    far = start_sshd("--far")
-    (far.folder / "home" / ".ssh").mkdir()
-    (far.folder / "authorized_keys").write_text((far.folder / "id.pub").read_text() + (sshd.folder / "id.pub").read_text())
+COMMAND = "echo ran >>~/{0}; echo begun; until [ -e ~/go ]; do sleep 0.05; done; seq 20000; echo end"
+
+
+def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> None:
+    """003-29: directly and behind a jump host. Where it heals soon, nothing has happened; where it does not, the command's result
+    is not known and that is said, nothing is run twice, and the session goes on once the host is there again.
+    """
     known = tmp_path / "known"
-    known.write_text((sshd.folder / "known_hosts").read_text() + (far.folder / "known_hosts").read_text())
-    jump = f"{sshd.user}@{sshd.host}:{sshd.port}"
-    links = [
-        open_link(far.wish()),
-        open_link(far.wish(jump=jump, known_hosts=str(known), identity_file=str(sshd.folder / "id"))),
-    ]
-    channels = [link.open(["sh", "-c", "cat; exec sleep 5002"]) for link in links]
-    for channel in channels:
-        eventually(lambda: channel.write(b"\n"))  # noqa: B023 - called at once
-        assert _wait(channel, time.monotonic() + 60) == ("stdout", b"\n")
-    far.tell("drop")
-    for channel in channels:
-        assert channel.write(b"hello") == 5
-    time.sleep(2)
-    far.tell("heal")
-    for channel in channels:
-        assert _wait(channel, time.monotonic() + 60) == ("stdout", b"hello")
+    known.write_text((sshd.folder / "known_hosts").read_text())
+    healed, cut = start_sshd("--far"), start_sshd("--far")
+    envs: list[tuple[Environment, Environment]] = []
+    for far in (healed, cut):
+        (far.folder / "authorized_keys").write_text((far.folder / "id.pub").read_text() + (sshd.folder / "id.pub").read_text())
+        with known.open("a") as file:
+            file.write((far.folder / "known_hosts").read_text())
+        jump = {"jump": f"{sshd.user}@{sshd.host}:{sshd.port}", "known_hosts": str(known), "identity_file": f"{sshd.folder}/id"}
+        envs.append((opened(far, cwd="/usr"), opened(far, cwd="/usr", **jump)))
 
-    far.tell("cut")
-    for channel in channels:
-        assert "the connection was lost: nothing was heard" in _until_broken(channel)
-    with pytest.raises(EnvironmentFailed, match=r"did not answer within 10 seconds|cannot be reached"):
-        links[0].open(["true"])
-    assert links[0].diagnose().endswith("does not answer now")
-    far.tell("heal")
-    for link in links:
-        assert finish(_when_it_is_back(link)) == (b"again\n", b"", 0)
+    async def begin(env: Environment, name: str) -> asyncio.Task[ExecOutcome]:
+        begun = asyncio.Event()
+        await env.execute(ExecRequest("kept=1; true", timeout=100))
+        request = ExecRequest(COMMAND.format(name), timeout=100, on_output=lambda *_: begun.set())
+        call = asyncio.create_task(env.execute(request))
+        await begun.wait()
+        return call
+
+    async def heals() -> list[ExecOutcome]:
+        calls = [await begin(env, name) for env, name in zip(envs[0], NAMES, strict=True)]
+        await asyncio.to_thread(healed.tell, "drop")
+        (healed.folder / "home" / "go").touch()
+        await asyncio.sleep(2)
+        await asyncio.to_thread(healed.tell, "heal")
+        return await asyncio.gather(*calls)
+
+    async def stays_cut() -> None:
+        calls = [await begin(env, name) for env, name in zip(envs[1], NAMES, strict=True)]
+        await asyncio.to_thread(cut.tell, "cut")
+        for said in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(said, EnvironmentFailed)
+            for part in ("the connection was lost: nothing was heard", "may have run", "not tried again"):
+                assert part in str(said)
+        with pytest.raises(EnvironmentFailed, match=r"did not answer within \d+ seconds|cannot be reached"):
+            await envs[1][0].execute(ExecRequest("echo ran >>~/again", timeout=100))
+        await asyncio.to_thread(cut.tell, "heal")
+        await asyncio.gather(*(_goes_on(env) for env in envs[1]))
+
+    async def main() -> list[ExecOutcome]:
+        outcomes, _ = await asyncio.gather(heals(), stays_cut())
+        return outcomes
+
+    for outcome in asyncio.run(main()):
+        expected = b"begun\n" + b"".join(b"%d\n" % number for number in range(1, 20001)) + b"end\n"
+        assert (outcome.stdout.head, outcome.exit_code, outcome.ended) == (expected, 0, "exited")
+    for far in (healed, cut):
+        assert [(far.folder / "home" / name).read_text() for name in NAMES] == ["ran\n"] * 2
+    assert not (cut.folder / "home" / "again").exists()
 
 
-def _when_it_is_back(link) -> Channel:
+NAMES = ("direct", "jumped")
+
+
+async def _goes_on(env: Environment) -> None:
     """The kernel takes a while to see that a neighbour is there again."""
     give_up = time.monotonic() + 60
     while True:
         try:
-            return link.open(["echo", "again"])
+            outcome = await env.execute(ExecRequest("echo $kept", timeout=100))
+            break
         except EnvironmentFailed:
             assert time.monotonic() < give_up
-            time.sleep(0.1)
+            await asyncio.sleep(0.1)
+    assert outcome.stdout.head == b"1\n"
+    assert "goes on with the state from before" in outcome.notice
 
 
 def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventually) -> None:

@@ -138,7 +138,7 @@ def test_faults_of_the_config_are_named(home: Path, config: str, host: str, word
 # -- jump hosts ----------------------------------------------------------------------------------------------------
 
 
-def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, tmp_path: Path) -> None:
+def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home: Path, tmp_path: Path) -> None:
     gate = start_sshd()
     (gate.folder / "authorized_keys").write_text((sshd.folder / "id.pub").read_text())
     both = tmp_path / "known"
@@ -153,6 +153,20 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, tmp_p
     both.write_text((gate.folder / "known_hosts").read_text())
     with pytest.raises(EnvironmentFailed, match=f"{sshd.user}@{sshd.host}:{sshd.port} is not known"):
         open_link(wish).open(["true"])
+
+
+def test_through_jump_hosts_of_the_config(sshd, start_sshd: Callable, open_link, finish, home: Path) -> None:
+    """Two, each with settings of its own."""
+    gate, inner = start_sshd(), start_sshd()
+    text = f"Host *\n  UserKnownHostsFile {sshd.folder}/known_hosts {gate.folder}/known_hosts {inner.folder}/known_hosts\n"
+    for name, server, jump in (("inner", inner, "ProxyJump middle"), ("middle", sshd, "ProxyJump gate"), ("gate", gate, "")):
+        where = f"HostName {server.host}\n  Port {server.port}\n  User {server.user}\n  IdentityFile {server.folder}/id\n  {jump}"
+        text += f"Host {name}\n  {where}\n"
+    (home / ".ssh" / "config").write_text(text)
+    assert finish(open_link(Wish("inner")).open(["whoami"])) == (f"{inner.user}\n".encode(), b"", 0)
+    gate.tell("stop")
+    with pytest.raises(EnvironmentFailed, match=f"port {gate.port}, refuses connections"):
+        open_link(Wish("inner")).open(["true"])
 
 
 def test_a_jump_host_that_cannot_reach_the_host(sshd, open_link, free_port: int) -> None:
