@@ -164,12 +164,8 @@ class Places:
 
     def configured(self) -> list[Place]:
         """Those that somebody set up, and the default one whether or not it can be had."""
-        return [
-            place
-            for place in self.all()
-            if (place.name == self.default or not place.missing)
-            and (place.name != BUBBLEWRAP or self.default == BUBBLEWRAP or self._table[LOCAL].kind == BUBBLEWRAP)
-        ]
+        unasked = {BUBBLEWRAP} - {self.default}
+        return [place for place in self.all() if place.name == self.default or not (place.missing or place.name in unasked)]
 
     def get(self, name: str = "") -> Place:
         """Without a name the default one. Raises ConfigError for an unknown one, with the nearest."""

@@ -95,7 +95,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
         )
-    if judged.shell is not None and judged.shell != await environment.shell_state():
+    if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     request = ExecRequest(judged.command, cwd=None if own_folder else judged.cwd, timeout=timeout, keep=KEEP, spill=ctx.spill_dir)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import secrets
-import shlex
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.places import Place, Places, Spot
@@ -29,7 +26,9 @@ def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", conta
         case "bubblewrap":
             return _in_sandbox(places, place, start)
         case "ssh":
-            return _run(ssh_argv(**{**place.options, "cwd": cwd or place.options["cwd"]}), start)
+            from tools.environments.ssh import person_argv
+
+            return _run(person_argv(**{**place.options, "cwd": cwd or place.options["cwd"]}), start)
         case "docker":
             return _in_container(places, place, start, container)
         case _:
@@ -69,29 +68,3 @@ def _in_container(places: Places, place: Place, start: str, container: OurContai
         return person_shell(host, environment.identity.removeprefix("docker:"), shell, environment.cwd)
     finally:
         asyncio.run(environment.close())
-
-
-def ssh_argv(*, cwd: str = "", **options: Any) -> list[str]:
-    """OpenSSH's client, told the same as our own: host keys must be known, and nothing is forwarded."""
-    module = importlib.import_module("tools.environments.ssh")
-    if hasattr(module, "person_argv"):
-        found: list[str] = module.person_argv(cwd=cwd, **options)
-        return found
-    from tools.environments.ssh.target import Wish, resolve
-
-    env = options.pop("env", {})
-    hop = resolve(Wish(**options))[-1]
-    argv = ["ssh", "-t", "-l", hop.user, "-p", str(hop.port)]
-    for setting in ("StrictHostKeyChecking=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes"):
-        argv += ["-o", setting]
-    if options["known_hosts"]:
-        argv += ["-o", f"UserKnownHostsFile={Path(options['known_hosts']).expanduser()}", "-o", "GlobalKnownHostsFile=none"]
-    if options["identity_file"]:
-        argv += ["-i", str(Path(options["identity_file"]).expanduser())]
-    if options["jump"]:
-        argv += ["-o", f"ProxyJump={options['jump']}"]
-    words = "".join(f"export {name}={shlex.quote(value)}; " for name, value in env.items())
-    if cwd:
-        quoted = shlex.quote(cwd)
-        words += f"cd -- {quoted if not cwd.startswith('~') else '~' + shlex.quote(cwd[1:]) * (len(cwd) > 1)} && "
-    return [*argv, "--", hop.name, *([f'{words}exec "${{SHELL:-sh}}" -l'] if words else [])]

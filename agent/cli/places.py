@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -156,7 +155,3 @@ def seconds_of(text: str) -> float:
     if text[-1:] not in sizes or not text[:-1].isdecimal():
         raise ValueError(text)
     return int(text[:-1]) * sizes[text[-1]]
-
-
-def now() -> float:
-    return time.time()

@@ -70,6 +70,8 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
         _seconds(executed.duration),
         outcome(executed)[0],
     ]
+    if isinstance(result.data, dict) and (where := result.data.get("where", "local")) != "local":
+        parts.append(one_line(str(where), 60))
     line = "  ".join(part for part in parts if part)
     if result.is_success:
         return " ".join([line, *map(str, result.images)])

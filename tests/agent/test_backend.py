@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.cli.render import brief_line
 from agent.config import load_config
 from agent.crib import Crib
 from agent.run import Agent, assemble
@@ -142,6 +143,7 @@ def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
             executed = session.call("terminal", {"command": "pwd"})
             assert executed.result.data["where"] == "local:bubblewrap"
             assert "local:bubblewrap]" in executed.result.views["person"]
+            assert brief_line(executed, "").endswith("ok  local:bubblewrap")
             for call in (("read_file", {"path": "a"}), ("read_file", {"path": "none"}), ("search_files", {"pattern": "b"})):
                 assert "[where: local:bubblewrap]" in as_json(session.call(*call))
             assert "[where" not in as_json(session.call("todo", {}))

@@ -57,14 +57,14 @@ def engine_of(host: str) -> str:
 
 def containers(host: str = "") -> list[OurContainer]:
     """Ours there, those of all processes, the newest first. Raises EnvironmentFailed."""
-    with _client(host) as client:
+    with client_of(host) as client:
         found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
         return [_read(each, host) for each in found]
 
 
 def stop(container: OurContainer) -> str:
     """Ends what runs in it, and removes it unless it is kept for later. What was done. Raises EnvironmentFailed."""
-    with _client(container.engine) as client, contextlib.suppress(_not_found()):
+    with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         found = client.containers.get(container.name)
         if container.kept:
             found.stop(timeout=2)
@@ -75,7 +75,7 @@ def stop(container: OurContainer) -> str:
 
 def remove(container: OurContainer) -> None:
     """Raises EnvironmentFailed."""
-    with _client(container.engine) as client, contextlib.suppress(_not_found()):
+    with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         client.containers.get(container.name).remove(force=True, v=True)
 
 
@@ -116,8 +116,8 @@ def _not_found() -> type[Exception]:
 
 
 @contextlib.contextmanager
-def _client(host: str) -> Iterator[docker.DockerClient]:
-    """Quick to see that nobody is at home. Raises EnvironmentFailed."""
+def client_of(host: str) -> Iterator[docker.DockerClient]:
+    """A way to the engine for a moment; quick to see that nobody is at home. Raises EnvironmentFailed."""
     address = engine_of(host)
     try:
         import docker

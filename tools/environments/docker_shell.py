@@ -13,14 +13,14 @@ import tty
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tools.environments.docker_admin import _client
+from tools.environments.docker_admin import client_of
 
 _CHUNK = 1 << 16
 
 
 def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> int:
     """Runs ``argv`` in a running container, on this process's terminal, to its end; its exit code. Raises EnvironmentFailed."""
-    with _client(host) as client:
+    with client_of(host) as client:
         made = client.api.exec_create(
             container,
             list(argv),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.places import as_json, look, now, place_rows, running_rows
+    from agent.cli.places import as_json, look, place_rows, running_rows
     from agent.cli.render import table
     from tools.environments.leftovers import left_behind
 
@@ -85,7 +86,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     table(place_rows(crib.places, found))
     if found.running:
         print()
-        table(running_rows(found, now()))
+        table(running_rows(found, time.time()))
     left = left_behind()
     if left or any(one.container.left_behind for one in found.running):
         print("\nkilled processes left something behind: `toolcrib env prune` removes it")

@@ -169,10 +169,9 @@ def test_places_are_completed(run: Any, config: Any, python: str) -> None:
     config("environments: {hosts: {gpu: {host: h}}}")
     script = run("completion", "bash").out
     ours = f"toolcrib() {{ {python} -c 'import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))' \"$@\"; }}"
-    for words in ("toolcrib chat --backend g", "toolcrib env test g"):
-        line = f"{ours}; COMP_WORDS=({words}); COMP_CWORD=3; _toolcrib; echo ${{COMPREPLY[@]}}"
-        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
-        assert done.stdout == "gpu\n"
+    line = f"{ours}; COMP_WORDS=(toolcrib chat --backend g); COMP_CWORD=3; _toolcrib; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
+    assert done.stdout == "gpu\n"
 
 
 # -- docker ----------------------------------------------------------------------------------------------------------
