@@ -20,6 +20,8 @@ from tools.undo.restore import Done, Item, carry_out, plan
 What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
 _IN_MEMORY = 64 * _MIB
+_TOLD = 20
+"""Files that a model is told of by name."""
 
 
 def open_undo(config: Config, store: Store) -> UndoStore | None:
@@ -129,14 +131,17 @@ class Undo:
         if not number:
             return []
         kept = {step.call_id for step in self.steps() if step.turn == number and step.kind == "call"}
-        found = []
-        for call in self._calls_of(number):
-            entry = self._registry.get(call["name"])
-            if call["id"] in kept or (entry is not None and (entry.kind == "read" or entry.name in _HARMLESS)):
-                continue
-            if self._has_run(call["id"]):
-                found.append(_words(call))
-        return found
+        calls = [call for call in self._calls_of(number) if call["id"] not in kept and not self._is_harmless(call["name"])]
+        if not calls:
+            return []
+        known = self._store.ledger.calls(self.session_id)
+        ran = {(one.call.id, one.call.name) for one in known if one.handler_started}  # ids repeat: rather one call too many
+        idle = {(one.call.id, one.call.name) for one in known} - ran
+        return [_words(call) for call in calls if (call["id"], call["name"]) not in idle]
+
+    def _is_harmless(self, name: str) -> bool:
+        entry = self._registry.get(name)
+        return name in _HARMLESS or (entry is not None and entry.kind == "read")
 
     def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
         """What the model called after the message with this number."""
@@ -150,10 +155,6 @@ class Undo:
                 break
             calls += record.get("calls") or ()
         return calls
-
-    def _has_run(self, call_id: str) -> bool:
-        known = self._store.ledger.get(self.session_id, call_id)
-        return known is None or known.handler_started
 
 
 _HARMLESS = ("todo", "clarify", "write_file", "patch")
@@ -190,8 +191,10 @@ def news(steps: Sequence[ChangeStep]) -> str:
     """What a model should know of undos that it did not see; "" where there was none."""
     lines = []
     for step in steps:
-        paths = ", ".join(change.path for change in step.changes)
+        paths = [change.path if change.path.isprintable() else repr(change.path) for change in step.changes]
         if paths:
             did = "brought back the changes of" if step.kind == "redo" else "undid the changes of"
-            lines.append(f"[the person {did} these files: {paths}. Read them again before you change them.]")
+            more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
+            named = ", ".join(paths[:_TOLD])
+            lines.append(f"[the person {did} these files: {named}{more}. Read them again before you change them.]")
     return "\n".join(lines)
