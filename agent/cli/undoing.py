@@ -149,5 +149,6 @@ def _state(step: ChangeStep) -> str:
 
 
 def _change(change: FileChange) -> str:
-    sign = "+" if change.before is None else "-" if change.after is None else "~"
-    return f"{sign}{exact(change.path)}{' (not kept)' if change.lost else ''}"
+    """As git tells it: added, deleted, modified."""
+    letter = "A" if change.before is None else "D" if change.after is None else "M"
+    return f"{letter} {exact(change.path)}{' (not kept)' if change.lost else ''}"

@@ -65,7 +65,7 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
-    assert listed.out.splitlines()[1].split()[-2:] == ["effect", f"+{tmp_path}/b^["]
+    assert listed.out.splitlines()[1].split()[-2:] == ["A", f"{tmp_path}/b^["]
     (newest, oldest) = json.loads(run("undo", "--list", "--json").out)
     assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "in effect", None)
     assert oldest["files"][0]["after"]["size"] == 1
