@@ -1,6 +1,6 @@
 """What removes our containers at once when this process is killed and can remove nothing itself.
 
-Where it is killed too, or the engine is away, the next start of toolcrib finds them: see _owner and remote/left.
+Where it is killed too, or the engine is away, the next start of toolcrib finds them: see _docker_link and remote/left.
 """
 
 from __future__ import annotations

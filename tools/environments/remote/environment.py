@@ -8,9 +8,8 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
+from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
 from tools.environments.remote import frame, left, oneshot, processes
 from tools.environments.remote.call import Call
@@ -50,6 +49,7 @@ class RemoteEnvironment(RemoteFiles):
         self._lost: Shell | None = None
         self._snapshot: Snapshot | None = None
         self._state: tuple[Snapshot, ShellState] | None = None
+        self._first: ShellState | None = None
         self._busy = False
         self._closed = False
         self._generation = 0
@@ -310,6 +310,11 @@ class RemoteEnvironment(RemoteFiles):
         """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
+            known = None if self._first else await asyncio.to_thread(self._link.variables)
+            if known is not None:
+                self._first = ShellState(variables={**known, **self._env}, aliases_on=True)
+            if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
+                return self._first
             await self._try("\\builtin :")
             snapshot = await self._snapshot_now()
         if self._keepers.bare:
@@ -392,9 +397,3 @@ class RemoteEnvironment(RemoteFiles):
             await self._keepers.end_all()
         self._keepers.close()
         await asyncio.to_thread(self._link.close)
-
-
-if TYPE_CHECKING:
-
-    def _conforms(environment: RemoteEnvironment) -> Environment:
-        return environment
