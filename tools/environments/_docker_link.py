@@ -82,12 +82,13 @@ class Options:
             raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
         if project not in ("rw", "ro", "none"):
             raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
-        read = [read_mount(text, protected) for text in mounts]
+        host = str(options.get("host", ""))
+        read = [read_mount(text, protected, host) for text in mounts]
         start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
         if project != "none":
             if not Path(start).is_dir():
                 raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
-            read.append(check_mount(Mount(start, start, project == "ro"), protected))
+            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
         try:
             made = cls(
                 image=image,
