@@ -149,10 +149,9 @@ class RemoteEnvironment(RemoteFiles):
         elif lost is not None:
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
-            answer = await self._keepers.beside(processes.listing([lost.keeper.session]))
-            living = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
+            living = await lost.living(self._keepers.beside)
             if living:
-                self._notice += f" Still running over there from before: process {', '.join(living)}."
+                self._notice += f" Still running over there from before: process {', '.join(map(str, living))}."
 
     async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
