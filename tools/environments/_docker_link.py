@@ -30,6 +30,8 @@ OWNER = "toolcrib.owner"
 KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where an image says nothing."""
 _REMOVAL = 1.0
 _SOCKET = "unix:///var/run/docker.sock"
 _WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
@@ -80,12 +82,13 @@ class Options:
             raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
         if project not in ("rw", "ro", "none"):
             raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
-        read = [read_mount(text, protected) for text in mounts]
+        host = str(options.get("host", ""))
+        read = [read_mount(text, protected, host) for text in mounts]
         start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
         if project != "none":
             if not Path(start).is_dir():
                 raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
-            read.append(check_mount(Mount(start, start, project == "ro"), protected))
+            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
         try:
             made = cls(
                 image=image,
@@ -271,6 +274,16 @@ class DockerLink:
             return None if said["Running"] else said["ExitCode"]
 
         return DockerChannel(raw, held, code)
+
+    def variables(self) -> Mapping[str, str]:
+        with self._lock:
+            with self._explained("reach"):
+                self._knock()
+            client = self._engine()
+            with self._explained("look at the image of"):
+                given = client.images.get(self.options.image).attrs["Config"].get("Env") or []
+        pairs = (each.partition("=") for each in given)
+        return {"PATH": _PATH, **{name: value for name, _, value in pairs}, **self.options.env}
 
     def leave(self, folder: str) -> None:
         self._watch(folder)

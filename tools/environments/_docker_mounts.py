@@ -12,10 +12,16 @@ from toolcrib import EnvironmentFailed
 
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Only to be read."""
-_NEVER = ("/boot", "/dev", "/etc", "/proc", "/root", "/run", "/sys", "/var")
+_NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/root", "/run", "/sys", "/var")
 """Neither they nor what is in them, but for what people put there:"""
-_ALLOWED = ("/dev/shm", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
-_KEYS = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".local", ".netrc", ".git-credentials", ".pgpass")
+_ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
+_SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
+"""Where everybody's sockets and files are: only folders in them."""
+_KEYS = frozenset(
+    {".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".netrc", ".git-credentials", ".pgpass", ".password-store"}
+)
+_SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
+"""In a home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,7 @@ class Mount:
     read_only: bool
 
 
-def read_mount(text: str, protected: Sequence[str] = ()) -> Mount:
+def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Mount:
     """From ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
@@ -35,14 +41,14 @@ def read_mount(text: str, protected: Sequence[str] = ()) -> Mount:
         raise EnvironmentFailed(f"the mount {text!r} is not of the form HERE[:THERE][:ro|rw]")
     source = os.path.realpath(Path(parts[0]).expanduser())
     target = parts[1] if len(parts) == 2 else source
-    return check_mount(Mount(source, os.path.normpath(target), mode == "ro"), protected)
+    return check_mount(Mount(source, os.path.normpath(target), mode == "ro"), protected, host)
 
 
-def check_mount(mount: Mount, protected: Sequence[str] = ()) -> Mount:
-    """Raises EnvironmentFailed for what would hand this machine, its keys or our own settings to the container."""
+def check_mount(mount: Mount, protected: Sequence[str] = (), host: str = "") -> Mount:
+    """``host`` is the engine's address. Raises EnvironmentFailed for what would hand this machine, its keys or our own settings
+    to the container.
+    """
     source = mount.source
-    if not mount.target.startswith("/") or mount.target == "/":
-        raise EnvironmentFailed(f"the mount of {source} needs an absolute folder in the container, not {mount.target!r}")
     try:
         about = os.stat(source)  # noqa: PTH116 - a string is what there is
     except OSError as error:
@@ -53,13 +59,15 @@ def check_mount(mount: Mount, protected: Sequence[str] = ()) -> Mount:
         )
     if not (stat.S_ISDIR(about.st_mode) or stat.S_ISREG(about.st_mode)):
         raise EnvironmentFailed(f"{source} is neither a folder nor a file: it is never mounted")
-    why = _refused(mount, protected)
+    why = _refused(mount, protected, host)
     if why:
         raise EnvironmentFailed(f"{source} is not mounted into a container: {why}. Mount a folder of the project instead")
+    if not mount.target.startswith("/") or mount.target == "/":
+        raise EnvironmentFailed(f"the mount of {source} needs an absolute folder in the container, not {mount.target!r}")
     return mount
 
 
-def _refused(mount: Mount, protected: Sequence[str]) -> str:
+def _refused(mount: Mount, protected: Sequence[str], host: str) -> str:
     source, home = mount.source, os.path.realpath(Path.home())
     for path in protected:
         own = os.path.realpath(Path(path).expanduser())
@@ -67,16 +75,30 @@ def _refused(mount: Mount, protected: Sequence[str]) -> str:
             return f"toolcrib's own {own} would be in reach"
     if source == "/":
         return "it is the whole machine"
+    if not _KEYS.isdisjoint(source.split("/")):
+        return "it holds keys"
+    if source in _SHARED:
+        return "everybody's sockets and files are in it"
     if _within(home, source):
         return "it is, or contains, your home"
+    for socket in _sockets(host):
+        if _within(socket, source):
+            return f"the socket {socket} of the engine, or of what holds your keys, would be in reach"
     if _within(source, home):
         first = os.path.relpath(source, home).split("/")[0]
-        return "it holds keys or settings" if first in _KEYS else ""
+        return "it holds settings, and maybe keys" if first in _SETTINGS else ""
     if any(_within(source, each) for each in _SYSTEM):
         return "" if mount.read_only else "it is part of the system and can only be mounted read-only (:ro)"
     if any(_within(source, each) for each in _ALLOWED):
         return ""
     return "it belongs to the system" if any(_within(source, each) for each in _NEVER) else ""
+
+
+def _sockets(host: str) -> list[str]:
+    """The engine's, and the agent that holds our keys."""
+    addresses = (host, os.environ.get("DOCKER_HOST", ""))
+    paths = [each.removeprefix("unix://") for each in addresses if each.startswith("unix://")]
+    return [os.path.realpath(each) for each in (*paths, os.environ.get("SSH_AUTH_SOCK", "")) if each]
 
 
 def _within(path: str, folder: str) -> bool:

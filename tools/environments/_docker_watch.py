@@ -1,6 +1,6 @@
 """What removes our containers at once when this process is killed and can remove nothing itself.
 
-Where it is killed too, or the engine is away, the next start of toolcrib finds them: see _owner and remote/left.
+Where it is killed too, or the engine is away, the next start of toolcrib finds them: see _docker_link and remote/left.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class Watchdog:
     def enter(self, container: str, host: str, keep: str, folder: str = "") -> None:
         """A container's id. Where ``keep`` is not ``remove``, only what ``folder`` there tells of is ended."""
         with self._lock:
+            if self._owner != os.getpid():  # first, or a copy of whoever was: what that has is not ours
+                self._owner, self._known, self._process = os.getpid(), {}, None
             self._known[container] = (host, keep, folder)
-            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
+            if self._process is None or self._process.poll() is not None:
                 self._start()
             self._say(container, host, keep, folder)
 
@@ -63,9 +65,6 @@ class Watchdog:
                 process.communicate()
 
     def _start(self) -> None:
-        if self._owner != os.getpid():  # we are a copy: what our parent has is not ours
-            self._known = dict(list(self._known.items())[-1:])
-            self._owner = os.getpid()
         with contextlib.suppress(OSError):  # no more processes: the containers themselves will say so
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _CHILD],

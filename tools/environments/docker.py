@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from toolcrib import Environment
 from tools.environments._docker_link import DockerLink, Options
 from tools.environments.remote.environment import RemoteEnvironment
 
@@ -44,3 +45,9 @@ def open_docker(
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
     return DockerEnvironment(made, made.workdir)
+
+
+if TYPE_CHECKING:
+
+    def _conforms(environment: RemoteEnvironment) -> Environment:
+        return environment

@@ -32,10 +32,10 @@ def run(env: Environment) -> Callable[..., ExecOutcome]:
 
 def test_commands(env: Environment, run: Callable[..., ExecOutcome], folder: Path) -> None:
     """003-29: what is not kept is said, and by health; gates are told that there is no state."""
-    assert asyncio.run(env.shell_state()) is None
     outcome = run("a=1; echo $0 $#; echo err >&2; (exit 7)")
     assert (outcome.exit_code, outcome.stdout.head, outcome.stderr.head, outcome.ended) == (7, b"sh 0\n", b"err\n", "exited")
     assert "variables and functions are not kept. Install it there (apk add bash" in outcome.notice
+    assert asyncio.run(env.shell_state()) is None
     outcome = run("mkdir sub; cd sub; echo ${a-none} $B; exit 3", env={"B": "it's"})
     assert (outcome.exit_code, outcome.stdout.head, outcome.notice) == (3, b"none it's\n", "")
     assert outcome.cwd == env.cwd == f"{folder}/sub"

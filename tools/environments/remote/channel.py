@@ -7,7 +7,7 @@ a session's calls may come from several; whoever waits does so on ``Channel.file
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
@@ -89,6 +89,12 @@ class Link(Protocol):
 
         Connects, or makes the place, where that is needed: at the first call, and again after it broke. Tries once, and within
         a bounded time. Raises EnvironmentFailed with what is wrong and how to put it right.
+        """
+        ...
+
+    def variables(self) -> Mapping[str, str] | None:
+        """What every process gets there, where that can be told without making or reaching the place; else None. May block.
+        Raises EnvironmentFailed.
         """
         ...
 

@@ -8,11 +8,11 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
+from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
 from tools.environments.remote import frame, left, oneshot, processes
+from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
@@ -50,6 +50,7 @@ class RemoteEnvironment(RemoteFiles):
         self._lost: Shell | None = None
         self._snapshot: Snapshot | None = None
         self._state: tuple[Snapshot, ShellState] | None = None
+        self._first: ShellState | None = None
         self._busy = False
         self._closed = False
         self._generation = 0
@@ -148,10 +149,9 @@ class RemoteEnvironment(RemoteFiles):
         elif lost is not None:
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
-            answer = await self._keepers.beside(processes.listing([lost.keeper.session]))
-            living = [str(one.pid) for one in processes.read(answer.out).members if one.pid != lost.keeper.pid]
+            living = await lost.living(self._keepers.beside)
             if living:
-                self._notice += f" Still running over there from before: process {', '.join(living)}."
+                self._notice += f" Still running over there from before: process {', '.join(map(str, living))}."
 
     async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
@@ -228,7 +228,7 @@ class RemoteEnvironment(RemoteFiles):
             self._notice = f"{why} {_ON}"
 
     async def _broke(self, error: Lost, known: str) -> EnvironmentFailed:
-        why = await asyncio.to_thread(self._link.diagnose)
+        why = await aside(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
 
     async def _no_folder(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
@@ -276,7 +276,7 @@ class RemoteEnvironment(RemoteFiles):
         self._keepers.give_back(await self._keepers.take())  # or NoBash
         snapshot = await self._snapshot_now()
         restore = driver.exports(self._env) if snapshot is None else snapshot.restore()
-        channel = await asyncio.to_thread(self._link.open, ARGV)
+        channel = await aside(self._link.open, ARGV)
         spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
         exchange = spawned.exchange
         lines = first_lines(cwd, restore, bare=snapshot is not None)
@@ -310,6 +310,11 @@ class RemoteEnvironment(RemoteFiles):
         """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
+            known = None if self._first else await aside(self._link.variables)
+            if known is not None:
+                self._first = ShellState(variables={**known, **self._env}, aliases_on=True)
+            if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
+                return self._first
             await self._try("\\builtin :")
             snapshot = await self._snapshot_now()
         if self._keepers.bare:
@@ -391,10 +396,4 @@ class RemoteEnvironment(RemoteFiles):
         with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
             await self._keepers.end_all()
         self._keepers.close()
-        await asyncio.to_thread(self._link.close)
-
-
-if TYPE_CHECKING:
-
-    def _conforms(environment: RemoteEnvironment) -> Environment:
-        return environment
+        await aside(self._link.close)

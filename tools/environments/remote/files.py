@@ -4,7 +4,6 @@ where a file was meant is refused.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import secrets
@@ -14,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from toolcrib import EnvironmentFailed, FileInfo
+from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import Answer, Lost
 from tools.environments.remote.keepers import Keepers
@@ -188,7 +188,7 @@ class RemoteFiles:
             answer = await self._script(_WRITE, args, data)
         else:
             try:
-                answer = await asyncio.to_thread(run_once, self.__link, _WRITE, args, data)
+                answer = await aside(run_once, self.__link, _WRITE, args, data)
             except Lost as error:
                 raise await self._files_broke(error) from error
         self._raise(answer, path)
@@ -196,7 +196,7 @@ class RemoteFiles:
     async def upload(self, path: str, data: bytes) -> None:
         """A command's input. Raises EnvironmentFailed."""
         try:
-            answer = await asyncio.to_thread(run_once, self.__link, 'umask 077; cat >"$1"', [path], data)
+            answer = await aside(run_once, self.__link, 'umask 077; cat >"$1"', [path], data)
         except Lost as error:
             raise await self._files_broke(error, _NOT_RUN) from error
         if answer.status:
@@ -251,7 +251,7 @@ class RemoteFiles:
             raise await self._files_broke(error, known) from error
 
     async def _files_broke(self, error: Lost, known: str = _UNKNOWN) -> EnvironmentFailed:
-        why = await asyncio.to_thread(self.__link.diagnose)
+        why = await aside(self.__link.diagnose)
         return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
 
     def _raise(self, answer: Answer, path: str) -> None:

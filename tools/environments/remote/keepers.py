@@ -14,6 +14,7 @@ import time
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
+from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
 from tools.environments.remote.once import run_once
@@ -71,7 +72,7 @@ class Keepers:
     async def _open(self) -> Keeper:
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        keeper = Keeper(await asyncio.to_thread(self.link.open, ARGV))
+        keeper = Keeper(await aside(self.link.open, ARGV))
         if self.link.epoch != self._epoch:
             self._epoch, self.root, self.sessions = self.link.epoch, "", set()
         bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
@@ -88,7 +89,7 @@ class Keepers:
             answer = await keeper.greet(greeting, _GREET_LIMIT)
         except Lost as error:
             keeper.close()
-            why = await asyncio.to_thread(self.link.diagnose)
+            why = await aside(self.link.diagnose)
             self.bare = not why and isinstance(error.__cause__, ChannelEnded) and error.__cause__.code in _MISSING
             if self.bare:
                 raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
@@ -138,7 +139,7 @@ class Keepers:
         """Runs a script over there, with nothing of the session's in its way. Raises Lost."""
         try:
             if self.bare:
-                return await asyncio.to_thread(run_once, self.link, text, [], b"")
+                return await aside(run_once, self.link, text, [], b"")
             keeper = await self.take()
         except NoBash:
             return await self.beside(text)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments._capture import Capture
 from tools.environments.remote import left
+from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.remote.once import run_once
@@ -74,7 +75,7 @@ class OneShot:
         try:
             text = exports({**self._env, **request.env}).replace("\\builtin ", "") + text
             argv = ["sh", "-c", _RUN, "sh", text, cwd, f"{name}.in" if request.stdin else "/dev/null", f"{name}.cwd"]
-            running = _Running(self, Keeper(await asyncio.to_thread(self._link.open, argv)), captures, request)
+            running = _Running(self, Keeper(await aside(self._link.open, argv)), captures, request)
             with self._lock:
                 self._running.add(running)
             try:
@@ -107,7 +108,7 @@ class OneShot:
     async def beside(self, text: str, data: bytes = b"") -> Answer:
         """Raises Lost."""
         try:
-            return await asyncio.to_thread(run_once, self._link, text, [], data)
+            return await aside(run_once, self._link, text, [], data)
         except EnvironmentFailed as error:
             raise Lost(str(error)) from error
 
@@ -116,7 +117,7 @@ class OneShot:
         try:
             return await self._written(data)
         except Lost as error:
-            why = await asyncio.to_thread(self._link.diagnose)
+            why = await aside(self._link.diagnose)
             said = f"no shell could be started in {self._link.where} ({why or error}): is there an sh?"
             raise EnvironmentFailed(f"{said} The command was not run") from error
 

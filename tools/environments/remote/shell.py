@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping
 
 from toolcrib import ExecRequest
-from tools.environments.remote import frame
+from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside, Call
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.shell import driver
@@ -98,6 +98,15 @@ class Shell:
         """Sets ``cwd``. Raises Lost."""
         path = (await beside(f"readlink /proc/{pid}/cwd")).out
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
+
+    async def living(self, beside: Beside) -> list[int]:
+        """What runs in its session that was lost. Where it does nothing itself, it is ended. Raises Lost."""
+        members = processes.read((await beside(processes.listing([self.keeper.session]))).out).members
+        own = [self.keeper.pid]
+        if self.pid and (await beside(frame.idle(self.pid))).out:
+            own.append(self.pid)
+            await beside(processes.signal(signal.SIGKILL, own))
+        return [one.pid for one in members if one.pid not in own]
 
     # -- its state -----------------------------------------------------------------------------------------------
 

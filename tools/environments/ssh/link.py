@@ -95,6 +95,9 @@ class SshLink:
     def _lost(self, reason: str) -> None:
         self._reason = reason
 
+    def variables(self) -> None:
+        """They are the account's own."""
+
     def leave(self, folder: str) -> None:
         self._folder = folder
         self._now.set()

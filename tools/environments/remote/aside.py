@@ -1,0 +1,41 @@
+"""Work that blocks, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
+    """As asyncio.to_thread, whose threads are few: who only asks would wait there for those who make places. What comes when
+    nobody waits for it any more is closed, if it can be.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def run() -> None:
+        result: Result | None = None
+        fault: BaseException | None = None
+        try:
+            result = work(*args, **named)
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            fault = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, result, fault)
+
+    def tell(result: Result | None, fault: BaseException | None) -> None:
+        if future.done():
+            getattr(result, "close", lambda: None)()
+        elif fault is not None:
+            future.set_exception(fault)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
+
+    threading.Thread(target=run, name="remote-aside", daemon=True).start()
+    return await future
