@@ -24,11 +24,11 @@ Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """How a command is ended: each signal, and the seconds until the next, at most."""
-_SOON = (0.01, 0.02)
+_SOON = (0.015, 0.02)
 _AGAIN = 0.04
 """Seconds until looks at what it has done, at first and then."""
-_BUSY = 8
-"""How often a shell runs between two looks that starts one program after the other, and that one does not which ends."""
+_BUSY = 12
+"""How often a shell has run, since it was told to end, that starts one program after the other; one that ends has not."""
 _REST = 0.05
 """Seconds in which one that has something to do after a signal would do something."""
 _WATCH = 0.25
@@ -152,9 +152,9 @@ class Call:
     async def _step(self, number: int, give_up: float) -> bool:
         """One of the signals. Whether nothing is left; not where more of it, or more time, is of no use."""
         self._told = set()
-        asked, forgot = False, 0
-        seen = await self._tell(number, 0, number)
-        first, before = seen.now.tick, seen.doing
+        asked = False
+        at_first = await self._tell(number, 0, number)
+        first, before = at_first.now.tick, at_first.doing
         since = self._loop.time()
         for pause in itertools.chain(_SOON, itertools.repeat(_AGAIN)):
             await self._pause(pause)
@@ -171,9 +171,9 @@ class Call:
                 return False
             if self._loop.time() >= give_up:
                 return False
-            forgot += self._goes_on(now.get(self.shell_pid), before.get(self.shell_pid))
-            if forgot > 1 or self._new(seen, number, first):
-                await self._tell(number, first, max(number, signal.SIGTERM) if forgot > 1 else number)
+            forgot = self._goes_on(now.get(self.shell_pid), at_first.doing.get(self.shell_pid))
+            if forgot or self._new(seen, number, first):
+                await self._tell(number, first, max(number, signal.SIGTERM) if forgot else number)
             if now != before:
                 before, since = now, self._loop.time()
         raise AssertionError("unreachable")
@@ -190,9 +190,9 @@ class Call:
         pids = [*(one.pid for one in left), *([] if self.exchange.done else [self.shell_pid])]
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
-    def _goes_on(self, now: processes.Doing | None, before: processes.Doing | None) -> bool:
-        """Whether the shell, which has nothing to do when it is interrupted, did something all the time since we looked last."""
-        return self.simple and now is not None and before is not None and now.times - before.times >= _BUSY
+    def _goes_on(self, now: processes.Doing | None, at_first: processes.Doing | None) -> bool:
+        """Whether the shell, which has nothing to do when it is interrupted, has done more since then than one that ends does."""
+        return self.simple and now is not None and at_first is not None and now.times - at_first.times >= _BUSY
 
     def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:
         """Whether all that is left ignores the signal; or, where somebody waits for us, did not do anything for a while:
@@ -241,9 +241,6 @@ class Call:
     def _ours(self, seen: processes.Seen) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)
         return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
-
-    async def _born(self) -> list[Member]:
-        return self._ours(await self._seen())
 
     # -- being told to stop --------------------------------------------------------------------------------------
 
