@@ -72,8 +72,13 @@ class Shell:
             "g": driver.report(self._mark, f"{inner}/s"),
             "x": driver.at_exit(inner, self._mark),
         }
-        for name, text in texts.items():
-            folder.write(name, text.encode("utf-8", "surrogateescape"))
+        try:
+            for name, text in texts.items():
+                folder.write(name, text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"no shell can be started, as its state cannot be written to {folder.path}: {error.strerror}"
+            ) from error
 
     # -- a call --------------------------------------------------------------------------------------------------
 
