@@ -166,8 +166,10 @@ class ShellPool:
 
     def _new(self, cwd: str) -> Shell:
         self._collect()
-        restore = driver.exports(self._base()) if self._snapshot is None else self._snapshot.restore()
-        return Shell(self._place, restore, cwd)
+        said = self._snapshot
+        if said is None:
+            return Shell(self._place, driver.exports(self._base()), cwd)
+        return Shell(self._place, said.restore(), cwd, apart=said.has_debug_trap)
 
     async def _told(self) -> None:
         """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
