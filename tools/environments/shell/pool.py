@@ -185,7 +185,7 @@ class ShellPool:
 
     def _collect(self) -> Snapshot | None:
         shell = self._shell
-        if shell is not None and not self._busy:
+        if shell is not None and shell.owes and not self._busy:
             shell.collect()
         if shell is not None and shell.snapshot is not None:
             self._snapshot = shell.snapshot
@@ -239,6 +239,8 @@ class ShellPool:
         self._reap()
 
     def _reap(self) -> None:
+        if not self._retired:
+            return
         with self._lock:
             waiting, self._retired = self._retired, []
         for shell, give_up in waiting:
@@ -348,6 +350,8 @@ def _text(request: ExecRequest) -> bytes:
         text = os.fsencode(request.command)
     except UnicodeError as error:
         raise EnvironmentFailed("the command is not valid Unicode text: send it as plain UTF-8") from error
+    if not request.env:
+        return text
     sizes = [len(name) + len(value) + 2 for name, value in request.env.items()]
     if any(size > _LARGEST for size in sizes) or sum(sizes) > _LARGEST_ALL:
         raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")

@@ -110,7 +110,7 @@ class Shell:
         except OSError as error:
             why = "the command's text or input" if error.errno == errno.ENOSPC else "the shell's folder"
             raise EnvironmentFailed(f"{why} cannot be written to {folder.path}: {error.strerror}") from error
-        nonce = secrets.token_urlsafe(16)
+        nonce = secrets.token_urlsafe(9)
         with self._reading:
             self._nonce = nonce.encode()
             self.status, self.whole, self._late = None, False, self._in_report

@@ -184,7 +184,9 @@ def test_the_state_is_told_where_a_debug_trap_prints(opened: Callable[..., Envir
     env = opened()
 
     async def main() -> None:
-        for number, command in enumerate(("trap 'echo dbg' DEBUG; x=0", "x=1", "x=2; exit", "x=3; y='\n'", "x=4; trap - DEBUG", "x=5")):
+        for number, command in enumerate(
+            ("trap 'echo dbg' DEBUG; x=0", "x=1", "x=2; exit", "x=3; y='\n'", "x=4; trap - DEBUG", "x=5")
+        ):
             await env.execute(ExecRequest(command, timeout=60))
             state = await env.shell_state()
             assert state is not None
