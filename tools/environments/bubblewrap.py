@@ -28,7 +28,7 @@ _TRIES = 5
 
 class BubblewrapEnvironment(LocalEnvironment):
     """As LocalEnvironment, in a sandbox: ``writable`` folders and the one it starts in can be written, ``masked``
-    and ``protected`` paths are empty, ``network`` says whether there is any, ``processes`` how many there may be at once (the
+    paths are empty, ``network`` says whether there is any, ``processes`` how many there may be at once (the
     kernel does not hold root to it). Raises EnvironmentFailed where that cannot be had; it never runs without.
 
     Files are seen as commands see them: what is masked is empty, and what is read-only refuses to be written (OSError, EROFS).
@@ -42,18 +42,17 @@ class BubblewrapEnvironment(LocalEnvironment):
         pass_env: Sequence[str] = (),
         writable: Sequence[str] = (),
         masked: Sequence[str] = MASKED,
-        protected: Sequence[str] = (),
         network: bool = False,
         processes: int = PROCESSES,
     ) -> None:
-        for name, given in (("writable", writable), ("masked", masked), ("protected", protected)):
+        for name, given in (("writable", writable), ("masked", masked)):
             if isinstance(given, str):
                 raise EnvironmentFailed(f"{name} takes a list of paths: [{given!r}]")
         if not is_supported():
             raise EnvironmentFailed("the bubblewrap sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env)
         self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
-        self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in (*masked, *protected)})
+        self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
         self._network, self._processes = network, processes
         self._sandbox: Sandbox | None = None
 
@@ -102,7 +101,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     def person_argv(self) -> list[str]:
         """What starts a shell for a person, in a sandbox like this one."""
-        options = Sandbox("", self._writable, self._masked, self._network).options()
+        options = Sandbox("", self._writable, self._masked, self._network, self._processes).options()
         return ["bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome
 from tools.environments import open_environment
+from tools.environments.bubblewrap import MASKED
 
 Says = Callable[..., str]
 Run = Callable[..., ExecOutcome]
@@ -118,7 +119,7 @@ def test_our_own_files_and_other_sessions_cannot_be_seen(
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "secret").write_text("secret")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    other, env = boxed(), boxed(protected=[str(tmp_path / "elsewhere")])
+    other, env = boxed(), boxed(masked=[*MASKED, str(tmp_path / "elsewhere")])
     command(other, "echo secret >/tmp/secret; secret=1; export secret; echo $$")
     masked = "~/.config/toolcrib ~/.local/state/toolcrib ../../elsewhere ../../temporary /dev/shm"
     assert command(env, f"for each in {masked}; do ls -A $each; done") == ""
