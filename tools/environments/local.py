@@ -151,9 +151,10 @@ class LocalEnvironment:
     def _lack(self) -> str:
         if self._one is None:
             return ""
-        why = "bash is not found on PATH" if shutil.which("bash") is None else "a shell can be kept on Linux only"
-        keeps = "each command gets a shell of its own: of one's variables and functions the next knows nothing"
-        return f"{why}, so {keeps}" + (": install bash" if "PATH" in why else "")
+        keeps = "so each command gets a shell of its own, and variables and functions are not kept"
+        if shutil.which("bash") is None:
+            return f"bash is not found on PATH, {keeps}: install bash"
+        return f"shells can be kept on Linux only, {keeps}"
 
     async def close(self) -> None:
         with self._lock:
