@@ -18,12 +18,15 @@ _DATA = bytes(range(256)) * 64
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """``seconds`` has what was done, in order: open, command, file, interrupt. ``problem`` is "" where all went well."""
+    """``seconds`` has what was done, in order: open, command, file, interrupt. ``problem`` is "" where all went well;
+    ``note`` is what should be known all the same.
+    """
 
     name: str
     where: str
     problem: str
     seconds: Mapping[str, float]
+    note: str = ""
 
 
 def try_places(places: Places, wanted: Sequence[Place], start: str, *, briefly: bool = False) -> list[Tried]:
@@ -37,11 +40,12 @@ def try_places(places: Places, wanted: Sequence[Place], start: str, *, briefly: 
 async def _try(places: Places, place: Place, start: str, briefly: bool) -> Tried:
     seconds: dict[str, float] = {}
     environment: Environment | None = None
-    where, problem = place.target, ""
+    where, problem, note = place.target, "", ""
     try:
         with _timed(seconds, "open"):
             environment = await asyncio.to_thread(places.open, Spot(place.fleeting, start), f"test-{secrets.token_hex(4)}")
-            problem = (await environment.health()).problem
+            health = await environment.health()
+            problem, note = health.problem, health.note
         where = environment.identity
         if not problem and not briefly:
             problem = await _work(environment, seconds)
@@ -52,7 +56,7 @@ async def _try(places: Places, place: Place, start: str, briefly: bool) -> Tried
     finally:
         if environment is not None:
             await environment.close()
-    return Tried(place.name, where, problem, seconds)
+    return Tried(place.name, where, problem, seconds, note)
 
 
 async def _work(environment: Environment, seconds: dict[str, float]) -> str:

@@ -63,9 +63,13 @@ class ExecOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a place can be used now; ``problem`` says what is wrong and how to put it right, "" where it is well."""
+    """Whether a place can be used now; ``problem`` says what is wrong and how to put it right, "" where it is well.
+
+    ``note`` is what else should be known: it works, but less well than it could.
+    """
 
     problem: str = ""
+    note: str = ""
 
     @property
     def ok(self) -> bool:

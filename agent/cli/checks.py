@@ -212,6 +212,8 @@ def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
             yield Finding("wrong", f"{what}: {tried.problem}", fix)
         else:
             yield Finding("ok", f"{what}: {tried.where}")
+            if tried.note:
+                yield Finding("note", f"place {tried.name}: {tried.note}")
 
 
 def _model(crib: Crib) -> Iterator[Finding]:

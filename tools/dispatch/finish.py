@@ -101,7 +101,8 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
     if message is not None:
         message = clip_text(scope.redactor.text(message), limit, "")
     if views:
-        views = {reader: clip_text(scope.redactor.text(view), limit, "") for reader, view in views.items()}
+        shown = {reader: clip_text(scope.redactor.text(view), limit, "") for reader, view in views.items()}
+        views = views if shown == views else shown
     if failure is not None:
         failure = replace(failure, text=clip_text(scope.redactor.text(str(failure.text)), limit, ""))
     if data is result.data and message is result.message and views is result.views and failure is result.failure:

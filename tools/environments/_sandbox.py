@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -119,9 +120,9 @@ class Sandbox:
 
     where = "local:bubblewrap"
 
-    def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool) -> None:
+    def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool, processes: int) -> None:
         self.root, self.inner = root, _INNER
-        self._writable, self._masked, self._network = writable, masked, network
+        self._writable, self._masked, self._network, self._processes = writable, masked, network, processes
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
@@ -197,7 +198,7 @@ class Sandbox:
                     "--noprofile",
                     "--norc",
                     "-c",
-                    f"exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
+                    f"ulimit -u {self._processes} 2>/dev/null; exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
                 ],
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
@@ -254,6 +255,9 @@ class Sandbox:
         """What bubblewrap is told, but for the folder through which we speak to shells."""
         options = ["--unshare-all", *(["--share-net"] if self._network else []), "--cap-drop", "ALL", "--ro-bind", "/", "/"]
         options += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108 - one of its own
+        temporary = os.path.realpath(tempfile.gettempdir())  # where other sessions keep their output and their shells' folders
+        if temporary not in ("/", "/tmp", *self._writable):  # noqa: S108 - as above
+            options += ["--tmpfs", temporary]
         names = os.path.realpath("/etc/resolv.conf")
         if self._network and names.startswith("/run/") and Path(names).exists():
             options += ["--ro-bind", names, names]

@@ -19,14 +19,17 @@ _T = TypeVar("_T")
 MASKED = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube"),
     *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
+    *("~/.config/toolcrib", "~/.local/state/toolcrib"),
 )
 """Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
+PROCESSES = 4096
 _TRIES = 5
 
 
 class BubblewrapEnvironment(LocalEnvironment):
-    """As LocalEnvironment, in a sandbox: ``writable`` folders and the one it starts in can be written, ``masked`` paths are
-    empty, ``network`` says whether there is any. Raises EnvironmentFailed where that cannot be had; it never runs without.
+    """As LocalEnvironment, in a sandbox: ``writable`` folders and the one it starts in can be written, ``masked``
+    paths are empty, ``network`` says whether there is any, ``processes`` how many there may be at once (the
+    kernel does not hold root to it). Raises EnvironmentFailed where that cannot be had; it never runs without.
 
     Files are seen as commands see them: what is masked is empty, and what is read-only refuses to be written (OSError, EROFS).
     /tmp is the sandbox's own and gone with it.
@@ -40,6 +43,7 @@ class BubblewrapEnvironment(LocalEnvironment):
         writable: Sequence[str] = (),
         masked: Sequence[str] = MASKED,
         network: bool = False,
+        processes: int = PROCESSES,
     ) -> None:
         for name, given in (("writable", writable), ("masked", masked)):
             if isinstance(given, str):
@@ -49,7 +53,7 @@ class BubblewrapEnvironment(LocalEnvironment):
         super().__init__(cwd, pass_env=pass_env)
         self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
         self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
-        self._network = network
+        self._network, self._processes = network, processes
         self._sandbox: Sandbox | None = None
 
     @property
@@ -57,7 +61,7 @@ class BubblewrapEnvironment(LocalEnvironment):
         return Sandbox.where
 
     def _place(self, root: str) -> Sandbox:
-        self._sandbox = Sandbox(root, self._writable, self._masked, self._network)
+        self._sandbox = Sandbox(root, self._writable, self._masked, self._network, self._processes)
         return self._sandbox
 
     def _view(self) -> str:
@@ -97,7 +101,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     def person_argv(self) -> list[str]:
         """What starts a shell for a person, in a sandbox like this one."""
-        options = Sandbox("", self._writable, self._masked, self._network).options()
+        options = Sandbox("", self._writable, self._masked, self._network, self._processes).options()
         return ["bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
 
     async def close(self) -> None:

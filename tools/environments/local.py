@@ -30,6 +30,9 @@ def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox:
     return LocalEnvironment(cwd, pass_env=pass_env, **options)
 
 
+_WELL = "command echo well"
+
+
 class LocalEnvironment:
     """``cwd`` is where the first command starts (default: this process's own); ``pass_env`` names variables that commands
     may see beyond the usual ones. Safe to use from several threads and event loops at once.
@@ -137,19 +140,21 @@ class LocalEnvironment:
             place.interrupt()
 
     async def health(self) -> Health:
-        if shutil.which("bash") is None:
-            return Health(
-                "bash is not found on PATH, so variables and functions do not carry over between commands: install bash"
-            )
         try:
-            outcome = await self.execute(ExecRequest("\\builtin echo well", timeout=30))
+            outcome = await self.execute(ExecRequest(_WELL, timeout=30))
         except EnvironmentFailed as error:
             return Health(str(error))
-        return (
-            Health()
-            if outcome.stdout.head == b"well\n"
-            else Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
-        )
+        if outcome.stdout.head != b"well\n":
+            return Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+        return Health(note=self._lack())
+
+    def _lack(self) -> str:
+        if self._one is None:
+            return ""
+        keeps = "so each command gets a shell of its own, and variables and functions are not kept"
+        if shutil.which("bash") is None:
+            return f"bash is not found on PATH, {keeps}: install bash"
+        return f"shells can be kept on Linux only, {keeps}"
 
     async def close(self) -> None:
         with self._lock:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -179,3 +181,30 @@ def test_closed_twice_and_used_after(env: Environment, run: Run) -> None:
     asyncio.run(env.close())
     with pytest.raises(EnvironmentFailed, match="closed: open another"):
         run("true")
+
+
+def test_a_killed_watchdog_is_replaced_and_knows_everything(folder: Path, alive: Alive, eventually: Eventually) -> None:
+    code = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+env = open_environment("local", cwd=sys.argv[1])
+async def main():
+    await env.execute(ExecRequest("sleep 300 >/dev/null 2>&1 & echo $! >pids"))
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        if b"_watchdog" in Path(f"/proc/{child}/cmdline").read_bytes():
+            os.kill(int(child), signal.SIGKILL)
+            os.waitid(os.P_PID, int(child), os.WEXITED | os.WNOWAIT)
+    await asyncio.gather(*(env.execute(ExecRequest("sleep 300 & echo $! >>pids", timeout=60)) for _ in range(2)))
+    print("ready", flush=True)
+    await env.execute(ExecRequest("sleep 300"))
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+    assert len(pids(folder)) == 3
+    eventually(lambda: not any(alive(pid) for pid in pids(folder)))
+    eventually(lambda: not list(Path("/dev/shm").glob(f"toolcrib-{process.pid}-*")))

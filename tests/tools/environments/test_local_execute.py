@@ -161,6 +161,32 @@ def test_a_spill_folder_that_cannot_be_made_costs_the_file_only(run: Run, tmp_pa
     assert captured.tail.endswith(b"10000\n")
 
 
+@pytest.mark.parametrize(
+    ("began", "options", "said"),
+    [
+        (False, {"command": "touch ran"}, "no shell can be started, as its state cannot be written to"),
+        (True, {"command": f"touch ran; : {'x' * 20_000}"}, "the shell's folder cannot be written to"),
+        (True, {"command": "touch ran", "stdin": b"x" * 20_000}, "the shell's folder cannot be written to"),
+        (True, {"command": "touch ran", "env": {"x": "y" * 20_000}}, "the shell's folder cannot be written to"),
+    ],
+)
+def test_a_command_that_cannot_be_written_down_is_not_run(
+    env: Environment, run: Run, folder: Path, began: bool, options: dict[str, Any], said: str
+) -> None:
+    if began:
+        run("kept=1")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(EnvironmentFailed, match=said):
+            run(**options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not (folder / "ran").exists()
+    assert run("echo ${kept-none}").stdout.head == (b"1\n" if began else b"none\n")
+    assert run("touch ran").exit_code == 0
+
+
 # -- the working folder --------------------------------------------------------------------------------------------
 
 
@@ -326,6 +352,11 @@ def test_without_bash_it_says_so_and_uses_sh(folder: Path, tmp_path: Path, monke
         outcome = await env.execute(ExecRequest("cd sub; echo hi; exit 3"))
         assert (outcome.exit_code, outcome.stdout.head, outcome.cwd) == (3, b"hi\n", str(folder / "sub"))
         assert (await env.execute(ExecRequest(f": {'x' * 200_000}; echo long"))).stdout.head == b"long\n"
+        assert await env.shell_state() is None
+        health = await env.health()
+        assert health.ok
+        monkeypatch.setenv("PATH", str(bin_))
+        assert (await env.health()).note.startswith("bash is not found on PATH, so each command gets a shell of its own")
         await env.close()
 
     asyncio.run(main())

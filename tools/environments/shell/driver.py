@@ -145,7 +145,12 @@ def finish_only(inner: str, nonce: str) -> str:
 
 def finish_apart(inner: str, nonce: str) -> str:
     """The same where a DEBUG trap is set."""
-    return f'\\builtin echo {nonce} $? >{inner}/s;\\builtin eval "$(<{inner}/g)"'
+    return f"\\builtin echo {nonce} $? >{inner}/s;{tell_apart(inner)}"
+
+
+def tell_apart(inner: str) -> str:
+    """The state, without what a DEBUG trap prints meanwhile."""
+    return f'\\builtin eval "$(<{inner}/g)"'
 
 
 def exports(env: Mapping[str, str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -57,16 +57,15 @@ class Folder:
     """
 
     def __init__(self, root: str, inner_root: str) -> None:
-        name = secrets.token_hex(4)
-        self.path = f"{root}/{name}"
-        self.inner = f"{inner_root}/{name}"
+        self.path = self.inner = ""
         self.input = self.reports = self._fd = -1
         self.streams: dict[str, int] = {}
         self._has_input = True
         try:
             if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
                 os.mkdir(root, 0o700)  # noqa: PTH102 - as above; a command removed it, such as rm -rf of all that is temporary
-            os.mkdir(self.path, 0o700)  # noqa: PTH102 - as above
+            name = _make_folder(root)
+            self.path, self.inner = f"{root}/{name}", f"{inner_root}/{name}"
             self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             # Read and write: it neither blocks for the other side nor ends when that goes away.
             self.input = self._fifo("bash", os.O_RDWR)
@@ -158,9 +157,20 @@ class Folder:
                 os.close(fd)
         self.input = self.reports = self._fd = -1
         self.streams = {}
-        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path:
+            shutil.rmtree(self.path, ignore_errors=True)
 
 
+def _make_folder(root: str) -> str:
+    """Its name: short, as bash reads it byte by byte with each command, and never one that was used before."""
+    while True:
+        name = f"{next(_numbers):x}"
+        with contextlib.suppress(FileExistsError):  # made by a command
+            os.mkdir(f"{root}/{name}", 0o700)  # noqa: PTH102 - as above
+            return name
+
+
+_numbers = itertools.count()
 _STREAMS = {"stdout": "o", "stderr": "e"}
 _FIONREAD = 0x541B
 

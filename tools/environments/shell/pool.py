@@ -166,8 +166,10 @@ class ShellPool:
 
     def _new(self, cwd: str) -> Shell:
         self._collect()
-        restore = driver.exports(self._base()) if self._snapshot is None else self._snapshot.restore()
-        return Shell(self._place, restore, cwd)
+        said = self._snapshot
+        if said is None:
+            return Shell(self._place, driver.exports(self._base()), cwd)
+        return Shell(self._place, said.restore(), cwd, apart=said.has_debug_trap)
 
     async def _told(self) -> None:
         """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
@@ -183,7 +185,7 @@ class ShellPool:
 
     def _collect(self) -> Snapshot | None:
         shell = self._shell
-        if shell is not None and not self._busy:
+        if shell is not None and shell.owes and not self._busy:
             shell.collect()
         if shell is not None and shell.snapshot is not None:
             self._snapshot = shell.snapshot
@@ -237,6 +239,8 @@ class ShellPool:
         self._reap()
 
     def _reap(self) -> None:
+        if not self._retired:
+            return
         with self._lock:
             waiting, self._retired = self._retired, []
         for shell, give_up in waiting:
@@ -346,6 +350,8 @@ def _text(request: ExecRequest) -> bytes:
         text = os.fsencode(request.command)
     except UnicodeError as error:
         raise EnvironmentFailed("the command is not valid Unicode text: send it as plain UTF-8") from error
+    if not request.env:
+        return text
     sizes = [len(name) + len(value) + 2 for name, value in request.env.items()]
     if any(size > _LARGEST for size in sizes) or sum(sizes) > _LARGEST_ALL:
         raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")

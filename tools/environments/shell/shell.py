@@ -21,12 +21,13 @@ _EDGE = select.EPOLLIN | select.EPOLLET
 
 
 class Shell:
-    """``restore`` is the text that gives it its state, ``cwd`` where it starts. One call at a time.
+    """``restore`` is the text that gives it its state, ``cwd`` where it starts; ``apart``: a DEBUG trap is part of its state.
+    One call at a time.
 
     ``snapshot`` is the last whole one, ``whole`` whether it is of now: a shell that was killed could not say more.
     """
 
-    def __init__(self, place: Place, restore: str, cwd: str) -> None:
+    def __init__(self, place: Place, restore: str, cwd: str, *, apart: bool = False) -> None:
         self.place = place
         self.folder = Folder(place.root, place.inner)
         self._mark = secrets.token_hex(16)
@@ -39,7 +40,7 @@ class Shell:
         self._reading = threading.Lock()
         self._late = False
         self._said_pid = 0
-        self._apart = False
+        self._apart = apart
         self._armed = True
         self.no_folder = False
         self.was_whole = True
@@ -72,8 +73,13 @@ class Shell:
             "g": driver.report(self._mark, f"{inner}/s"),
             "x": driver.at_exit(inner, self._mark),
         }
-        for name, text in texts.items():
-            folder.write(name, text.encode("utf-8", "surrogateescape"))
+        try:
+            for name, text in texts.items():
+                folder.write(name, text.encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"no shell can be started, as its state cannot be written to {folder.path}: {error.strerror}"
+            ) from error
 
     # -- a call --------------------------------------------------------------------------------------------------
 
@@ -104,12 +110,13 @@ class Shell:
         except OSError as error:
             why = "the command's text or input" if error.errno == errno.ENOSPC else "the shell's folder"
             raise EnvironmentFailed(f"{why} cannot be written to {folder.path}: {error.strerror}") from error
-        nonce = secrets.token_urlsafe(16)
-        self._nonce = nonce.encode()
-        self.status, self.whole, self._late = None, False, self._in_report
-        self._brief = brief and not self._apart
-        finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
-        self._feed(b"%s\n%s\n%s" % (line, finish(folder.inner, nonce).encode(), self._waiting))
+        nonce = secrets.token_urlsafe(9)
+        with self._reading:
+            self._nonce = nonce.encode()
+            self.status, self.whole, self._late = None, False, self._in_report
+            self._brief = brief and not self._apart
+            finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
+            self._feed(b"%s\n%s\n%s" % (line, finish(folder.inner, nonce).encode(), self._waiting))
         return feed
 
     def over(self) -> None:
@@ -146,9 +153,10 @@ class Shell:
                 if at < 0:
                     self._seen = len(self._buffer)
                     return
-                self._take(bytes(self._buffer[:at]))
+                told = bytes(self._buffer[:at])
                 del self._buffer[: at + len(self._end)]
                 self._in_report, self._seen = False, 0
+                self._take(told)
                 continue
             at = self._buffer.find(b"\n")
             if at < 0:
@@ -193,10 +201,16 @@ class Shell:
         if snapshot.has_debug_trap != self._apart:
             self._apart = snapshot.has_debug_trap
             if self._apart and not leaves:  # what the trap printed is among it
+                self._ask_again()
                 return
         self.whole = leaves or not was_late
         if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else what was read from it stays of use
             self.snapshot = snapshot
+
+    def _ask_again(self) -> None:
+        if not self._nonce:  # else the command that was given to it meanwhile will tell
+            self._in_report = True
+            self._feed(b"' >/dev/null 2>&1\n%s\n%s" % (driver.tell_apart(self.folder.inner).encode(), self._waiting))
 
     @property
     def owes(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome
 from tools.environments import open_environment
+from tools.environments.bubblewrap import MASKED
 
 Says = Callable[..., str]
 Run = Callable[..., ExecOutcome]
@@ -107,6 +110,28 @@ def test_no_network_no_privileges_no_other_processes(boxed: Callable[..., Enviro
     seen = command(env, "for each in /proc/[0-9]*; do cat $each/comm; done").split()
     assert set(seen) <= {"bwrap", "bash", "cat"}
     assert command(env, "ls /run; kill -9 1; echo $?").endswith("0\n")
+
+
+def test_our_own_files_and_other_sessions_cannot_be_seen(
+    boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("home/.config/toolcrib", "home/.local/state/toolcrib", "elsewhere", "temporary/toolcrib-1-x"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "secret").write_text("secret")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    other, env = boxed(), boxed(masked=[*MASKED, str(tmp_path / "elsewhere")])
+    command(other, "echo secret >/tmp/secret; secret=1; export secret; echo $$")
+    masked = "~/.config/toolcrib ~/.local/state/toolcrib ../../elsewhere ../../temporary /dev/shm"
+    assert command(env, f"for each in {masked}; do ls -A $each; done") == ""
+    assert command(env, "grep -rs secret /tmp /dev/shm; env | grep secret") == ""
+    assert do(env.list_dir(str(tmp_path / "elsewhere"))) == []
+
+
+def test_so_many_processes_and_no_more(boxed: Callable[..., Environment]) -> None:
+    env = boxed(processes=40)
+    assert command(env, "ulimit -u; ulimit -Hu") == "40\n40\n"
+    if os.geteuid() != 0:  # the kernel does not hold root to it
+        assert "Resource temporarily unavailable" in command(env, "for i in {1..80}; do sleep 9 & done; kill %1")
 
 
 def test_the_network_where_it_is_allowed(boxed: Callable[..., Environment]) -> None:

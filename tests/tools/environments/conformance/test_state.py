@@ -180,6 +180,22 @@ def test_the_state_is_told(env: Environment, says: Says) -> None:
     assert "echo f" in functions["f"]
 
 
+def test_the_state_is_told_where_a_debug_trap_prints(opened: Callable[..., Environment]) -> None:
+    env = opened()
+
+    async def main() -> None:
+        for number, command in enumerate(
+            ("trap 'echo dbg' DEBUG; x=0", "x=1", "x=2; exit", "x=3; y='\n'", "x=4; trap - DEBUG", "x=5")
+        ):
+            await env.execute(ExecRequest(command, timeout=60))
+            state = await env.shell_state()
+            assert state is not None
+            assert state.variables["x"] == str(number), command
+        assert (await env.execute(ExecRequest("echo $x", timeout=60))).stdout.head == b"5\n"
+
+    asyncio.run(main())
+
+
 def test_sessions_share_nothing(opened: Callable[..., Environment]) -> None:
     one, other = opened(), opened()
 
