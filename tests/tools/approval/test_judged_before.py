@@ -11,6 +11,7 @@ import pytest
 
 import model_tools
 from toolcrib import RunIdentity
+from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope
 from tools.environments import open_environment
 
@@ -27,7 +28,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         return dict(json.loads(model_tools.handle_function_call("terminal", {"command": command}, scope=scope)))
 
     yield terminal
-    model_tools.run_async(scope.close())
+    run_async(scope.close())
 
 
 def runs(answer: dict[str, Any]) -> bool:
