@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
 from tools.environments._capture import Capture
+from tools.environments._request import command_text, never_run
 from tools.environments.remote import frame, left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Call
@@ -18,11 +19,10 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
-from tools.environments.remote.request import command_text, never_run
-from tools.environments.remote.shell import Shell, leaves_all, what_happened
+from tools.environments.remote.shell import Shell, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import Snapshot, leaves_all
 
 _START = 20.0
 _CLOSE_LIMIT = 5.0
@@ -201,7 +201,7 @@ class RemoteEnvironment(RemoteFiles):
             if self._interrupts != interrupts:
                 call.interrupt()
         try:
-            await shell.begin(call, text, request, cwd, brief=leaves_all(self._snapshot, request.command))
+            await shell.begin(call, text, request, cwd, brief=not shell.owes and leaves_all(self._snapshot, text))
             await call.finish(request.timeout)
         except asyncio.CancelledError:
             if call.exchange.done:

@@ -15,7 +15,7 @@ from tools.environments.remote.call import Beside, Call
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import Snapshot, with_status
 
 _STUCK = 2.0
 _PAUSE = 0.002
@@ -65,6 +65,7 @@ class Shell:
         self._first_lines = ""
         exchange = call.exchange
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
+        command = with_status(self.snapshot, self.status, command)
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
         if brief and cwd == self.cwd:
             lines += frame.finish(exchange.last)
@@ -189,13 +190,6 @@ class Shell:
 
     def _report(self, data: bytes) -> bytes:
         return data.removesuffix(f"{self._mark} END\n".encode())
-
-
-def leaves_all(now: Snapshot | None, command: str) -> bool:
-    """Whether a command changes nothing of what is told."""
-    if now is None:
-        return driver.changes_nothing(command, ())
-    return not now.is_trapped and driver.changes_nothing(command, now.names)
 
 
 def what_happened(call: Call) -> str:

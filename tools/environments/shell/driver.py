@@ -110,7 +110,7 @@ def waiting(inner: str) -> str:
     """All of a command's line but the command: it is given before, and bash, which reads a FIFO byte by byte, has it already
     when the command comes.
     """
-    return f"<{inner}/i >{inner}/o 2>{inner}/e \\builtin eval '{FIRST_LINE.decode()}"
+    return f"{FIRST_LINE.decode()}<{inner}/i >{inner}/o 2>{inner}/e \\builtin eval '"
 
 
 def run(command: bytes) -> bytes | None:

@@ -16,11 +16,12 @@ from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
 from tools.environments._capture import Capture
 from tools.environments._linger import Lingering
+from tools.environments._request import command_text
 from tools.environments.shell import driver
 from tools.environments.shell.call import Call
 from tools.environments.shell.place import Place, ShellProcess
 from tools.environments.shell.shell import Shell
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import Snapshot, leaves_all, with_status
 from tools.environments.shell.spawned import Spawned
 
 _CLOSE_GRACE = 0.5
@@ -28,9 +29,6 @@ _CLOSE_GRACE = 0.5
 _CLOSE_LIMIT = 5.0
 _TELL_LIMIT = 20.0
 """Seconds that a shell may take to tell its state, most of it for a machine under load."""
-_LARGEST = 120_000
-_LARGEST_ALL = 1_000_000
-"""Bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
 
 
 @dataclass(slots=True)
@@ -62,21 +60,25 @@ class ShellPool:
         self._lingering = Lingering()
         self._lock = threading.Lock()
         self._closed = False
+        self._status = 0
 
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
         """``cwd`` is there. Raises EnvironmentFailed."""
         started, interrupts = time.monotonic(), self._interrupts
-        text = _text(request)
+        text = command_text(request)
         lease = await self._take(cwd)
         shell = lease.shell
+        said = shell.snapshot or self._snapshot
         captures: dict[str, Capture] = {}
         call: Call | None = None
         try:
             there = cwd if shell.cwd != cwd else None
             begun = _groups.Moment.now()
-            shell.begin(text, request.stdin, there, request.env, brief=there is None and self._leaves_all(shell, request.command))
+            brief = there is None and not shell.owes and leaves_all(said, request.command)
+            text = with_status(said, self._status, text)
+            shell.begin(_bytes(text), request.stdin, there, request.env, brief=brief)
             # It runs from here on, while we get ready to listen.
             captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
             call = Call(shell, captures, request.on_output, begun, functools.partial(self._may_trap, shell, request.command))
@@ -93,8 +95,11 @@ class ShellPool:
             raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
         if shell.status is None and not shell.attached and call.ended == "exited":
             raise EnvironmentFailed("the shell ended before it could be given the command, which was not run: call again")
+        status = _exit_code(shell, call)
+        if lease.own:
+            self._status = status
         return ExecOutcome(
-            exit_code=_exit_code(shell, call),
+            exit_code=status,
             stdout=kept["stdout"],
             stderr=kept["stderr"],
             cwd=shell.cwd,
@@ -104,24 +109,18 @@ class ShellPool:
             notice=notice,
         )
 
-    def _leaves_all(self, shell: Shell, command: str) -> bool:
-        said = shell.snapshot or self._snapshot
-        if said is None:
-            return driver.changes_nothing(command, ())
-        return not said.is_trapped and driver.changes_nothing(command, said.names)
-
     def _may_trap(self, shell: Shell, command: str) -> bool:
         said = shell.snapshot or self._snapshot
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
         """``cwd`` is there. Raises EnvironmentFailed."""
-        text = _text(request)
+        text = command_text(request)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
         shell = await self.copy(cwd)
         try:
-            spawned = Spawned(shell, shell.begin(text, None, None, request.env), self._forget)
+            spawned = Spawned(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
         except BaseException:
             shell.kill()
             raise
@@ -342,25 +341,8 @@ async def _end_all(processes: list[ShellProcess]) -> None:
             await asyncio.sleep(0.01)
 
 
-def _text(request: ExecRequest) -> bytes:
-    """The command as bash reads it. Raises EnvironmentFailed for what cannot be passed."""
-    if "\0" in request.command:
-        raise EnvironmentFailed("the command contains a NUL character: write it as an escape, such as printf '\\0'")
-    try:
-        text = os.fsencode(request.command)
-    except UnicodeError as error:
-        raise EnvironmentFailed("the command is not valid Unicode text: send it as plain UTF-8") from error
-    if not request.env:
-        return text
-    sizes = [len(name) + len(value) + 2 for name, value in request.env.items()]
-    if any(size > _LARGEST for size in sizes) or sum(sizes) > _LARGEST_ALL:
-        raise EnvironmentFailed("the environment given to the command is too large: pass fewer or shorter variables")
-    for name, value in request.env.items():
-        if not driver.is_name(name) or "\0" in value:
-            raise EnvironmentFailed(
-                f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
-            )
-    return text
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _what_happened(call: Call | None, shell: Shell) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from toolcrib import ShellState
+from tools.environments.shell import driver
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _ANSI = r"\$'(?:[^'\\]|\\.)*'"
@@ -141,6 +142,20 @@ class Snapshot:
         lines = [f"\\builtin set +o {name}" for name in ("braceexpand", "hashall") if name not in on]
         wanted = sorted(on - _NEVER - {"braceexpand", "hashall"}, key=lambda name: (name in ("xtrace", "posix"), name))
         return [*lines, *(f"\\builtin set -o {name}" for name in wanted)]
+
+
+def leaves_all(now: Snapshot | None, command: str) -> bool:
+    """Whether a command changes nothing of what a shell tells of itself."""
+    if now is None:
+        return driver.changes_nothing(command, ())
+    return not now.is_trapped and driver.changes_nothing(command, now.names)
+
+
+def with_status(now: Snapshot | None, status: int, command: str) -> str:
+    """A command for which ``$?`` is what the last one left: what is run in between would change it."""
+    if not status or not ("$?" in command or "${?" in command) or (now is not None and now.is_trapped):
+        return command
+    return f"(\\builtin exit {status}); {command}"
 
 
 class _Lazy(Mapping[str, str]):

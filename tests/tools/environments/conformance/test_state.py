@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 
 Run = Callable[..., ExecOutcome]
 Says = Callable[..., str]
@@ -57,6 +57,19 @@ def test_the_state_survives(run: Run, says: Says, between: str) -> None:
     after = run(LOOK)
     assert (after.stdout.head, after.stderr.head) == (before.stdout.head, before.stderr.head)
     assert run("").exit_code == 0
+
+
+async def _state(env: Environment) -> ShellState | None:
+    return await env.shell_state()
+
+
+def test_the_last_status_is_known_to_the_next_command(env: Environment, run: Run) -> None:
+    for command, status in (("(exit 3)", b"3\n"), ("true", b"0\n"), ("exit 4", b"4\n"), ("nosuch", b"127\n"), ("echo x", b"0\n")):
+        run(command)
+        assert run("echo $?").stdout.head == status
+    run("trap 'echo failed' ERR; false")
+    asyncio.run(_state(env))
+    assert b"failed" not in run("echo $?").stdout.head
 
 
 @pytest.mark.parametrize("how", ["exit 3", "set -e; false", ": ${missing?}", "kill -INT $$; sleep 1", "exec no-such-command"])

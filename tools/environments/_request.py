@@ -1,4 +1,4 @@
-"""A request, as a shell over there can take it."""
+"""A request, as a shell can take it."""
 
 from __future__ import annotations
 
