@@ -110,7 +110,7 @@ def waiting(inner: str) -> str:
     """All of a command's line but the command: it is given before, and bash, which reads a FIFO byte by byte, has it already
     when the command comes.
     """
-    return f"{FIRST_LINE.decode()}<{inner}/i >{inner}/o 2>{inner}/e \\builtin eval '"
+    return f"{FIRST_LINE.decode()}>{inner}/o 2>{inner}/e \\builtin eval '"
 
 
 def run(command: bytes) -> bytes | None:
@@ -123,6 +123,11 @@ def run(command: bytes) -> bytes | None:
 def run_long(inner: str) -> bytes:
     """What is long must not come through the FIFO; what is not plain text might be read there for what it is not."""
     return f'\'"$(<{inner}/c)"'.encode()
+
+
+def with_input(inner: str) -> bytes:
+    """Follows either, where there is input; else a command has the shell's, which is empty unless somebody changed that."""
+    return f" <{inner}/i".encode()
 
 
 def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:

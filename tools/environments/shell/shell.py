@@ -8,6 +8,7 @@ import os
 import secrets
 import select
 import threading
+import time
 from collections.abc import Mapping
 
 from toolcrib import EnvironmentFailed
@@ -16,6 +17,8 @@ from tools.environments.shell.folder import Folder
 from tools.environments.shell.place import Place, ShellProcess, kill_session
 from tools.environments.shell.snapshot import Snapshot
 
+_AWAKE = 0.00015
+"""Seconds in which we look again and again before we sleep."""
 _CHUNK = 1 << 16
 _EDGE = select.EPOLLIN | select.EPOLLET
 
@@ -116,7 +119,8 @@ class Shell:
             self.status, self.whole, self._late = None, False, self._in_report
             self._brief = brief and not self._apart
             finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
-            self._feed(b"%s\n%s\n%s" % (line, finish(folder.inner, nonce).encode(), self._waiting))
+            given = driver.with_input(folder.inner) if stdin != b"" else b""
+            self._feed(b"%s%s\n%s\n%s" % (line, given, finish(folder.inner, nonce).encode(), self._waiting))
         return feed
 
     def over(self) -> None:
@@ -128,7 +132,14 @@ class Shell:
             os.write(self.folder.input, data)
 
     def says(self, wait: float) -> bool:
-        """Whether it says anything within so many seconds. What commands print does not count."""
+        """Whether it says anything within so many seconds. What commands print does not count.
+
+        A processor that was put to sleep takes longer to wake, on a virtual machine above all, than the shortest commands take.
+        """
+        give_up = time.perf_counter() + _AWAKE
+        while time.perf_counter() < give_up:
+            if self._poll.poll(0):
+                return True
         return bool(self._poll.poll(wait * 1000))
 
     # -- what it says --------------------------------------------------------------------------------------------
