@@ -221,7 +221,7 @@ class Places:
 
     def sandbox_options(self, start: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """With our own files masked. Raises EnvironmentFailed where a folder to write to would bring them into reach."""
-        from tools.environments.bubblewrap import MASKED
+        from tools.environments.local.bubblewrap import MASKED
 
         for folder in (start, *options["writable"]):
             real = os.path.realpath(Path(folder).expanduser())

@@ -12,7 +12,7 @@ from agent.places import Place, Places, Spot
 from toolcrib import EnvironmentFailed, ExecRequest
 
 if TYPE_CHECKING:
-    from tools.environments.docker_admin import OurContainer
+    from tools.environments.docker.admin import OurContainer
 
 
 def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
@@ -43,7 +43,7 @@ def _run(argv: list[str], folder: str, env: dict[str, str] | None = None) -> int
 
 
 def _in_sandbox(places: Places, place: Place, start: str) -> int:
-    from tools.environments._child_env import child_environment
+    from tools.environments.local.child_env import child_environment
 
     environment: Any = places.open(Spot(place, start), "")
     try:
@@ -54,7 +54,7 @@ def _in_sandbox(places: Places, place: Place, start: str) -> int:
 
 
 def _in_container(places: Places, place: Place, start: str, container: OurContainer | None) -> int:
-    from tools.environments.docker_shell import person_shell
+    from tools.environments.docker.person import person_shell
 
     host = place.options["host"]
     shell = ["sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"]

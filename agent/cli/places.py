@@ -11,8 +11,8 @@ from agent.cli.stories import ID_CHARS, ago
 from agent.place_check import Tried
 from agent.places import BUBBLEWRAP, DOCKER, LOCAL, SSH, Place, Places
 from toolcrib import EnvironmentFailed, ToolcribError
-from tools.environments import docker_admin
-from tools.environments.docker_admin import OurContainer
+from tools.environments.docker import admin
+from tools.environments.docker.admin import OurContainer
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -41,11 +41,11 @@ def look(crib: Crib) -> Found:
     running: list[Running] = []
     faults: dict[str, str] = {}
     for host in sorted({*wanted, ""}):
-        engine = docker_admin.engine_of(host)
+        engine = admin.engine_of(host)
         if host not in wanted and (not engine.startswith("unix://") or not Path(engine.removeprefix("unix://")).exists()):
             continue
         try:
-            found = docker_admin.containers(host)
+            found = admin.containers(host)
         except EnvironmentFailed as error:
             if host in wanted:
                 faults[engine] = str(error)
@@ -80,7 +80,7 @@ def state_of(place: Place, found: Found) -> str:
 
             return "ready" if shutil.which("bwrap") else "bubblewrap is not found: apt install bubblewrap"
         case "docker":
-            return found.faults.get(docker_admin.engine_of(place.options["host"]), "the engine answers")
+            return found.faults.get(admin.engine_of(place.options["host"]), "the engine answers")
         case _:
             return f"not tried; `toolcrib env test {place.name}` does"
 

@@ -137,7 +137,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
 
 def _stop(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.places import chosen, look
-    from tools.environments import docker_admin
+    from tools.environments.docker import admin
 
     if bool(args.names) == args.all:
         raise ToolcribError("say what: toolcrib env stop SESSION, the name of a place or a container, or --all")
@@ -152,12 +152,13 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)
     if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
         return FAILED
-    return _told([(one.container.name, docker_admin.stop(one.container)) for one in wanted], args, "there is nothing to stop")
+    return _told([(one.container.name, admin.stop(one.container)) for one in wanted], args, "there is nothing to stop")
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.places import look
-    from tools.environments import docker_admin, leftovers
+    from tools.environments import leftovers
+    from tools.environments.docker import admin
 
     if args.names:
         raise ToolcribError("prune takes no names; `toolcrib env stop NAME` does")
@@ -168,7 +169,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     if not _agreed(f"Remove {', '.join(shown)}?", shown, yes=args.yes):
         return FAILED
     for one in wanted:
-        docker_admin.remove(one.container)
+        admin.remove(one.container)
     for folder in folders:
         leftovers.remove(folder)
     return _told([(name, "removed") for name in shown], args, "there is nothing to remove")

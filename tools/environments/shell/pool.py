@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
 from tools.environments._capture import Capture
-from tools.environments._linger import Lingering
 from tools.environments._request import command_text
 from tools.environments.shell import driver
 from tools.environments.shell.call import Call
+from tools.environments.shell.linger import Lingering
 from tools.environments.shell.place import Place, ShellProcess
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import Snapshot, leaves_all, with_status

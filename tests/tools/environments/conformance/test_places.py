@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome
 from tools.environments import open_environment
-from tools.environments.bubblewrap import MASKED
+from tools.environments.local.bubblewrap import MASKED
 
 Says = Callable[..., str]
 Run = Callable[..., ExecOutcome]

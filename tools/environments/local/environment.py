@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, ShellState
-from tools.environments import _files
-from tools.environments._child_env import child_environment
-from tools.environments._oneshot import OneShot
+from tools.environments.local import files
+from tools.environments.local.child_env import child_environment
+from tools.environments.local.oneshot import OneShot
 from tools.environments.shell.folder import make_root
 from tools.environments.shell.place import LocalPlace, Place, is_supported
 from tools.environments.shell.pool import ShellPool
@@ -22,7 +22,7 @@ from tools.environments.shell.watchdog import watchdog
 def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
     """``sandbox``: ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises EnvironmentFailed."""
     if sandbox == "bubblewrap":
-        from tools.environments.bubblewrap import BubblewrapEnvironment
+        from tools.environments.local.bubblewrap import BubblewrapEnvironment
 
         return BubblewrapEnvironment(cwd, pass_env=pass_env, **options)
     if sandbox != "none":
@@ -171,21 +171,21 @@ class LocalEnvironment:
     # -- files ---------------------------------------------------------------------------------------------------
 
     async def resolve(self, path: str) -> str:
-        return _files.resolve(path, self.cwd)
+        return files.resolve(path, self.cwd)
 
     async def stat(self, path: str) -> FileInfo | None:
-        return _files.info(path)
+        return files.info(path)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         """``path`` is resolved, as for ``write_file``."""
-        return _files.read(path, limit)
+        return files.read(path, limit)
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        _files.write(path, data, mode)
+        files.write(path, data, mode)
 
     async def delete_file(self, path: str) -> None:
         """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
-        _files.delete(path)
+        files.delete(path)
 
     def holder(self, path: str) -> str:
         """What holds this file: this machine, whichever shell runs commands."""
@@ -193,11 +193,11 @@ class LocalEnvironment:
 
     async def delete_folder(self, path: str) -> None:
         """``path`` is resolved, as for ``write_file``; an empty folder."""
-        _files.delete_folder(path)
+        files.delete_folder(path)
 
     async def list_dir(self, path: str) -> list[FileInfo]:
         """``path`` is resolved, as for ``write_file``."""
-        return _files.list_dir(path)
+        return files.list_dir(path)
 
 
 if TYPE_CHECKING:

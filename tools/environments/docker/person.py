@@ -13,7 +13,7 @@ import tty
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tools.environments.docker_admin import client_of
+from tools.environments.docker.admin import client_of
 
 _CHUNK = 1 << 16
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import Environment
-from tools.environments._docker_link import DockerLink, Options
+from tools.environments.docker.link import DockerLink, Options
 from tools.environments.remote.environment import RemoteEnvironment
 
 __all__ = ["DockerEnvironment", "open_docker"]

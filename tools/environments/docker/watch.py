@@ -1,6 +1,6 @@
 """What removes our containers at once when this process is killed and can remove nothing itself.
 
-Where it is killed too, or the engine is away, the next start of toolcrib finds them: see _docker_link and remote/left.
+Where it is killed too, or the engine is away, the next start of toolcrib finds them: see link.py and remote/left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for line in sys.stdin:
         del known[id]
 if known:
     sys.path[:] = path.split("\\t")
-    from tools.environments._docker_watch import end
+    from tools.environments.docker.watch import end
     end(known)
 """
 

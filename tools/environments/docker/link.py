@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
-from tools.environments._docker_channel import DockerChannel
-from tools.environments._docker_mounts import Mount, check_mount, read_mount
-from tools.environments._docker_watch import watchdog
+from tools.environments.docker.channel import DockerChannel
+from tools.environments.docker.mounts import Mount, check_mount, read_mount
+from tools.environments.docker.watch import watchdog
 
 if TYPE_CHECKING:
     import docker

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolcrib import EnvironmentFailed, FileInfo, Health
-from tools.environments import _files
-from tools.environments._sandbox import Sandbox
-from tools.environments.local import LocalEnvironment
+from tools.environments.local import LocalEnvironment, files
+from tools.environments.local.sandbox import Sandbox
 from tools.environments.shell.place import is_supported
 
 _T = TypeVar("_T")
@@ -88,7 +87,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     def _is_folder(self, path: str) -> bool:
         return self._seen(
-            lambda view: os.path.isdir(_files.resolve_under(view, path, "/", inside=True)),  # noqa: PTH112 - a string with links resolved
+            lambda view: os.path.isdir(files.resolve_under(view, path, "/", inside=True)),  # noqa: PTH112 - a string with links resolved
             again=True,
         )
 
@@ -112,26 +111,26 @@ class BubblewrapEnvironment(LocalEnvironment):
     # -- files ---------------------------------------------------------------------------------------------------
 
     async def resolve(self, path: str) -> str:
-        return self._seen(lambda view: _files.resolve_under(view, path, self.cwd), again=True)
+        return self._seen(lambda view: files.resolve_under(view, path, self.cwd), again=True)
 
     async def stat(self, path: str) -> FileInfo | None:
         folder, _, name = path.rstrip("/").rpartition("/")
 
         def look(view: str) -> FileInfo | None:
-            return _files.info(f"{_files.resolve_under(view, folder or '/', self.cwd)}/{name}".replace("//", "/"), view)
+            return files.info(f"{files.resolve_under(view, folder or '/', self.cwd)}/{name}".replace("//", "/"), view)
 
         return self._seen(look, again=True)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
-        return self._seen(lambda view: _files.read(path, limit, view))
+        return self._seen(lambda view: files.read(path, limit, view))
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         with self._explained(path):
-            self._seen(lambda view: _files.write(path, data, mode, view))
+            self._seen(lambda view: files.write(path, data, mode, view))
 
     async def delete_file(self, path: str) -> None:
         with self._explained(path):
-            self._seen(lambda view: _files.delete(path, view))
+            self._seen(lambda view: files.delete(path, view))
 
     def holder(self, path: str) -> str:
         """What holds this file: this machine, or the sandbox, whose /tmp goes with it."""
@@ -140,10 +139,10 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     async def delete_folder(self, path: str) -> None:
         with self._explained(path):
-            self._seen(lambda view: _files.delete_folder(path, view))
+            self._seen(lambda view: files.delete_folder(path, view))
 
     async def list_dir(self, path: str) -> list[FileInfo]:
-        return self._seen(lambda view: _files.list_dir(path, view))
+        return self._seen(lambda view: files.list_dir(path, view))
 
     @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[None]:

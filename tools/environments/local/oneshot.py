@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import _groups
 from tools.environments._capture import Capture
-from tools.environments._linger import Lingering
-from tools.environments._running import Running
-from tools.environments._spawn import Shell, reported_cwd, spawn
+from tools.environments.local.running import Running
+from tools.environments.local.spawn import Shell, reported_cwd, spawn
+from tools.environments.shell.linger import Lingering
 
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL when the environment closes."""
