@@ -104,6 +104,7 @@ def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
     yield one
     for floor in made:
         floor.store.close()
+        asyncio.run(floor.environment.close())
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ class LocalEnvironment:
         self._closed = False
         self._one = None if is_supported() else OneShot(start, self._variables)
         self._pool: ShellPool | None = None
+        self._first: ShellState | None = None
         self._cwd = start
 
     @property
@@ -132,7 +133,12 @@ class LocalEnvironment:
         return await pool.spawn(request, cwd)
 
     async def shell_state(self) -> ShellState | None:
-        return None if self._one is not None else await self._open().state()
+        if self._one is not None:
+            return None
+        if self._pool is None:  # judging alone starts nothing
+            self._first = self._first or ShellState(variables=dict(self._variables()), aliases_on=True)
+            return self._first
+        return await self._pool.state()
 
     def interrupt(self) -> None:
         place = self._one or self._pool

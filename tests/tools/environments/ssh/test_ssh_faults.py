@@ -149,6 +149,7 @@ def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventual
 def test_we_are_killed(start_sshd: Callable, eventually) -> None:
     """What we started does not live on, nor our folder over there."""
     server = start_sshd()
+    before = _folders(server)  # of an account that had its number before
     program = (
         "import asyncio, sys\nfrom toolcrib import ExecRequest\nfrom tools.environments import open_environment\n"
         f"env = open_environment('ssh', **{server.options!r})\n"
@@ -160,15 +161,15 @@ def test_we_are_killed(start_sshd: Callable, eventually) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     eventually(lambda: len(server.pids("sleep")) == 2)
-    assert _folders(server)
+    assert _folders(server) != before
     process.kill()
     process.wait()
     process.stdout.close()
     eventually(lambda: not server.pids())
-    assert not _folders(server)
+    assert _folders(server) == before
 
 
 def _folders(server) -> list[Path]:
     """What the account has in memory."""
     uid = (server.folder / "home").stat().st_uid
-    return [path for path in Path("/dev/shm").iterdir() if path.stat().st_uid == uid]
+    return sorted(path for path in Path("/dev/shm").iterdir() if path.stat().st_uid == uid)
