@@ -171,10 +171,10 @@ def test_close_leaves_nothing(opened: Callable[..., Environment], sleeper: Any, 
         await env.close()
 
     asyncio.run(main(opened()))
-    before = left()
-    assert before[2] == []
+    descriptors, threads, folders = left()  # a thread of the first one may still be on its last line
+    assert folders == []
     asyncio.run(main(opened()))
-    eventually(lambda: left() == before)
+    eventually(lambda: left()[0] <= descriptors and left()[1] <= threads and not left()[2])
     eventually(lambda: sleeper.count() == 0)
 
 
