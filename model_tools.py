@@ -6,6 +6,7 @@ Importing this module registers the built-in tools and gives the registry its di
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import logging
 import os
@@ -14,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, registry
-from toolcrib._registry import Problem
+from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, ToolRegistry, registry
+from toolcrib._registry import Dispatch, Problem
 from toolcrib._types import Json
 from tools.approval.gate import ApprovalGate
 from tools.approval.grants import MemoryGrants
@@ -36,7 +37,8 @@ BUILT_IN = ("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools
 """Imported in this order. A new tool module is added here, and nowhere else."""
 
 _SCOPES = 64
-"""How many tasks of the synchronous faces keep a working folder at once; the one used longest ago is closed."""
+"""How many tasks of the synchronous faces keep a shell and a folder at once; of those that run nothing, the one used longest ago
+is closed."""
 
 _run_async = run_async
 """The specification's name for the bridge from sync to async (003-22)."""
@@ -62,7 +64,7 @@ def get_tool_definitions(
 
     Those of ``enabled_toolsets`` if given, else all; less those of ``disabled_toolsets``. Tools that cannot work here
     are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``.
-    Raises ToolsetError for an unknown toolset.
+    What plugins add is not among them, but among a session's ``definitions``. Raises ToolsetError for an unknown toolset.
     """
     definitions = registry.get_definitions(_wanted(enabled_toolsets, disabled_toolsets))
     if not quiet_mode and _log.isEnabledFor(logging.INFO):
@@ -100,11 +102,27 @@ def with_targets(paths: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
 
 
-def new_dispatcher(gate: ApprovalGate | None = None) -> Dispatcher:
-    """A dispatcher over the built-in registry, with its approval gate (by default one that remembers in memory only)."""
+def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
+    """A dispatcher over ``tools``, with its approval gate (by default one that remembers in memory only)."""
     hooks: HookManager = new_manager()
     hooks.register(gate or ApprovalGate(MemoryGrants(), setting=Setting(protected=own_paths(), home=person_home())), APPROVAL)
-    return Dispatcher(registry, hooks)
+    return Dispatcher(tools, hooks)
+
+
+def face_of(runs: Dispatcher) -> Dispatch:
+    """The synchronous face of ``runs``, for its registry: calls with a session's scope run as that session's do."""
+
+    def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
+        call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
+        if scope is not None:
+            return as_json((scope.dispatcher or runs).call_sync(call, scope, extra))
+        scope = _begin(extra.get("task_id") or "")
+        try:
+            return as_json(runs.call_sync(call, scope, extra))
+        finally:
+            scope.calls.pop()
+
+    return dispatch
 
 
 # -- the synchronous faces -------------------------------------------------------------------------------------------
@@ -113,7 +131,6 @@ _scopes: dict[str, CallScope] = {}
 """By task, the one used last at the end."""
 _last: tuple[str, CallScope] | None = None
 _scopes_lock = threading.Lock()
-
 
 _environments: dict[str, Mapping[str, Any]] = {}
 """By task, what its environment is opened with, ``backend`` among it."""
@@ -160,22 +177,53 @@ def end_task(task_id: str) -> None:
 
 def _scope(task_id: str) -> CallScope:
     """A scope for callers without a session: everything is granted, and nobody can be asked, so what would ask is denied."""
-    global _last
+    scope = _begin(task_id)
+    scope.calls.pop()
+    return scope
+
+
+def _begin(task_id: str) -> CallScope:
+    """The same, for a call that begins now: until it is taken out of ``calls``, the scope is not closed for others' sake."""
     last = _last
     if last is not None and last[0] == task_id:
-        return last[1]
+        last[1].calls.append(None)
+        if _last is last:  # so nobody was about to close it
+            return last[1]
+        last[1].calls.pop()
+    return _begin_slowly(task_id)
+
+
+@functools.cache
+def _mind_forks() -> None:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forget_tasks)
+
+
+def _forget_tasks() -> None:
+    """In a fork: the shells are our parent's, who goes on with them."""
+    global _last, _scopes_lock
+    _last, _scopes_lock = None, threading.Lock()
+    _scopes.clear()
+
+
+def _begin_slowly(task_id: str) -> CallScope:
+    global _last
+    _mind_forks()
+    evicted: list[CallScope] = []
     with _scopes_lock:
-        scope = _scopes.pop(task_id, None)
-        if scope is None:
-            scope = CallScope(
-                identity=RunIdentity(session_id=f"direct:{task_id}", task_id=task_id),
-                open_environment=lambda: _open(task_id),
-            )
+        scope = _scopes.pop(task_id, None) or CallScope(
+            identity=RunIdentity(session_id=f"direct:{task_id}", task_id=task_id),
+            open_environment=lambda: _open(task_id),
+        )
+        scope.calls.append(None)
+        if len(_scopes) >= _SCOPES:
+            last = None if _last is None else _last[0]
+            idle = [name for name, each in _scopes.items() if not each.calls and name != last]
+            evicted = [_scopes.pop(name) for name in idle[: len(_scopes) + 1 - _SCOPES]]
         _scopes[task_id] = scope
         _last = (task_id, scope)
-        evicted = _scopes.pop(next(iter(_scopes))) if len(_scopes) > _SCOPES else None
-    if evicted is not None:
-        run_async(evicted.close())
+    for each in evicted:
+        run_async(each.close())
     return scope
 
 
@@ -191,18 +239,14 @@ def close_tasks() -> None:
         run_async(scope.close())
 
 
-def _dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
-    call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
-    return as_json(dispatcher.call_sync(call, scope or _scope(extra.get("task_id") or ""), extra))
-
-
 def handle_function_call(
     function_name: str, function_args: Json, task_id: str | None = None, user_task: str | None = None, **kwargs: Any
 ) -> str:
     """Run one call that a model asked for, and answer JSON text; the second guard of 003-20, so that nothing is ever raised.
 
-    ``task_id`` keeps a working folder between calls (see set_task_environment); ``scope=`` takes a session's CallScope
-    instead. The rest reaches handlers that take keywords.
+    ``task_id`` keeps a shell and its folder between calls (see set_task_environment), until ``end_task`` or until 64 other tasks
+    came after it. ``scope=`` takes a session's CallScope instead, and the call meets that session's plugins and grants. The rest
+    reaches handlers that take keywords.
     """
     try:
         return registry.dispatch(function_name, function_args, task_id=task_id, user_task=user_task, **kwargs)
@@ -213,4 +257,4 @@ def handle_function_call(
 
 _discover_tools()
 dispatcher = new_dispatcher()
-registry.attach(_dispatch, check_schema)
+registry.attach(face_of(dispatcher), check_schema)

@@ -30,10 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where models may be. ``source`` is what names it: a key of the configuration, a variable, or FOUND.
+class ModelServer:
+    """One that may have models; or a plugin's provider, which may need no server.
 
-    ``fault`` says why it can't be used; then there is no ``target``. ``models`` are those that are known without asking.
+    ``source`` is what names it: a key of the configuration, a variable, or FOUND. ``fault`` says why it can't be used; then there
+    is no ``target``. ``models`` are those that are known without asking.
     """
 
     source: str
@@ -48,9 +49,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a place has; ``fault`` says why that is not known. ``age`` in seconds of what was remembered, 0 for what was asked."""
+    """What it has; ``fault`` says why that is not known. ``age`` in seconds of what was remembered, 0 for what was asked."""
 
-    place: Place
+    server: ModelServer
     models: tuple[ModelInfo, ...] = ()
     fault: str = ""
     age: float = 0.0
@@ -135,26 +136,26 @@ def _is_fresh(entry: Any, now: float) -> bool:
 # -- where ---------------------------------------------------------------------------------------------------------------
 
 
-def configured_places(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[Place]:
+def configured_servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None = None) -> list[ModelServer]:
     """The model, its fallbacks, and the vendors whose variables are set; each server once. Nothing is asked."""
-    kept: list[Place] = []
-    for place in _places(config, environ, plugins):
-        if place.target is None or all(place.target.endpoint is None or _key(place.target) != _key_of(one) for one in kept):
-            kept.append(place)
+    kept: list[ModelServer] = []
+    for server in _servers(config, environ, plugins):
+        if server.target is None or all(server.target.endpoint is None or _key(server.target) != _key_of(one) for one in kept):
+            kept.append(server)
     return kept
 
 
-def _key_of(place: Place) -> str:
-    return "" if place.target is None else _key(place.target)
+def _key_of(server: ModelServer) -> str:
+    return "" if server.target is None else _key(server.target)
 
 
-def _places(config: Config, environ: Mapping[str, str], plugins: Plugins | None) -> Iterator[Place]:
+def _servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None) -> Iterator[ModelServer]:
     model = config.model
     named = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
-    yield from _place("model", Wanted(), named, environ, plugins)
+    yield from _server("model", Wanted(), named, environ, plugins)
     for number, entry in enumerate(model.fallback, 1):
         wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
-        yield from _place(f"model.fallback, entry {number}", wanted, Wanted(), environ, plugins)
+        yield from _server(f"model.fallback, entry {number}", wanted, Wanted(), environ, plugins)
     for name, provider in PROVIDERS.items():
         vendor = provider.vendor
         if name != DEFAULT and not provider.hosts:
@@ -162,27 +163,27 @@ def _places(config: Config, environ: Mapping[str, str], plugins: Plugins | None)
         key, own = vendor.key_in(environ), f"{vendor.prefix}_BASE_URL"
         if key is not None or environ.get(own, "").strip():
             wanted = Wanted(provider=name, api_key_env=key or "")
-            yield from _place(key or own, wanted, Wanted(), environ, plugins)
+            yield from _server(key or own, wanted, Wanted(), environ, plugins)
 
 
-def _place(
+def _server(
     source: str, wanted: Wanted, configured: Wanted, environ: Mapping[str, str], plugins: Plugins | None
-) -> Iterator[Place]:
+) -> Iterator[ModelServer]:
     try:
         target = find_target(wanted, configured, environ)
         check_name(target.provider, plugins)
     except ConfigError as error:
-        yield Place(source, None, str(error))
+        yield ModelServer(source, None, str(error))
         return
     if target.provider != MANUAL:
-        yield Place(source, target)
+        yield ModelServer(source, target)
 
 
-async def local_places(known: Sequence[Place], ports: Mapping[int, str] | None = None) -> list[Place]:
+async def local_servers(known: Sequence[ModelServer], ports: Mapping[int, str] | None = None) -> list[ModelServer]:
     """Model servers on loopback that nobody named. No key is sent to them."""
     from agent.providers.discover import PORTS, find_local_servers
 
-    endpoints = [place.endpoint for place in known if place.endpoint is not None]
+    endpoints = [server.endpoint for server in known if server.endpoint is not None]
     ports = {
         port: kind
         for port, kind in (PORTS if ports is None else ports).items()
@@ -190,7 +191,8 @@ async def local_places(known: Sequence[Place], ports: Mapping[int, str] | None =
     }
     found = await find_local_servers(ports=ports)
     return [
-        Place(f"{server.kind}: {FOUND}", Target(DEFAULT, Endpoint(server.base_url)), models=server.models) for server in found
+        ModelServer(f"{server.kind}: {FOUND}", Target(DEFAULT, Endpoint(server.base_url)), models=server.models)
+        for server in found
     ]
 
 
@@ -201,43 +203,43 @@ def _on_ip(base_url: str) -> str:
 # -- what is there -------------------------------------------------------------------------------------------------------
 
 
-async def ask_places(
-    places: Sequence[Place], environ: Mapping[str, str], *, refresh: bool = False, seconds: float = SECONDS
+async def ask_servers(
+    servers: Sequence[ModelServer], environ: Mapping[str, str], *, refresh: bool = False, seconds: float = SECONDS
 ) -> list[Offer]:
-    """What each place offers, all asked at once; none takes longer than ``seconds``.
+    """What each server offers, all asked at once; none takes longer than ``seconds``.
 
     ``refresh`` asks also where the answer of the last hour is remembered.
     """
     cache = Cache()
-    offers = await asyncio.gather(*(_offer(place, environ, None if refresh else cache, seconds) for place in places))
-    fresh = [(one.place.target, one.models) for one in offers if one.place.target is not None and not one.fault and not one.age]
+    offers = await asyncio.gather(*(_offer(server, environ, None if refresh else cache, seconds) for server in servers))
+    fresh = [(one.server.target, one.models) for one in offers if one.server.target is not None and not one.fault and not one.age]
     if fresh:
         cache.put(fresh)
     return offers
 
 
-async def _offer(place: Place, environ: Mapping[str, str], cache: Cache | None, seconds: float) -> Offer:
-    if place.target is None or place.endpoint is None:
-        return Offer(place, fault=place.fault)
-    if place.target.provider not in PROVIDERS:
-        return Offer(place, fault="a plugin's provider is not asked which models it has")
-    remembered = None if cache is None else cache.get(place.target)
+async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache | None, seconds: float) -> Offer:
+    if server.target is None or server.endpoint is None:
+        return Offer(server, fault=server.fault)
+    if server.target.provider not in PROVIDERS:
+        return Offer(server, fault="a plugin's provider is not asked which models it has")
+    remembered = None if cache is None else cache.get(server.target)
     if remembered is not None:
-        return Offer(place, remembered[0], age=max(remembered[1], 1e-9))
+        return Offer(server, remembered[0], age=max(remembered[1], 1e-9))
     from agent.providers.http import HttpClient, HttpLimits
     from agent.providers.listing import describe_models
 
     try:
-        client = HttpClient(place.endpoint, environ, HttpLimits(connect=min(3.0, seconds), first_byte=seconds, between=seconds))
+        client = HttpClient(server.endpoint, environ, HttpLimits(connect=min(3.0, seconds), first_byte=seconds, between=seconds))
     except ConfigError as error:
-        return Offer(place, fault=str(error))
+        return Offer(server, fault=str(error))
     try:
         async with asyncio.timeout(seconds):
-            return Offer(place, await describe_models(client, place.target.provider, environ))
+            return Offer(server, await describe_models(client, server.target.provider, environ))
     except TimeoutError:
-        return Offer(place, fault=f"{place.endpoint.server} did not tell its models in {seconds:g} s; try again")
+        return Offer(server, fault=f"{server.endpoint.server} did not tell its models in {seconds:g} s; try again")
     except (ProviderError, ConfigError) as error:
-        return Offer(place, fault=str(error))
+        return Offer(server, fault=str(error))
     finally:
         await client.aclose()
 

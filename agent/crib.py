@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,17 @@ from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.handlers import TODOS, TodoStore, loop_handlers
-from agent.places import LOCAL, Places, Spot
+from agent.places import BUILT_IN, LOCAL, Places, Spot
 from agent.plugins import PluginInfo, load_plugins
+from agent.providers.factory import MANUAL, PROVIDERS
 from agent.session import Session
 from agent.undo import Undo, open_undo
-from toolcrib import Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from toolcrib import ConfigError, Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
+from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
 from tools.approval.judge import Judge, Setting, person_home
+from tools.arguments import check_schema
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.environments import Factory, register_environment
@@ -42,28 +45,30 @@ class Crib:
         self.project_dir = project_dir or Path.cwd()
         self.store = store
         self._keeps = open_undo(config, store)
-        self.registry: ToolRegistry = registry
+        self.registry: ToolRegistry = registry.child()
         self.grants = PermanentGrants(store.grants, config.path)
-        self.catalog = ToolsetCatalog(registry)
+        self.catalog = ToolsetCatalog(self.registry)
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
-        self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate())
+        self._factories: dict[str, Factory] = {}
+        self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
+        self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
         self.places = Places(config, self._protected())
-        self._take_back = [registry.checkpoint()]
+        self._take_back = [self.registry.checkpoint()]
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
             self.catalog.add(name, definition, source=str(config.path))
         self.plugins: list[PluginInfo] = load_plugins(
             config,
             self.dispatcher.hooks,
-            registry,
+            self.registry,
             add_toolset=self._add_toolset,
-            add_command=_once(self.commands, "command"),
+            add_command=self._add_command,
             add_environment=self._add_environment,
-            add_provider=_once(self.providers, "provider"),
+            add_provider=self._add_provider,
             project_dir=self.project_dir,
         )
-        self._granting = Granting(config, registry, self.catalog)
+        self._granting = Granting(config, self.registry, self.catalog)
 
     def __enter__(self) -> Crib:
         return self
@@ -79,19 +84,17 @@ class Crib:
         self.store.close()
 
     def _approval_gate(self) -> ApprovalGate:
-        beside = self.config.path.parent
         protected = self._protected()
         rules, tool_rules = _operators(self.config)
         setting = Setting(protected=protected, home=person_home(), rules=rules)
         self.judge = Judge(setting)
-        redactor = Redactor.of(os.environ, read_secrets(beside))
         return ApprovalGate(
             self.grants,
             setting=setting,
             project_root=str(self.project_dir),
             audit=self.store.audit,
             tool_rules=tool_rules,
-            redact=redactor.text,
+            redact=self.redactor().text,
         )
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
@@ -99,10 +102,27 @@ class Crib:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
         self.catalog.add(name, definition, source="plugin")
 
+    def _add_command(self, name: str, module: Any) -> None:
+        if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
+            raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
+        _once(self.commands, "command", name, module)
+
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.places.named:
             raise PluginError(f"{self.config.path} gives the name {name!r} to a place of its own; rename one of the two")
+        if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
+            raise PluginError(f"the place {name!r} is toolcrib's own; choose another name")
+        _once(self._factories, "place", name, _callable("place", name, factory))
         self._take_back.append(register_environment(name, factory))
+
+    def redactor(self) -> Redactor:
+        """Takes out the secrets of the environment and of the person's file, as they are now."""
+        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+
+    def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
+        if name in PROVIDERS or name == MANUAL:
+            raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
+        _once(self.providers, "provider", name, _callable("provider", name, factory))
 
     # -- what is granted -----------------------------------------------------------------------------------------
 
@@ -135,26 +155,32 @@ class Crib:
         sink: EventSink | None = None,
         resume: str = "",
         latest: bool = False,
+        handlers: Mapping[str, Handler] | None = None,
+        once: bool = False,
     ) -> Session:
         """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end.
 
         ``backend`` names the place that it runs in (see agent.places); it is a person's to choose, and "" takes the configured
-        one. ``cwd`` is the folder that it starts in, there where the place is far.
+        one. ``cwd`` is the folder that it starts in, there where the place is far. ``handlers``, by name, run tools that are
+        registered without one; they come before our own.
 
         ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
-        folder, and in the place where it was, unless ``backend`` names one. Raises ToolcribError where there is none or its place
-        is another now, and ConfigError for an unknown place and where approval.smart is enabled and can't be used.
+        folder, and in the place where it was, unless ``backend`` names one. ``once``: nobody will, so no container is kept
+        for it. Raises ToolcribError where there is none or its place is another now, and ConfigError for an unknown place and
+        where approval.smart is enabled and can't be used.
         """
-        start = self.config.terminal.cwd or str(self.project_dir)
-        here = cwd if cwd is not None and not self.places.get(backend).is_far else start
+        here = cwd if cwd is not None and not self.places.get(backend).is_far else self._start
         old = self._stored(resume, platform, user, here) if resume or latest else None
-        spot = self._spot(backend, cwd, start, old)
+        spot = self._spot(backend, cwd, old)
+        spot = replace(spot, place=spot.place.fleeting) if once else spot
         identity = RunIdentity(old.id if old is not None else secrets.token_hex(16), platform=platform, user=user)
         names = self.granted(platform, enabled, disabled, user)
         todos = TodoStore()
         asker = self._behind_model(asker, platform, lambda event: session.happened(event))
-        scope = self._scope(identity, names, spot, asker, sink, todos)
-        session = Session(self, scope, names, spot.place)
+        scope = self._scope(identity, names, spot, asker, sink, {**loop_handlers(todos), **(handlers or {})})
+        session = Session(
+            scope, names, spot.place, store=self.store, dispatcher=self.dispatcher, config=self.config, providers=self.providers
+        )
         if old is None:
             create = self.store.sessions.create
             create(identity.session_id, platform=platform, user=user, cwd=spot.start, place=spot.record())
@@ -172,24 +198,31 @@ class Crib:
             return asker
         from agent.smart import Auxiliary, SmartAsker
 
-        return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self._redactor(), told)
+        return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
 
-    def _redactor(self) -> Redactor:
-        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+    def find_session(self, prefix: str) -> SessionInfo:
+        """The stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+        found = self.store.sessions.get(prefix)
+        if found is None:
+            raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
+        return found
 
     def _stored(self, prefix: str, platform: str, user: str, cwd: str) -> SessionInfo:
         if prefix:
-            found = self.store.sessions.get(prefix)
-            if found is None:
-                raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
-            return found
+            return self.find_session(prefix)
         found = self.store.sessions.latest(platform=platform, user=user, cwd=cwd)
         if found is None:
             raise ToolcribError(f"there is no session of this folder ({cwd}) to go on with; `toolcrib sessions` lists all")
         return found
 
-    def _spot(self, backend: str, cwd: str | None, start: str, old: SessionInfo | None) -> Spot:
+    @property
+    def _start(self) -> str:
+        """The folder that sessions start in, where nobody names another."""
+        return self.config.terminal.cwd or str(self.project_dir)
+
+    def _spot(self, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
         """Where a session runs: where it was, unless somebody names a place. Raises ConfigError and ToolcribError."""
+        start = self._start
         if old is None or backend or not old.place:
             place, chosen = self.places.get(backend), bool(backend)
             if old is not None and not backend and place.kind != LOCAL:
@@ -212,8 +245,7 @@ class Crib:
         """Where a stored session's files are, or the place with that name; to be closed. Raises EnvironmentFailed, ConfigError,
         and ToolcribError as open_session.
         """
-        start = self.config.terminal.cwd or str(self.project_dir)
-        return self.places.open(self._spot(backend, None, start, info), info.id)
+        return self.places.open(self._spot(backend, None, info), info.id)
 
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
@@ -229,7 +261,7 @@ class Crib:
         spot: Spot,
         asker: Asker | None,
         sink: EventSink | None,
-        todos: TodoStore,
+        handlers: Mapping[str, Handler],
     ) -> CallScope:
         config = self.config
         return CallScope(
@@ -237,12 +269,13 @@ class Crib:
             open_environment=lambda: self.places.open(spot, identity.session_id),
             granted=frozenset(names),
             asker=asker,
-            handlers=loop_handlers(todos),
+            handlers=handlers,
             activity_sink=sink,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
-            redactor=self._redactor(),
+            redactor=self.redactor(),
             undo=None if self._keeps is None else self._keeps.log(identity.session_id),
+            dispatcher=self.dispatcher,
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(
                 handler_seconds=config.tools.timeout,
@@ -260,8 +293,13 @@ def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
         return (), None
     from tools.approval.operator_rules import decide, operator_rules, tool_rules
 
-    rows = operator_rules([asdict(entry) for entry in approval.rules])
-    decisions = tool_rules([asdict(entry) for entry in approval.tools])
+    key = "approval.rules"
+    try:
+        rows = operator_rules([asdict(entry) for entry in approval.rules])
+        key = "approval.tools"
+        decisions = tool_rules([asdict(entry) for entry in approval.tools])
+    except ConfigError as error:
+        raise ConfigError(f"{config.origins.get(key, config.path)}: {error}") from error
 
     def says(name: str, args: Any) -> RuleSays | None:
         rule = decide(decisions, name, args if isinstance(args, Mapping) else {})
@@ -270,10 +308,13 @@ def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
     return rows, says if decisions else None
 
 
-def _once(table: dict[str, Any], what: str) -> Callable[[str, Any], None]:
-    def add(name: str, value: Any) -> None:
-        if name in table:
-            raise PluginError(f"the {what} {name!r} was added before; choose another name")
-        table[name] = value
+def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
+    if name in table:
+        raise PluginError(f"the {what} {name!r} was added before; choose another name")
+    table[name] = value
 
-    return add
+
+def _callable(what: str, name: str, factory: Any) -> Callable[..., Any]:
+    if not callable(factory):
+        raise PluginError(f"the {what} {name!r} needs a function that opens it, got {factory!r}")
+    return factory  # type: ignore[no-any-return]  # as was just seen

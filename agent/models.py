@@ -67,11 +67,11 @@ def own_choice(session: Session, choice: ModelChoice) -> ModelChoice:
     via = {} if choice.model or choice.base_url or choice.provider else session.talked_to()
     if not via:
         return choice
-    config, base_url = session.crib.config, str(via.get("base_url", ""))
+    config, base_url = session.config, str(via.get("base_url", ""))
     keys = [entry.api_key_env for entry in config.model.fallback if entry.api_key_env and same_server(entry.base_url, base_url)]
     own = ModelChoice(str(via.get("model", "")), base_url, choice.api_key_env, str(via.get("provider", "")))
     try:
-        check_name(own.provider, session.crib.providers)
+        check_name(own.provider, session.providers)
         target = choose_provider(config, own)
         if target.endpoint is not None and target.endpoint.key_env is None and (key := via.get("key_env")):
             if not keys:
@@ -92,10 +92,10 @@ async def open_provider(
 
     Raises ConfigError, and a ProviderError kind where the server has to be asked for its models.
     """
-    config = session.crib.config
+    config = session.config
     target = choose_provider(config, choice, environ)
     opener = _Opener(session, instructions, environment(config, environ))
-    check_name(target.provider, session.crib.providers)
+    check_name(target.provider, session.providers)
     if target.endpoint is None or not config.model.fallback:
         return await opener.open(target)
     others = [opener.fallback(place) for place in range(len(config.model.fallback))]
@@ -110,7 +110,7 @@ class _Opener:
 
     async def open(self, target: Target, *, fallback: bool = False) -> ProviderSession:
         """The conversation so far, with this model. From now on the session records its turns."""
-        session, plugins = self.session, self.session.crib.providers
+        session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is None or target.provider not in PROVIDERS:
             provider = open_session(target, self._conversation(target), self.environ, plugins=plugins)
@@ -129,7 +129,7 @@ class _Opener:
         return provider
 
     def _conversation(self, target: Target, protocol: str = "") -> Conversation:
-        session, model = self.session, self.session.crib.config.model
+        session, model = self.session, self.session.config.model
         return Conversation(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
             tools=session.definitions,
@@ -142,7 +142,7 @@ class _Opener:
 
     def _options(self, target: Target) -> dict[str, Any]:
         """What the configuration says that only some providers know."""
-        model = self.session.crib.config.model
+        model = self.session.config.model
         options = thinking_options(target.provider, model.thinking)
         if target.provider in PROVIDERS and PROVIDERS[target.provider].in_text and model.session_mode != "stateless":
             options["session_mode"] = model.session_mode
@@ -155,7 +155,7 @@ class _Opener:
         from agent.providers.discover import choose_model
         from agent.providers.http import HttpClient, HttpLimits
 
-        model = self.session.crib.config.model
+        model = self.session.config.model
         limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout)
         client = HttpClient(endpoint, self.environ, limits)
         try:
@@ -174,11 +174,11 @@ class _Opener:
 
     def fallback(self, place: int) -> Fallback:
         """Raises ConfigError now for one that could not be opened when it is needed."""
-        entry = self.session.crib.config.model.fallback[place]
+        entry = self.session.config.model.fallback[place]
         wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
         try:
             target = find_target(wanted, Wanted(), self.environ)
-            check_name(target.provider, self.session.crib.providers)
+            check_name(target.provider, self.session.providers)
             if target.provider == MANUAL:
                 raise ConfigError("it names no model, server or provider")
         except ConfigError as error:

@@ -22,6 +22,15 @@ async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -
             if inspect.isawaitable(seen):
                 async with asyncio.timeout(scope.limits.gate_seconds):
                     await seen
-        except Exception as error:  # noqa: BLE001 - a plugin's: whatever it raises, the run goes on
+        except BaseException as error:
+            if _is_ours(error):
+                raise
             trace = scope.redactor.text("".join(traceback.format_exception(error)))
             _log.error("%s of the plugin %r failed; the run goes on\n%s", hook, observer.plugin_name, trace)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Ctrl-C, and the cancellation of this very task; all else, also sys.exit, is the plugin's, and the run goes on."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

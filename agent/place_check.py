@@ -53,9 +53,11 @@ async def _try(places: Places, place: Place, start: str, briefly: bool) -> Tried
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - a plugin's place may raise anything
         problem = f"{type(error).__name__}: {error}"
-    finally:
-        if environment is not None:
+    if environment is not None:
+        try:
             await environment.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            problem = problem or f"it can not be closed: {type(error).__name__}: {error}"
     return Tried(place.name, where, problem, seconds, note)
 
 

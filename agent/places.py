@@ -163,9 +163,9 @@ class Places:
         return [*self._table.values(), *added]
 
     def configured(self) -> list[Place]:
-        """Those that somebody set up, and the default one whether or not it can be had."""
-        unasked = {BUBBLEWRAP} - {self.default}
-        return [place for place in self.all() if place.name == self.default or not (place.missing or place.name in unasked)]
+        """Those that somebody set up: named ones and the default one whether or not they can be had."""
+        wanted = {self.default, *self.named}
+        return [place for place in self.all() if place.name in wanted or not (place.missing or place.name == BUBBLEWRAP)]
 
     def get(self, name: str = "") -> Place:
         """Without a name the default one. Raises ConfigError for an unknown one, with the nearest."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,11 @@ _log = logging.getLogger(__name__)
 Add = Callable[[str, Any], None]
 RESERVED = frozenset({"approval"})
 """Names that the dispatcher gives a meaning to."""
+_loading = threading.RLock()
+"""Modules are the whole process's: two that load plugins at once take turns."""
+_at_import: dict[str, Sequence[ToolEntry]] = {}
+"""What installed plugins registered as they were imported, by entry point: for whoever loads them later, when they are not
+imported again."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:
@@ -61,11 +67,12 @@ def load_plugins(
         "register_provider": add_provider,
     }
     loader = _Loader(config, manager, registry, adders)
-    return [
-        loader.load(info) if info.enabled and not info.error else info
-        for info in _found(config, project_dir)
-        if info.enabled or info.name == sources.ALL
-    ]
+    with _loading:
+        return [
+            loader.load(info) if info.enabled and not info.error else info
+            for info in _found(config, project_dir)
+            if info.enabled or info.name == sources.ALL
+        ]
 
 
 def _found(config: Config, project_dir: Path | None) -> list[PluginInfo]:
@@ -129,10 +136,11 @@ class _Loader:
         self.modules.clear()
         plugin: Any = None
         try:
-            plugin = self._import(info)
-            _check_hooks(self.manager, plugin)
-            self.manager.register(plugin, name=info.name)
-            self._set_up(info, plugin, before)
+            with self.registry.adopting():
+                plugin = self._import(info)
+                _check_hooks(self.manager, plugin)
+                self.manager.register(plugin, name=info.name)
+                self._set_up(info, plugin, before)
         except BaseException as error:  # a plugin may also call sys.exit or raise CancelledError
             take_back()
             self._forget(plugin, info.name)
@@ -161,9 +169,19 @@ class _Loader:
             finder = _ProjectFinder(module_name, info.origin, info.where)
             sys.meta_path.append(finder)
             return self._run(module_name, finder.find_spec(module_name))
-        plugin = info.origin.load()
+        plugin = self._entry_point(info.origin)
         if isinstance(plugin, type):
             raise PluginError(f"the entry point {info.origin.value!r} is a class; name a module or an object with hooks")
+        return plugin
+
+    def _entry_point(self, origin: Any) -> Any:
+        known = {entry.name: entry for entry in self.registry.entries()}
+        plugin = origin.load()
+        new = [entry for entry in self.registry.entries() if known.get(entry.name) is not entry]
+        if new:
+            _at_import[origin.value] = new
+        for entry in () if new else _at_import.get(origin.value, ()):
+            self.registry.put(entry)
         return plugin
 
     def _run(self, name: str, spec: Any) -> ModuleType:
@@ -200,7 +218,8 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if isinstance(error, SystemExit):
         return f"it called sys.exit({error.code!r}) while it was loading"
-    return f"{type(error).__name__}: {error}"
+    text = "; ".join(line.strip() for line in str(error).splitlines())  # pluggy's have several lines
+    return f"{type(error).__name__}: {text}"
 
 
 # -- tools of others -----------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ Or the tools alone:
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +42,9 @@ from toolcrib import Image, ProviderSession
 from toolcrib._store import Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
+
+_CLOSE_LIMIT = 10.0
+"""Seconds that an answer may take to end when it is interrupted; commands get two."""
 
 __all__ = ["Agent", "Crib", "LoopResult", "Session", "ToolLine", "assemble"]
 
@@ -108,6 +113,7 @@ class Agent:
         self._on_event = on_event
         self._limits = limits or LoopLimits.of(self.crib.config)
         self._provider: ProviderSession | None = None
+        self._asking: set[asyncio.Task[Any] | None] = set()
 
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
         """Say something, show ``images`` with it, and run until the model answers. Raises LoopError, ProviderError and
@@ -119,6 +125,14 @@ class Agent:
         return run_async(self.aask(text, images=images, schema=schema))
 
     async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
+        task = asyncio.current_task()
+        self._asking.add(task)
+        try:
+            return await self._ask(text, images, schema)
+        finally:
+            self._asking.discard(task)
+
+    async def _ask(self, text: str, images: Sequence[Image], schema: Mapping[str, Any] | None) -> LoopResult:
         check = None
         if schema is not None:
             from agent.structured import AnswerCheck, ask_structured
@@ -153,8 +167,16 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """End what still runs, and close the connection and the store."""
+        """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
+        await self._answered()
         if self._provider is not None:
             await self._provider.close()
         await self.session.close()
         self.crib.close()
+
+    async def _answered(self) -> None:
+        """Returns when nobody is being answered any more, but for who closes us from within."""
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
+            self.interrupt()  # again and again: it may not have begun
+            await asyncio.sleep(0.01)  # they may run in loops of other threads

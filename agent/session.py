@@ -10,17 +10,19 @@ from agent.observers import tell
 from agent.prompt import system_prompt
 from agent.undo import news
 from toolcrib import Answer, Cancelled, ExecutedCall, Image, ProviderTurn, RunIdentity, ToolCall, ToolCallStatus, ToolcribError
-from toolcrib._store import CallRecord, SessionInfo
+from toolcrib._store import CallRecord, SessionInfo, Store
 from tools.clip import encode
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import as_json, failed, images_of
+from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 from tools.dispatch.turn import run_turn
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.config import Config
     from agent.events import Event
     from agent.places import Place
+    from agent.providers.factory import Plugins
 
 
 _PAGE = 64
@@ -28,13 +30,29 @@ _PAGE = 64
 
 
 class Session:
-    """One conversation's side of the crib."""
+    """Recorded in ``store``, its calls run by ``dispatcher``. ``names`` are the tools that it is granted.
 
-    def __init__(self, crib: Crib, scope: CallScope, names: Sequence[str], place: Place) -> None:
-        self.crib = crib
+    ``config`` and ``providers`` (those of plugins) are what its model is chosen by; see agent.models.
+    """
+
+    def __init__(
+        self,
+        scope: CallScope,
+        names: Sequence[str],
+        place: Place,
+        *,
+        store: Store,
+        dispatcher: Dispatcher,
+        config: Config,
+        providers: Plugins,
+    ) -> None:
         self.scope = scope
         self.names = list(names)
         self.place = place
+        self.store = store
+        self.config = config
+        self.providers = providers
+        self._dispatcher = dispatcher
         self.wire = "manual"
         self._started = False
         self.via: dict[str, Any] = {}
@@ -52,12 +70,12 @@ class Session:
     # -- what is remembered --------------------------------------------------------------------------------------
 
     def _remember(self, record: dict[str, Any]) -> None:
-        self.crib.store.sessions.append(self.identity.session_id, record)
+        self.store.sessions.append(self.identity.session_id, record)
         self._count += 1
 
     def with_news(self, text: str) -> str:
         """What the person says to a model, after what it has not heard of yet: changes that a person took back."""
-        steps = self.crib.store.changes.untold(self.identity.session_id)
+        steps = self.store.changes.untold(self.identity.session_id)
         self._news = [step.id for step in steps]
         return "\n\n".join(part for part in (news(steps), text) if part)
 
@@ -78,7 +96,7 @@ class Session:
         if self.scope.undo is not None:
             self.scope.undo.turn = self._count
         if self._news:
-            self.crib.store.changes.told(self._news)
+            self.store.changes.told(self._news)
             self._news = []
 
     def record_turn(self, turn: ProviderTurn, *, without_calls: bool = False) -> None:
@@ -119,7 +137,7 @@ class Session:
 
         Raises ToolcribError where a process that lives is at work on that turn: its results are still to come.
         """
-        self.crib.store.recover(self.identity.session_id)
+        self.store.recover(self.identity.session_id)
         info = self.info
         self._count = 0 if info is None else info.messages
         last = next(self._backwards(), {})
@@ -134,14 +152,14 @@ class Session:
     def _check_elsewhere(self, calls: Sequence[Mapping[str, Any]]) -> None:
         session_id = self.identity.session_id
         for call in calls:
-            if self.crib.store.ledger.is_elsewhere(session_id, call["id"]):
+            if self.store.ledger.is_elsewhere(session_id, call["id"]):
                 raise ToolcribError(
                     f"the session {session_id[:12]} is at work in another process ({call['name']} has not ended there);"
                     " wait until it has, or begin a new session"
                 )
 
     def _known_result(self, call: Mapping[str, Any], since: float) -> dict[str, Any]:
-        known = self.crib.store.ledger.get(self.identity.session_id, call["id"])
+        known = self.store.ledger.get(self.identity.session_id, call["id"])
         if known is not None and known.ended_at is not None and known.ended_at < since:
             known = None  # an earlier call: some servers give the same ids in every turn
         if known is not None and known.result is None:
@@ -158,7 +176,7 @@ class Session:
 
         What the model is told stays true: an answer that comes late does not run the call, and its id is free again.
         """
-        store, session_id, call = self.crib.store, self.identity.session_id, known.call
+        store, session_id, call = self.store, self.identity.session_id, known.call
         why = "it was broken off before it could run"
         if known.status is ToolCallStatus.SUSPENDED:
             why = "the process that asked about it ended before there was an answer"
@@ -179,21 +197,21 @@ class Session:
 
     def set_model(self, model: str) -> None:
         """Record which model the session talks to."""
-        self.crib.store.sessions.update(self.identity.session_id, model=model)
+        self.store.sessions.update(self.identity.session_id, model=model)
 
     @property
     def info(self) -> SessionInfo | None:
         """What the store says of this session; None until something was said in it."""
-        return self.crib.store.sessions.get(self.identity.session_id)
+        return self.store.sessions.get(self.identity.session_id)
 
     def records(self) -> Sequence[Mapping[str, Any]]:
         """The whole conversation, oldest first."""
-        return self.crib.store.sessions.messages(self.identity.session_id)
+        return self.store.sessions.messages(self.identity.session_id)
 
     def each_record(self) -> Iterator[Mapping[str, Any]]:
         """The same, oldest first, read in pages: a long conversation is never whole in memory."""
         place = 0
-        while page := self.crib.store.sessions.messages(self.identity.session_id, offset=place, limit=_PAGE):
+        while page := self.store.sessions.messages(self.identity.session_id, offset=place, limit=_PAGE):
             yield from page
             place += len(page)
 
@@ -202,7 +220,7 @@ class Session:
         end = 0 if info is None else info.messages
         while end > 0:
             start = max(0, end - _PAGE)
-            yield from reversed(self.crib.store.sessions.messages(self.identity.session_id, offset=start, limit=end - start))
+            yield from reversed(self.store.sessions.messages(self.identity.session_id, offset=start, limit=end - start))
             end = start
 
     # -- what runs -----------------------------------------------------------------------------------------------
@@ -214,14 +232,14 @@ class Session:
     @property
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
-        return self.crib.registry.get_definitions(self.names)
+        return self._dispatcher.registry.get_definitions(self.names)
 
     def system_prompt(self, instructions: str = "") -> str:
         """What a model is told before anything else. Opens the environment: raises EnvironmentFailed where it can't be had."""
         return system_prompt(self.scope.environment.cwd, instructions, self.place.told)
 
     def emoji(self, name: str) -> str:
-        entry = self.crib.registry.get(name)
+        entry = self._dispatcher.registry.get(name)
         return entry.emoji if entry is not None else ""
 
     async def turn(
@@ -232,7 +250,7 @@ class Session:
     ) -> list[ExecutedCall]:
         """Run all calls of one turn; see tools.dispatch.turn."""
         await self.start()
-        return await run_turn(self.crib.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
+        return await run_turn(self._dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call, from sync code."""
@@ -240,7 +258,7 @@ class Session:
 
     async def _call(self, call: ToolCall) -> ExecutedCall:
         await self.start()
-        return await self.crib.dispatcher.call(call, self.scope)
+        return await self._dispatcher.call(call, self.scope)
 
     async def start(self) -> None:
         """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
@@ -250,7 +268,7 @@ class Session:
 
     async def tell(self, hook: str, **values: Any) -> None:
         """Tell the plugins of the run; see agent.observers."""
-        await tell(self.crib.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
+        await tell(self._dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
 
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""

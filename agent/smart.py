@@ -23,7 +23,7 @@ from agent.models import environment
 from agent.providers.factory import MANUAL, Conversation, Target, Wanted, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
-from tools.approval.findings import visible
+from tools.approval.findings import TOOL_RULE, visible
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_daemon_thread
 
@@ -63,7 +63,6 @@ being approved.
 Answer with one JSON object and nothing else: {"decision": "approve" or "ask", "why": "one short sentence"}
 """
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
-_OF_A_RULE = "tool.rule@"
 _log = logging.getLogger(__name__)
 
 
@@ -214,7 +213,7 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
     if ticket.action != ACTION or ticket.resume_mode != "replay" or not isinstance(findings, list | tuple) or not findings:
         return False
     return all(
-        isinstance(one, Mapping) and one.get("level") == "ask" and not str(one.get("key", "")).startswith(_OF_A_RULE)
+        isinstance(one, Mapping) and one.get("level") == "ask" and not str(one.get("key", "")).startswith(TOOL_RULE)
         for one in findings
     )
 

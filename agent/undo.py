@@ -29,20 +29,17 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
     undo = config.undo
     if not undo.enabled:
         return None
-    most = undo.max_mb * _MIB
+    most, seconds = undo.max_mb * _MIB, undo.days * 86_400
     if isinstance(store, MemoryStore):
         most = min(most, _IN_MEMORY)
-        return UndoStore(
-            store.changes, MemoryContents(most), MemorySlots(), min(undo.max_file_mb * _MIB, most), required=undo.required
-        )
+        kept, slots = MemoryContents(most), MemorySlots()
+        return UndoStore(store.changes, kept, slots, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
     from agent.store.contents import SqliteContents
 
     folder = state_dir() / "undo"
-    contents = SqliteContents(
-        folder / "contents.db", max_bytes=most, seconds=undo.days * 86_400, synchronous=config.store.synchronous
-    )
-    slots = FileSlots(folder / "locks")
-    return UndoStore(store.changes, contents, slots, min(undo.max_file_mb * _MIB, most), required=undo.required)
+    contents = SqliteContents(folder / "contents.db", max_bytes=most, seconds=seconds, synchronous=config.store.synchronous)
+    locks = FileSlots(folder / "locks")
+    return UndoStore(store.changes, contents, locks, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
 
 
 class NothingToUndoError(ToolcribError):

@@ -7,7 +7,7 @@ import json
 import threading
 from typing import Any
 
-from benchmarks.core import CannotMeasureError, Figure, each, median_of_each
+from benchmarks.core import CannotMeasureError, Figure, best_of_each, each, median_of_each
 from toolcrib import ToolCall, ToolCallContext, ToolResult, hookimpl, registry
 
 ARGS = {"a": 2, "b": 3}
@@ -55,13 +55,14 @@ def measure(*, quick: bool) -> list[Figure]:
             if answer != EXPECTED:
                 raise CannotMeasureError(f"{name} answered {answer}")
         number, rounds = (20, 3) if quick else (2000, 15)
-        return [*_bare(number, rounds), asyncio.run(_in_loop(number // 10, rounds)), _plugins(number, rounds)]
+        return [*_bare(number // 4, 4 * rounds), asyncio.run(_in_loop(number // 10, rounds)), _plugins(number, rounds)]
     finally:
         registry.unregister("bench_sync")
         registry.unregister("bench_async")
 
 
 def _bare(number: int, rounds: int) -> list[Figure]:
+    """The best of each counts, as the bars are in microseconds: what is more is what a machine's other work took."""
     loop = asyncio.new_event_loop()
     runs = {
         "direct": each(lambda: json.dumps(add(ARGS)), number),
@@ -69,7 +70,7 @@ def _bare(number: int, rounds: int) -> list[Figure]:
         "direct_async": each(lambda: json.dumps(loop.run_until_complete(add_async(ARGS))), number),
         "async": each(lambda: registry.dispatch("bench_async", ARGS), number),
     }
-    took = median_of_each(runs, rounds)
+    took = best_of_each(runs, rounds)
     loop.close()
     return [
         Figure("dispatch.sync", took["sync"] * 1e6, "us", took["direct"] * 1e6, 10, "value", "json.dumps(handler(args))"),

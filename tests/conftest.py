@@ -105,6 +105,32 @@ def python() -> str:
     return sys.executable
 
 
+@pytest.fixture
+def config() -> Callable[[str], Path]:
+    """Write the person's configuration."""
+
+    def write(text: str) -> Path:
+        file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def user_plugin(config: Callable[[str], Path]) -> Callable[[str, str], Path]:
+    """A plugin in the person's own folder, enabled."""
+
+    def write(name: str, source: str) -> Path:
+        file = config(f"plugins: {{enabled: [{name}]}}\n").parent / "plugins" / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(source)
+        return file
+
+    return write
+
+
 # -- a docker engine and ssh servers of our own: started when first asked for, ended with the tests ---------------------
 
 

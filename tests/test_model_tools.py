@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import model_tools
 from model_tools import get_tool_definitions, handle_function_call
 from toolcrib import registry
+from tools.dispatch.bridge import close_loop
 
 BUILT_IN = ["terminal", "read_file", "write_file", "patch", "search_files", "todo", "clarify"]
 
@@ -166,11 +168,51 @@ def test_the_second_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(handle_function_call("terminal", {})) == {"error": "Error executing terminal: boom"}
 
 
+def test_a_task_that_runs_something_is_not_closed_for_others(tmp_path: Path) -> None:
+    """However many come meanwhile."""
+    said: list[str] = []
+    command = f"cd {tmp_path}; >begun; until [ -e go ]; do sleep 0.01; done; echo well"
+    busy = threading.Thread(
+        target=lambda: said.append(handle_function_call("terminal", {"command": command}, task_id="busy")) or close_loop()
+    )
+    busy.start()
+    while not (tmp_path / "begun").exists():
+        assert busy.is_alive()
+    for number in range(model_tools._SCOPES + 1):
+        model_tools._scope(f"task-{number}")
+    (tmp_path / "go").touch()
+    busy.join()
+    assert json.loads(said[0])["output"] == "well\n"
+    model_tools.close_tasks()
+
+
+def test_a_fork_leaves_the_shells_to_its_parent() -> None:
+    """Workers that are forked from a process which made calls, and end."""
+    code = """
+import json, os, sys
+from model_tools import handle_function_call
+def run(command):
+    return json.loads(handle_function_call("terminal", {"command": command}, task_id="t"))
+run("mine=1")
+pid = os.fork()
+said = run('echo "${mine-none}"')
+print("notice" in said, said["output"].strip(), flush=True)
+if pid:
+    os.waitpid(pid, 0)
+    said = run('echo "${mine-none}"')
+    print("notice" in said, said["output"].strip())
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert sorted(told.stdout.split("\n")[:2]) == ["False 1", "False none"]
+    assert told.stdout.split("\n")[2:] == ["False 1", ""]
+
+
 def test_tasks_used_longest_ago_are_closed() -> None:
     first = model_tools._scope("task-0")
     handle_function_call("terminal", {"command": "true"}, task_id="task-0")
     for number in range(1, model_tools._SCOPES + 1):
         model_tools._scope(f"task-{number}")
     assert model_tools._scope("task-0") is not first
+    assert len(model_tools._scopes) == model_tools._SCOPES
     model_tools.close_tasks()
     assert model_tools._scope("task-0").environment.cwd == str(Path.cwd())

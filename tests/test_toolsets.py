@@ -109,12 +109,13 @@ def test_unknown_names_say_the_nearest_and_who_included_them() -> None:
         ("safe", {}, "the name is taken"),
         ("all", {}, "the name is taken"),
         ("hermes-cli", {}, "the name is taken"),
+        ("x", ["a"], "a mapping with description, tools and includes"),
         ("x", {"tool": ["a"]}, "unknown tool; it takes description, tools, includes"),
         ("x", {"tools": "a"}, "tools must be a list of names"),
         ("x", {"includes": [1]}, "includes must be a list of names"),
     ],
 )
-def test_bad_bundles_are_refused(name: str, definition: dict[str, Any], said: str) -> None:
+def test_bad_bundles_are_refused(name: str, definition: Any, said: str) -> None:
     with pytest.raises(ToolsetError, match=said):
         catalog().add(name, definition)
 

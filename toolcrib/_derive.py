@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from toolcrib._context import ToolCallContext
-from toolcrib._entry import is_async_callable
+from toolcrib._entry import is_async_callable, refuse_generator
 from toolcrib._errors import InvalidArguments, RegistrationError
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._types import Json
@@ -57,6 +57,7 @@ def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | N
     from pydantic import ConfigDict, Field, create_model
 
     label = f"{function.__module__}.{function.__qualname__}"
+    refuse_generator(function)
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:

@@ -17,6 +17,8 @@ class ShellState:
     """What a shell that lives on between commands has become: gates read the next command in its light.
 
     ``aliases`` and ``functions`` are by name, the latter with their bodies as source text. ``aliases_on``: it expands aliases.
+    ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, of those that have any;
+    ``arrays`` hold elements by index or key; ``traps`` what runs at a signal, by its name as the shell says it.
     """
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -24,6 +26,9 @@ class ShellState:
     functions: Mapping[str, str] = field(default_factory=dict)
     positional: tuple[str, ...] = ()
     aliases_on: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    traps: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ def bind_handler(handler: Handler) -> Invoke:
     """
     if not callable(handler):
         raise RegistrationError(f"handler {handler!r} is not a function: def handle(args, ctx): ...")
+    refuse_generator(handler)
     try:
         parameters = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature: the plain form
@@ -101,6 +102,14 @@ def bind_handler(handler: Handler) -> Invoke:
     ]
     takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
     return _form(handler, takes_ctx=takes_ctx, keywords=frozenset(keywords), takes_all=takes_all)
+
+
+def refuse_generator(handler: Handler) -> None:
+    """What it gives is no result. Raises RegistrationError."""
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise RegistrationError(
+            f"handler {_name(handler)!r} is a generator: return one value, and tell what happens meanwhile by ctx.report_activity"
+        )
 
 
 def _form(handler: Handler, *, takes_ctx: bool, keywords: frozenset[str], takes_all: bool) -> Invoke:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from toolcrib._effects import ShellState
+
+Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
+"""Who ended a command: itself, its time limit, or ``interrupt``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class ExecOutcome:
     cwd: str
     duration: float
     where: str
-    ended: Literal["exited", "timeout", "interrupted"] = "exited"
+    ended: Ended = "exited"
     notice: str = ""
 
 
@@ -105,13 +108,14 @@ class BackgroundProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits."""
+    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where not told."""
 
     path: str
     kind: Literal["file", "dir", "link", "other"]
     size: int
     mtime: float
     mode: int
+    owner: tuple[int, int] | None = None
 
 
 class Environment(Protocol):
@@ -122,7 +126,8 @@ class Environment(Protocol):
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
     A place whose files outlive it, or are another's too, may have a method ``holder(path) -> str``: what holds that file. An undo
-    is done wherever the holder is the same; a place that does not tell is itself that, by its identity.
+    is done wherever the holder is the same; a place that does not tell is itself that, by its identity. Where ``stat`` tells
+    owners, there may be an ``async give_file(path, uid, gid)`` that changes that of a regular file, or raises PermissionError.
     """
 
     @property

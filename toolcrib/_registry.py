@@ -7,20 +7,26 @@ import difflib
 import json
 import logging
 import os
-import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
+from toolcrib._declared import function_schema, refuse_bad_options, text
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._frozen import freeze
-from toolcrib._types import EMPTY_PARAMETERS, CheckFn, Handler, Json, Kind, Tool, Unavailable
+from toolcrib._types import CheckFn, Handler, Json, Kind, Tool, Unavailable
 
 _log = logging.getLogger(__name__)
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_SLOW = 1.0
+"""Seconds that a check_fn may take before people are told."""
+_adopter: ContextVar[ToolRegistry | None] = ContextVar("toolcrib_adopter", default=None)
 
 
 class Dispatch(Protocol):
@@ -35,10 +41,11 @@ class SchemaCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that doctor should show: what it is about, and why."""
+    """Something that doctor should show: what it is about, why, and what to do."""
 
     subject: str
     reason: str
+    fix: str = ""
 
 
 class ToolRegistry:
@@ -51,6 +58,9 @@ class ToolRegistry:
         self._check_schema: SchemaCheck | None = None
         self._shown: dict[tuple[str, ...], tuple[int, list[Mapping[str, Json]]]] = {}
         self._guard: Callable[[ToolEntry | None, ToolEntry], None] | None = None
+        self._parent: ToolRegistry | None = None
+        self._own: set[str] = set()
+        self._children: weakref.WeakSet[ToolRegistry] = weakref.WeakSet()
         self.generation = 0
         self.problems: list[Problem] = []
 
@@ -91,21 +101,21 @@ class ToolRegistry:
         """
         module = _caller()
         where = f"{module}: tool {name!r}"
-        function = _function_schema(name, schema, description, where)
+        function = function_schema(name, schema, description, where)
         self._check(function["parameters"], where)
         try:
             invoke = None if handler is None else bind_handler(handler)
         except RegistrationError as error:
             raise RegistrationError(f"{where}: {error}") from None
         entry = ToolEntry(
-            name=name, toolset=_text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
+            name=name, toolset=text(toolset, f"{where}: toolset"), schema=freeze(function), handler=handler, invoke=invoke,
             id=id or name, check_fn=check_fn, requires_env=tuple(requires_env),
             is_async=is_async or (handler is not None and is_async_callable(handler)),
             description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
             effects=effects, dynamic_schema=dynamic_schema, validate=validate, module=module,
         )  # fmt: skip
-        _refuse_bad_options(entry, where)
+        refuse_bad_options(entry, where)
         self._put(entry)
         return entry
 
@@ -129,6 +139,9 @@ class ToolRegistry:
         return entry
 
     def _put(self, entry: ToolEntry) -> None:
+        adopter = self._adopter()
+        if adopter is not None:
+            return adopter._put(entry)
         with self._lock:
             old = self._tools.get(entry.name)
             if self._guard is not None:
@@ -137,15 +150,61 @@ class ToolRegistry:
                 first, second = f"{old.module} (toolset {old.toolset!r})", f"{entry.module} (toolset {entry.toolset!r})"
                 reason = f"registered by {first} and again by {second}; the later wins"
                 _log.warning("tool %r: %s", entry.name, reason)
-                self.problems.append(Problem(f"tool {entry.name}", reason))
+                self._note(Problem(f"tool {entry.name}", reason, "rename one of the two"))
             self._tools[entry.name] = entry
+            self._own.add(entry.name)
             self.generation += 1
+            for child in list(self._children):
+                child._inherit(entry.name, entry)
+        return None
 
     def unregister(self, name: str) -> bool:
+        adopter = self._adopter()
+        if adopter is not None:
+            return adopter.unregister(name)
         with self._lock:
             was_there = self._tools.pop(name, None) is not None
+            self._own.add(name)
             self.generation += 1  # afterwards: a cache filled in between must not count as up to date
+            for child in list(self._children):
+                child._inherit(name, None)
             return was_there
+
+    # -- one for each user of the same tools ---------------------------------------------------------------------
+
+    def child(self) -> ToolRegistry:
+        """Another one with these tools, and those that come here later. What is registered there stays there."""
+        made = ToolRegistry()
+        with self._lock:
+            made._parent, made._check_schema = self, self._check_schema
+            made._tools, made.problems = dict(self._tools), list(self.problems)
+            self._children.add(made)
+        return made
+
+    def _inherit(self, name: str, entry: ToolEntry | None) -> None:
+        with self._lock:
+            if name in self._own:
+                return
+            if entry is None:
+                self._tools.pop(name, None)
+            else:
+                self._tools[name] = entry
+            self.generation += 1
+
+    @contextmanager
+    def adopting(self) -> Iterator[None]:
+        """Meanwhile what this thread registers with the registry that this is a child of comes here. For the plugin loader: a
+        plugin's module may register tools as it is imported.
+        """
+        token = _adopter.set(self)
+        try:
+            yield
+        finally:
+            _adopter.reset(token)
+
+    def _adopter(self) -> ToolRegistry | None:
+        adopter = _adopter.get()
+        return adopter if adopter is not None and adopter._parent is self else None
 
     def guard(self, check: Callable[[ToolEntry | None, ToolEntry], None] | None) -> None:
         """``check(old, new)`` before each registration; it raises RegistrationError to refuse. For the plugin loader."""
@@ -153,11 +212,11 @@ class ToolRegistry:
 
     def checkpoint(self) -> Callable[[], None]:
         """What brings the tools back as they are now. For the plugin loader, when a plugin fails half-way."""
-        tools, problems = dict(self._tools), list(self.problems)
+        tools, own, problems = dict(self._tools), set(self._own), list(self.problems)
 
         def take_back() -> None:
             with self._lock:
-                self._tools, self.problems = dict(tools), list(problems)
+                self._tools, self._own, self.problems = dict(tools), set(own), list(problems)
                 self.generation += 1
 
         return take_back
@@ -167,7 +226,9 @@ class ToolRegistry:
 
         A tool whose schema is bad is taken out, logged, and kept among ``problems``.
         """
-        self._dispatch, self._check_schema = dispatch, check_schema
+        known, self._dispatch, self._check_schema = self._check_schema, dispatch, check_schema
+        if known is check_schema:
+            return
         for entry in list(self._tools.values()):
             try:
                 self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
@@ -224,9 +285,24 @@ class ToolRegistry:
                 found[entry.name] = None
                 continue
             if entry.check_fn not in reasons:
+                began = time.monotonic()
                 reasons[entry.check_fn] = _why_not(entry)
+                if (took := time.monotonic() - began) >= _SLOW:
+                    self._is_slow(entry, took)
             found[entry.name] = reasons[entry.check_fn]
         return found
+
+    def _is_slow(self, entry: ToolEntry, took: float) -> None:
+        reason = f"its check_fn ({entry.module}) took {took:.1f} s, and every session waits for it"
+        if self._note(Problem(f"tool {entry.name}", reason, "let it look at what is here already, and ask nobody")):
+            _log.warning("tool %r: %s", entry.name, reason)
+
+    def _note(self, problem: Problem) -> bool:
+        """Whether it is new: one of a kind is told."""
+        known = any((one.subject, one.fix) == (problem.subject, problem.fix) for one in self.problems)
+        if not known:
+            self.problems.append(problem)
+        return not known
 
     def is_toolset_available(self, toolset: str) -> bool:
         """Whether any tool registered under this toolset can work here (003-10)."""
@@ -259,8 +335,11 @@ class ToolRegistry:
         try:
             patched = entry.dynamic_schema(copy.deepcopy(dict(entry.schema)), available)
             self._check(patched["parameters"], f"{entry.module}: tool {name!r}")
-        except Exception as error:  # noqa: BLE001 - a plugin's function: whatever it raises, the other tools stay
-            _log.warning("tool %r is left out: its dynamic schema failed: %s: %s", name, type(error).__name__, error)
+        except BaseException as error:  # noqa: BLE001 - a plugin's function: whatever it raises, the other tools stay
+            _let_pass(error)
+            reason = f"it is left out: its dynamic_schema ({entry.module}) failed: {type(error).__name__}: {error}"
+            if self._note(Problem(f"tool {name}", reason, "mend it, or disable what registers it")):
+                _log.warning("tool %r: %s", name, reason)
             return None
         return freeze({"type": "function", "function": {**patched, "name": name}})  # type: ignore[no-any-return]  # as above
 
@@ -277,7 +356,8 @@ def _why_not(entry: ToolEntry) -> str | None:
     assert entry.check_fn is not None  # noqa: S101 - the caller looked
     try:
         verdict = entry.check_fn()
-    except Exception as error:  # noqa: BLE001 - 003-9: whatever it raises means unavailable
+    except BaseException as error:  # noqa: BLE001 - 003-9: whatever it raises means unavailable
+        _let_pass(error)
         _log.debug("check_fn of %r raised", entry.name, exc_info=True)
         return f"its check failed: {type(error).__name__}: {error}"
     if verdict:
@@ -288,48 +368,10 @@ def _why_not(entry: ToolEntry) -> str | None:
     return f"set {', '.join(missing)}" if missing else "its check says that it cannot work here"
 
 
-def _refuse_bad_options(entry: ToolEntry, where: str) -> None:
-    # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
-    if entry.kind not in get_args(Kind):
-        raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
-    if entry.timeout is not None and not entry.timeout > 0:
-        raise RegistrationError(f"{where}: timeout is in seconds and more than 0, or None; got {entry.timeout!r}")
-    for option in ("check_fn", "effects", "dynamic_schema", "validate"):
-        function = getattr(entry, option)
-        if function is not None and not callable(function):
-            raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
-    if entry.check_fn is not None and entry.check_fn.__hash__ is None:
-        raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise RegistrationError(f"{where}: expected a name, got {value!r}")
-    return value
-
-
-def _function_schema(name: str, schema: Mapping[str, Json], description: str, where: str) -> dict[str, Json]:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RegistrationError(f"{where}: a name is 1 to 128 of letters, digits, '_', '.' and '-'")
-    if not isinstance(schema, Mapping):
-        raise RegistrationError(
-            f"{where}: schema must be a mapping with 'description' and 'parameters', got {type(schema).__name__}"
-        )
-    body = schema.get("function", schema) if schema.get("type") == "function" else schema
-    if not isinstance(body, Mapping):
-        raise RegistrationError(f"{where}: bad schema at $.function: expected a mapping, got {type(body).__name__}")
-    if not isinstance(body.get("description") or "", str):
-        raise RegistrationError(f"{where}: bad schema at $.description: expected text, got {body['description']!r}")
-    parameters = body.get("parameters", EMPTY_PARAMETERS)
-    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-        raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
-    extra = {key: value for key, value in body.items() if key not in ("type", "name", "description", "parameters")}
-    return {
-        "name": name,
-        "description": body.get("description") or description,
-        "parameters": {"type": "object", **parameters},
-        **extra,
-    }
+def _let_pass(error: BaseException) -> None:
+    """What a plugin's function raises stays with its tool, also sys.exit; Ctrl-C goes on."""
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        raise error
 
 
 def _caller() -> str:

@@ -243,4 +243,14 @@ class Store(Protocol):
         """
         ...
 
+    def old(self, before: float) -> int:
+        """How many ``prune`` would forget."""
+        ...
+
+    def prune(self, before: float) -> int:
+        """Forget the sessions that were last used before that time (Unix seconds) and have no call under way, with their
+        messages, calls, audit and grants but permanent ones. How many they were.
+        """
+        ...
+
     def close(self) -> None: ...

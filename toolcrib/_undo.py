@@ -17,13 +17,14 @@ StepKind: TypeAlias = Literal["call", "undo", "redo"]
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file's content and mode. ``digest`` is its SHA-256 in hex, "" where it was not read; ``size`` is in bytes; ``mode`` is
-    the permission bits, None where they are not known.
+    """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" where it was not read; ``size`` is in bytes.
+    ``mode`` is the permission bits and ``owner`` UID and GID, None where they are not known.
     """
 
     digest: str
     size: int
     mode: int | None = None
+    owner: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class ChangeJournal(Protocol):
         ...
 
     def told(self, step_ids: Collection[int]) -> None: ...
+
+    def prune(self, before: float) -> None:
+        """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
+        ...
 
 
 class Keeping(Protocol):

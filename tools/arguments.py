@@ -107,12 +107,15 @@ class ArgumentCheck:
 
     def _explain(self, args: dict[str, Json]) -> str:
         said: list[str] = []
+        told: set[str] = set()
         errors = list(self._validator.iter_errors(args))
         for error in errors[:_SHOWN_ERRORS]:
             path = list(error.instance_path)
-            where = _json_path("", path) or "arguments"
-            snippet = self._snippet(_subschema(self._parameters, path))
-            said.append(f"{where.lstrip('.')}: {error.message[:200]}{self._hint(args, path)}; expected {snippet}")
+            where = (_json_path("", path) or "arguments").lstrip(".")
+            expected = f"; expected {self._snippet(_subschema(self._parameters, path))}"
+            again = where in told  # what is expected of one place is told once
+            said.append(f"{where}: {error.message[:200]}{'' if again else self._hint(args, path) + expected}")
+            told.add(where)
         if len(errors) > _SHOWN_ERRORS:
             said.append(f"and {len(errors) - _SHOWN_ERRORS} more")
         return " | ".join(said)

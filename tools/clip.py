@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from toolcrib._types import Json
 
@@ -17,9 +18,21 @@ _log = logging.getLogger(__name__)
 MAX_RESULT_CHARS = 40_000
 """About 10,000 tokens."""
 
-# What contains itself raises RecursionError instead of ValueError: looking out for it costs more than encoding a small result.
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False).encode
-_encode_ascii = json.JSONEncoder(allow_nan=False, check_circular=False).encode
+
+def _encoder(*, ensure_ascii: bool) -> Callable[[Json], str]:
+    """What contains itself raises RecursionError instead of ValueError: looking out for it costs more than encoding a small
+    result. So does making json's own encoder anew for each, as JSONEncoder.encode does; not every Python has it.
+    """
+    encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, allow_nan=False, check_circular=False)
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    text: Any = json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring
+    parts = make(None, encoder.default, text, None, ": ", ", ", False, False, False)
+    return lambda value: "".join(parts(value, 0))
+
+
+_encode, _encode_ascii = _encoder(ensure_ascii=False), _encoder(ensure_ascii=True)
 
 _HEAD_SHARE = 0.6
 _SHORT_STRING = 1_000

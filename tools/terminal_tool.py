@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import re
 import signal
@@ -32,6 +33,8 @@ MAX_TIMEOUT = 600
 """Seconds."""
 KEEP = 24_000
 """Bytes of each stream that the model is shown; what is more goes to a file."""
+_LAST = 8_000
+"""Bytes of what an interrupted command had printed that are shown."""
 TIMED_OUT = 124
 """The exit code that a command ended by its time limit is given, as by timeout(1)."""
 
@@ -95,12 +98,20 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
         )
+    if not own_folder and await environment.resolve(judged.cwd) != judged.cwd:  # a person may have taken a while to answer
+        raise ExecutionFailed(f"the command was not run: {judged.cwd}, where it was judged, leads elsewhere now; call again")
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
-    request = ExecRequest(judged.command, cwd=None if own_folder else judged.cwd, timeout=timeout, keep=KEEP, spill=ctx.spill_dir)
+    printed = _Printed()
+    where = None if own_folder else judged.cwd
+    request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
     try:
         outcome = await environment.execute(request)
+    except asyncio.CancelledError as cancelled:
+        if told := str(printed):
+            cancelled.add_note(f"It had printed:\n{told}")
+        raise
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
     data = describe(judged.command, outcome, timeout)
@@ -109,6 +120,23 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     if own_folder and outcome.cwd != judged.cwd:
         data["cwd"] = outcome.cwd
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
+
+
+class _Printed:
+    """What a command printed last, on either stream: for a call that is cancelled, which has no outcome."""
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+        self._total = 0
+
+    def __call__(self, stream: str, data: bytes) -> None:
+        self._total += len(data)
+        self._tail += data
+        if len(self._tail) > 2 * _LAST:
+            del self._tail[:-_LAST]
+
+    def __str__(self) -> str:
+        return readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total)).strip("\n")
 
 
 # -- what came of it -----------------------------------------------------------------------------------------------
@@ -144,7 +172,8 @@ def describe(command: str, outcome: ExecOutcome, timeout: float) -> dict[str, An
 
 
 def for_person(data: Mapping[str, Any]) -> str:
-    """Plain text: what was printed, then a line on how it ended. Nothing in it can move a terminal's cursor."""
+    """Plain text: what was printed, then a line on how it ended. Nothing in it can move a terminal's cursor: a return to the
+    line's beginning, as progress bars and files from Windows have it, begins a new line."""
     status = f"exit code {data['exit_code']}"
     if "meaning" in data:
         status += f": {data['meaning']}"
@@ -155,7 +184,8 @@ def for_person(data: Mapping[str, Any]) -> str:
     if "notice" in data:
         status += f" · {data['notice']}"
     parts = [text.rstrip("\n") for text in (data["output"], data.get("stderr", "")) if text.strip()]
-    return re.sub(_CONTROL, _escaped, "\n".join([*parts, f"[{status}]"]))
+    shown = re.sub("\r+\n?", "\n", "\n".join([*parts, f"[{status}]"]))
+    return re.sub(_CONTROL, _escaped, shown)
 
 
 def _omission(captured: Captured) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
 from pkgutil import iter_modules
@@ -22,6 +23,7 @@ from toolcrib import ConfigError, ProviderError, ToolcribError
 if TYPE_CHECKING:
     from agent.run import Crib
 
+_log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """What the distribution brings to the top level; others bring such names too."""
@@ -110,16 +112,40 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
         after = ["--help"]
     known = built_in()
     command: Any = import_module(known[name]) if name in known else _of_plugins(name, options, after, stack, known)
-    inner = argparse.ArgumentParser(
+
+    def run() -> int:
+        result = command.run(parser_of(name, command).parse_args(after, options))
+        return OK if result is None else int(result)
+
+    return run() if name in known else _isolated(name, command, run)
+
+
+def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
+    """What parses the words after a subcommand, given its module."""
+    parser = argparse.ArgumentParser(
         prog=f"toolcrib {name}",
         description=command.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         conflict_handler="resolve",  # a command may have its own words for an option of all
     )
-    _common(inner, argparse.SUPPRESS)
-    command.configure(inner)
-    result = command.run(inner.parse_args(after, options))
-    return OK if result is None else int(result)
+    _common(parser, argparse.SUPPRESS)
+    command.configure(parser)
+    return parser
+
+
+def _isolated(name: str, command: Any, run: Callable[[], int]) -> int:
+    """A plugin's command: what it raises is said in a line that names it."""
+    try:
+        return run()
+    except ToolcribError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (*_UNWRITABLE, *_GONE):
+            raise
+        _log.debug("the command %r failed", name, exc_info=True)
+        where = getattr(command, "__module__", "") or getattr(command, "__name__", "")
+        _say(f"the command {name!r} of a plugin ({where}) failed: {type(error).__name__}: {error}\n--verbose shows where")
+        return FAILED
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
@@ -220,10 +246,24 @@ def open_crib(options: argparse.Namespace) -> Crib:
     if not folder.is_dir():
         raise ToolcribError(f"--cwd: {folder} is no folder")
     file = Path(options.config) if options.config else None
+    if file is not None and not file.exists():
+        raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
     crib = assemble(config_file=file, profile=options.profile, project_dir=folder)
-    for notice in crib.config.notices:
+    for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)
     return crib
+
+
+def _mistyped(crib: Crib) -> Iterator[str]:
+    """What was to be switched off, and stays on for a letter. A name like none may be a plugin's that is not enabled here."""
+    config = crib.config
+    lists = {"tools.disabled": config.tools.disabled}
+    lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
+    lists |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
+    for key, names in lists.items():
+        for name in names:
+            if crib.registry.get(name) is None and (near := crib.registry.closest(name)) is not None:
+                yield f"{config.path}: {key}: there is no tool {name!r}; did you mean {near!r}?"
 
 
 def _is_far(options: argparse.Namespace) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from agent.cli.escape import exact
+from agent.cli.escape import exact, one_line
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.scope import Asker
@@ -94,7 +94,8 @@ class TerminalAsker:
             if word.lower() in ("d", "deny", "n", "no"):
                 reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
                 return {"approved": False, "reason": reason} if reason else {"approved": False}
-            self._terminal.show("\n".join(_legend(scopes, covers)))
+            unclear = [f"  {one_line(said, 40)!r} is none of these:"] if said else []
+            self._terminal.show("\n".join([*unclear, *_legend(scopes, covers)]))
 
     async def _question(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
         choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]

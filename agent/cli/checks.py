@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "note", "wrong"]
 _OLDEST = (3, 11)
+_ROOM = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ def read_config(config_file: Path | None) -> tuple[Config | None, list[Finding]]
         return None, [Finding("wrong", str(fault), fix) for fault in error.faults]
     except ConfigError as error:
         return None, [Finding("wrong", str(error), "do what the message says")]
+    if config_file is not None and not config.path.exists():
+        return config, [Finding("wrong", f"--config: {config.path} does not exist", "name the file that you mean")]
     if not config.path.exists():
         return config, [Finding("ok", f"no configuration at {config.path}: everything is at its default")]
     if config.path.stat().st_mode & 0o022:
@@ -102,8 +105,24 @@ def check_state() -> Iterator[Finding]:
         yield Finding("wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
     elif nearest == folder and folder.stat().st_mode & 0o022:
         yield Finding("wrong", f"others may write {folder}", f"chmod 700 {folder}")
+    elif why := _unwritable(nearest):
+        yield Finding(
+            "wrong", f"nothing can be written to the state folder {folder}: {why}", "make room there; until then no tool runs"
+        )
     else:
         yield Finding("ok", f"state folder {folder}")
+
+
+def _unwritable(folder: Path) -> str:
+    """Why a file of some size can't be written there, "" where it can: permissions don't tell of a full disk or a quota."""
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def check_installation() -> Iterator[Finding]:
@@ -137,8 +156,9 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
     before = len(registry.problems)
     with assemble(config=config, project_dir=project_dir) as crib:
         yield from _plugins(crib)
+        crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
-            yield Finding("note", f"{problem.subject}: {problem.reason}", "rename one of the two")
+            yield Finding("note", f"{problem.subject}: {problem.reason}", problem.fix)
         yield from _toolsets(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
@@ -165,16 +185,49 @@ def _toolsets(crib: Crib) -> Iterator[Finding]:
         try:
             crib.catalog.resolve(name)
         except ToolcribError as error:
-            yield Finding("wrong", str(error), f"mend toolsets.custom in {crib.config.path}")
+            fix = f"mend toolsets.custom in {crib.config.path}"
+            if crib.catalog.added.get(name) == "plugin":
+                fix = f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {crib.config.path}"
+            yield Finding("wrong", str(error), fix)
     for platform in sorted({"cli", *crib.config.platforms}):
         try:
             crib.granted(platform)
         except ToolcribError as error:
             yield Finding("wrong", f"platform {platform}: {error}", f"mend toolsets and platforms in {crib.config.path}")
-    known = set(crib.registry.names())
-    for name in crib.config.tools.disabled:
-        if name not in known:
-            yield Finding("note", f"tools.disabled names {name!r}, and there is no such tool", f"mend {crib.config.path}")
+    for user in sorted(crib.config.users):
+        try:
+            crib.granted("cli", user=user)
+        except ToolcribError as error:
+            fix = f"mend users in {crib.config.path}; until then this user can open no session"
+            yield Finding("wrong", f"user {user}: {error}", fix)
+    yield from _nameless(crib)
+
+
+def _nameless(crib: Crib) -> Iterator[Finding]:
+    """What is switched off, or decided, about tools that there are not: more likely misspelt than meant for later."""
+    from fnmatch import fnmatchcase
+
+    config, known = crib.config, crib.registry.names()
+    off = {"tools.disabled": config.tools.disabled}
+    off |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
+    off |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
+    wanted = [(key, name) for key, names in off.items() for name in names if name not in known]
+    wanted += [
+        (f"approval.tools[{number}]", rule.tool)
+        for number, rule in enumerate(config.approval.tools)
+        if not any(fnmatchcase(name, rule.tool) for name in known)
+    ]
+    for number, rule in enumerate(config.approval.tools):
+        entry = crib.registry.get(rule.tool)
+        properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
+        for dotted in rule.args:
+            if properties and dotted.partition(".")[0] not in properties:
+                what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
+                yield Finding("note", f"{what} (arguments: {', '.join(properties)})", f"mend {config.path}")
+    for key, name in wanted:
+        near = crib.registry.closest(name)
+        meant = f"; did you mean {near!r}?" if near else ""
+        yield Finding("note", f"{key} names {name!r}, and there is no such tool{meant}", f"mend {config.path}")
 
 
 def _allowlist(crib: Crib) -> Iterator[Finding]:

@@ -181,8 +181,9 @@ class Conversation:
             self._tell(error)
         else:
             self._view.end()
-            if result.stopped != "done":
-                self._explain(result.stopped, manual=manual)
+            if not manual:
+                empty = result.stopped == "done" and not result.text.strip() and not result.images
+                self._explain("empty" if empty else result.stopped)
         if fan.broken is not None:
             raise fan.broken
 
@@ -193,12 +194,13 @@ class Conversation:
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)
 
-    def _explain(self, stopped: str, *, manual: bool) -> None:
+    def _explain(self, stopped: str) -> None:
         words = {
+            "empty": "the model's answer is empty",
             "interrupted": "interrupted; the session is kept",
             "max_turns": "that was the last turn of max_turns; say `go on` if it should",
             "ended": "a gate ended the run; the session is kept",
             "pending": "a call waits for an answer",
         }
-        if not manual and stopped in words:
+        if stopped in words:
             self.screen.note(words[stopped])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from agent.cli.app import CAPPED, FAILED, USAGE
 from agent.cli.escape import tame
 from agent.loop import LoopError, MaxTurnsReached, NoProgress, TokenCapReached
@@ -31,6 +33,10 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
 )
 
 
+_PLAIN = ("ToolcribError", "ConfigError")
+"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong."""
+
+
 def kind_of(error: ToolcribError) -> str:
     """The name of its class in the documented tree: a plugin's own kind goes by what it is a kind of."""
     return next(
@@ -40,11 +46,20 @@ def kind_of(error: ToolcribError) -> str:
 
 def explained(error: ToolcribError) -> str:
     """The error and its fix, in one or two lines."""
-    text = f"{kind_of(error)}: {tame(str(error))}"
+    kind = kind_of(error)
+    text = tame(str(error)) if kind in _PLAIN else f"{kind}: {tame(str(error))}"
     if isinstance(error, RateLimited) and not error.retryable:
         return text  # no waiting mends it
+    if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:
+        return f"{text}\n  Wait {_span(error.retry_after)}, as it asks; then say it again."
     fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "")
     return f"{text}\n  {fix}" if fix else text
+
+
+def _span(seconds: float) -> str:
+    seconds = min(seconds, 1e9)  # a server may say anything
+    minutes = math.ceil(seconds / 60)
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{math.ceil(minutes / 60)} h"
 
 
 def exit_code(error: ToolcribError) -> int:

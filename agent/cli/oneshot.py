@@ -44,6 +44,8 @@ class Outcome:
     stopped: str
     text: str
     code: int
+    empty: bool = False
+    """Whether it is done and came to neither text nor image."""
 
 
 class Fan:
@@ -71,7 +73,7 @@ async def connect(session: Session, choice: ModelChoice) -> ProviderSession:
     Raises as open_provider.
     """
     choice = own_choice(session, choice)
-    endpoint = find_endpoint(session.crib.config, choice)
+    endpoint = find_endpoint(session.config, choice)
     via = session.talked_to()
     if endpoint is not None and not endpoint.model and via and same_server(str(via["base_url"]), endpoint.base_url):
         choice = replace(choice, model=str(via["model"]))
@@ -142,7 +144,8 @@ class OneShot:
             await provider.close()
         if fan.broken is not None:
             raise fan.broken
-        return self._outcome(result.stopped, result.text)
+        outcome = self._outcome(result.stopped, result.text)
+        return replace(outcome, empty=outcome.stopped == "done" and not result.text.strip() and not result.images)
 
     async def _unless_interrupted(self, work: Awaitable[T]) -> T | None:
         task = asyncio.ensure_future(work)

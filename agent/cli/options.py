@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from agent.loop import LoopLimits
     from agent.models import ModelChoice
 
+T = TypeVar("T")
 MODEL_HELP = """\
 the model:
   --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration; where none of them names a
@@ -39,8 +41,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the session")
-    group.add_argument("--max-turns", metavar="N", type=_count, help="turns with calls before a final answer is asked for")
-    group.add_argument("--max-tokens", metavar="N", type=_count, help="tokens that one run may use, in and out")
+    group.add_argument("--max-turns", metavar="N", type=count, help="turns with calls before a final answer is asked for")
+    group.add_argument("--max-tokens", metavar="N", type=count, help="tokens that one run may use, in and out")
     group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
     group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
     group.add_argument("--trace", action="store_true", help="tell on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
@@ -84,17 +86,33 @@ def wants_trace(args: argparse.Namespace) -> bool:
 
 
 def positive_seconds(text: str) -> float:
-    seconds = float(text)
+    seconds = _number(float, text, "seconds above 0, such as 90")
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError("expected seconds above 0")
     return seconds
 
 
-def _count(text: str) -> int:
-    number = int(text)
+def count(text: str) -> int:
+    number = _number(int, text, "a whole number")
     if number < 1:
         raise argparse.ArgumentTypeError("expected 1 or more")
     return number
+
+
+def age(text: str) -> float:
+    """Seconds, from ``30d``, ``12h``, ``45m``, ``10s``."""
+    sizes = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+    if text[-1:] not in sizes or not text[:-1].isdecimal():
+        raise argparse.ArgumentTypeError(f"expected an age such as 90s, 30m, 12h or 7d, got {text!r}")
+    return int(text[:-1]) * sizes[text[-1]]
+
+
+def _number(kind: Callable[[str], T], text: str, expected: str) -> T:
+    """argparse's own words for what is no number would name our functions."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
 
 
 def _names(text: str) -> list[str]:

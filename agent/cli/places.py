@@ -143,15 +143,7 @@ def _short(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
-def chosen(crib: Crib, found: Found, word: str) -> list[Running]:
+def chosen(found: Found, word: str) -> list[Running]:
     """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a place's name."""
     exact = [one for one in found.running if word in (one.container.name, one.place)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]
-
-
-def seconds_of(text: str) -> float:
-    """From ``30d``, ``12h``, ``45m``, ``10s``. Raises ValueError."""
-    sizes = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-    if text[-1:] not in sizes or not text[:-1].isdecimal():
-        raise ValueError(text)
-    return int(text[:-1]) * sizes[text[-1]]

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
+from agent.cli.live import LiveLine
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
 from tools.dispatch.faces import as_json, images_of
 
@@ -75,7 +76,8 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
     line = "  ".join(part for part in parts if part)
     if result.is_success:
         return " ".join([line, *map(str, result.images)])
-    return f"{line}: {one_line(result_text(executed), 160)}"
+    word, why = parts[3], one_line(result_text(executed), 160)
+    return f"{line}{why.removeprefix(word)}" if why.startswith(f"{word};") else f"{line}: {why}"
 
 
 def _short(value: Any) -> str:
@@ -90,7 +92,8 @@ class Screen:
         self.interactive = interactive
         self._color = color
         self._console: Any = None
-        self._open = False
+        self._live = LiveLine(lambda: self.console)
+        self._calling = ""
 
     @property
     def console(self) -> Any:
@@ -108,42 +111,51 @@ class Screen:
             )
         return self._console
 
-    def started(self, call: ToolCall, emoji: str) -> None:
-        """So that a person sees what a long silence is about."""
+    def waits(self, what: str) -> None:
+        """So that a person sees what a silence is about. The line is replaced by what comes next."""
         if self.interactive:
-            self._styled(f"{emoji or '🔧'} {tame(call.name)} ...", "dim")
+            self._live.begin(what, stays=False)
+
+    def stop_waiting(self) -> None:
+        self._live.stop_waiting()
+
+    def started(self, call: ToolCall, emoji: str) -> None:
+        """A call by hand: a line that ``call`` replaces when it has ended, if nothing else was shown meanwhile."""
+        self._calls(f"{emoji or '🔧'} {one_line(call.name)}")
 
     def call(self, executed: ExecutedCall, emoji: str) -> None:
         """The line about it, and its result."""
+        self._ended()
         self.line(call_line(executed, emoji), outcome(executed)[1])
         text = result_text(executed)
         if text:
             self.text(text)
 
     def opened(self, call: ToolCall, emoji: str) -> None:
-        """A line that ``closed`` replaces when the call has ended, if nothing else was shown meanwhile."""
-        if not self.interactive:
-            return
-        self.settle()
-        from rich.cells import cell_len, set_cell_size
-
-        room = max(20, self.console.width - 8)  # a line that wraps could not be replaced
-        line = f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)}".rstrip()
-        line = line if cell_len(line) <= room else set_cell_size(line, room)
-        self.console.print(f"{line} ...", style="dim", end="")
-        self._open = True
+        """A model's call: a line that ``closed`` replaces, in the same way."""
+        self._calls(f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)}".rstrip())
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
-        if self._open:
-            print("\r\x1b[2K", end="")
-            self._open = False
+        self._ended()
         self.line(brief_line(executed, emoji), outcome(executed)[1])
+
+    def goes_on(self) -> None:
+        """The call that was asked about may go on: its line is shown again."""
+        if self._calling:
+            self._live.begin(self._calling, stays=False)
+
+    def _calls(self, text: str) -> None:
+        if self.interactive:
+            self._calling = text
+            self._live.begin(text, stays=True)
+
+    def _ended(self) -> None:
+        self._calling = ""
+        self._live.erase()
 
     def settle(self) -> None:
         """Whatever comes next begins on a line of its own."""
-        if self._open:
-            print(flush=True)
-            self._open = False
+        self._live.settle()
 
     def line(self, text: str, style: str) -> None:
         if self.interactive:

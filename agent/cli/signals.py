@@ -7,6 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -34,7 +38,8 @@ def ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
-    """While calls run, the first signal calls ``interrupt`` and a second one is raised at once.
+    """While calls run, the first signal calls ``interrupt`` and a second one is raised at once: from the event loop, where one
+    runs, since a task that it is raised in would raise it once more when the loop is closed. A third does not wait for the loop.
 
     Gives the list of the signals that came. Raises Ended at the end where SIGTERM or SIGHUP came.
     """
@@ -44,14 +49,31 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
         came.append(number)
         if len(came) == 1:
             interrupt()
-        else:
-            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+            return
+        error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
+        loop = _running_loop() if len(came) == 2 else None
+        if loop is None:
+            raise error
+        loop.call_soon_threadsafe(throw, error)
+
+    def throw(error: BaseException) -> None:
+        if len(came) == 2:  # else a third one has done it
+            raise error
 
     with _handling(handle, (signal.SIGINT, *_ENDING)):
         yield came
     for number in came:
         if number in _ENDING:
             raise Ended(number)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 @contextmanager

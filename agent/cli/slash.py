@@ -1,4 +1,4 @@
-"""The chat's own commands: lines that begin with a slash."""
+"""The chat's own commands: lines that begin with a slash. A new one: a function and its row here, its words in words.py."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def obey(chat: Conversation, line: str) -> bool:
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
         return False
-    command = _COMMANDS.get(word)
+    command = COMMANDS.get(word)
     if command is None:
         near = get_close_matches(word, SLASH, n=1, cutoff=0.4)
         chat.screen.note(f"there is no {word}; {f'did you mean {near[0]}?' if near else '/help lists what there is'}")
@@ -146,7 +146,7 @@ def show_last(chat: Conversation) -> None:
         chat.screen.note(line)
 
 
-_COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
+COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/help": _help,
     "/tools": _tools,
     "/model": _model,

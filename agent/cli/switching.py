@@ -7,9 +7,9 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from agent.catalog import Offer, Place, ask_places, configured_places
+from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
 from agent.models import ModelChoice, choose_provider, environment
-from agent.providers._http_session import same_model
+from agent.providers._history import same_model
 from agent.providers.factory import MANUAL, PROVIDERS, Target, check_name
 from toolcrib import ConfigError, ToolcribError
 
@@ -25,25 +25,25 @@ async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
     crib = chat.opening.crib
     environ = environment(crib.config)
     current = _current(chat)
-    others = configured_places(crib.config, environ, crib.providers)
+    others = configured_servers(crib.config, environ, crib.providers)
     if current is not None:
-        others = [place for place in others if _base(place) != current.endpoint.base_url] if current.endpoint else others
-        others.insert(0, Place("this session", current))
-    return await ask_places(others, environ, refresh=refresh, seconds=_SECONDS)
+        others = [server for server in others if _base(server) != current.endpoint.base_url] if current.endpoint else others
+        others.insert(0, ModelServer("this session", current))
+    return await ask_servers(others, environ, refresh=refresh, seconds=_SECONDS)
 
 
 def also_there(found: Sequence[Offer], model: str) -> list[str]:
     """Lines about what could be taken instead."""
     lines = []
     for offer in found:
-        here = offer.place.source == "this session"
+        here = offer.server.source == "this session"
         names = [one.name for one in offer.models if not (here and one.name == model)]
-        where = "" if here or offer.place.endpoint is None else f" at {offer.place.endpoint.server} ({offer.place.source})"
+        where = "" if here or offer.server.endpoint is None else f" at {offer.server.endpoint.server} ({offer.server.source})"
         if names:
             more = f", ... ({len(names)} in all; `toolcrib models` lists them)" if len(names) > _SHOWN else ""
             lines.append(f"also there{where}: {', '.join(names[:_SHOWN])}{more}")
         elif not here and offer.fault:
-            lines.append(f"{offer.place.source}: {offer.fault}")
+            lines.append(f"{offer.server.source}: {offer.fault}")
     return lines or ["the server names no other"]
 
 
@@ -70,10 +70,10 @@ async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
 
 
 def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
-    """The first place that has it; one that has just that name comes before one with a name that is nearly so."""
+    """The first server that has it; one that has just that name comes before one with a name that is nearly so."""
     near: ModelChoice | None = None
     for offer in found:
-        target = offer.place.target
+        target = offer.server.target
         if target is None or target.endpoint is None:
             continue
         names = {target.endpoint.model, *(model.name for model in offer.models)}
@@ -104,9 +104,9 @@ def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
     current = _current(chat)
     if current is not None and _speak_alike(current.provider, provider):
         return replace(_choice(current, name), provider=provider)
-    for place in configured_places(crib.config, environment(crib.config), crib.providers):
-        if place.target is not None and _speak_alike(place.target.provider, provider):
-            return replace(_choice(place.target, name), provider=provider)
+    for server in configured_servers(crib.config, environment(crib.config), crib.providers):
+        if server.target is not None and _speak_alike(server.target.provider, provider):
+            return replace(_choice(server.target, name), provider=provider)
     choice = ModelChoice(name, provider=provider)
     choose_provider(crib.config, choice)  # raises where its key is not set
     return choice
@@ -135,5 +135,5 @@ def _choice(target: Target, name: str) -> ModelChoice:
     return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)
 
 
-def _base(place: Place) -> str:
-    return "" if place.endpoint is None else place.endpoint.base_url
+def _base(server: ModelServer) -> str:
+    return "" if server.endpoint is None else server.endpoint.base_url

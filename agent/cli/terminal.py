@@ -31,16 +31,17 @@ class Terminal:
             from prompt_toolkit.input import create_input
             from prompt_toolkit.output import create_output
 
-            self._session = PromptSession(input=create_input(sys.stdin), output=create_output(self.output))
+            own = create_input(sys.stdin), create_output(self.output)
+            self._session = PromptSession(input=own[0], output=own[1], enable_suspend=True)
         answer: str = await self._session.prompt_async(prompt, handle_sigint=False)
         return answer
 
 
 def find_terminal() -> Terminal | None:
     """None where nobody can be asked: standard input is no terminal, or there is none to write to."""
-    if not _is_terminal(sys.stdin):
+    if not is_terminal(sys.stdin):
         return None
-    if _is_terminal(sys.stderr):
+    if is_terminal(sys.stderr):
         return Terminal(sys.stderr)
     try:
         return Terminal(open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace"))  # noqa: PTH123 - kept open as long as the process
@@ -50,14 +51,14 @@ def find_terminal() -> Terminal | None:
 
 def is_interactive() -> bool:
     """Whether a person both types and reads."""
-    return _is_terminal(sys.stdin) and _is_terminal(sys.stdout)
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
 def confirm_by_word(question: str) -> bool:
-    """True only for a typed ``yes``."""
+    """True only for a typed ``yes`` or ``y``."""
     _forget_what_was_typed()
     try:
-        return input(f"{one_line(question)} Type yes or no: ").strip().lower() == "yes"
+        return input(f"{one_line(question)} Type yes or no: ").strip().lower() in ("yes", "y")
     except EOFError:
         return False
 
@@ -69,5 +70,5 @@ def _forget_what_was_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
+from agent.cli.terminal import is_terminal
 from agent.events import (
     Event,
     ImageMade,
@@ -14,9 +16,11 @@ from agent.events import (
     Retrying,
     TextDelta,
     ThinkingDelta,
+    ToolCallDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +28,20 @@ if TYPE_CHECKING:
     from agent.cli.markdown import MarkdownStream
 
 
+_SILENT: Mapping[type[Event], str] = {
+    TurnStarted: "waiting for the model",
+    ThinkingDelta: "the model is thinking",
+    ToolCallDelta: "the model is writing a call",
+}
+"""Events of which nothing is shown but that something goes on."""
+
+
 class View:
     """Takes events. ``brief``: a model's calls get one line each; without it, as for calls typed by hand, their results too.
 
-    Text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes. Of what
-    the model draws a line tells; ``images`` takes it.
+    A model's text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
+    Of what the model draws a line tells; ``images`` takes it. Into a pipe or file goes only what counts: the text of a turn
+    when it has ended, so that a reply that broke off and began anew does not stand there twice.
     """
 
     def __init__(
@@ -48,6 +61,7 @@ class View:
         self._markdown: MarkdownStream | None = None
         self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
         self._said = ""
+        self._held: list[str] | None = None if screen.interactive or is_terminal(sys.stdout) else []
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -66,22 +80,31 @@ class View:
                 (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 begun = bool(self._said)
+                if self._held:
+                    self._held.clear()
                 self.end()
                 again = "; the reply begins anew" if begun else ""
                 self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                self._wait("waiting for the model")
             case ImageMade(image=image):
                 self.end()
                 saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
                 self.screen.note(f"{image}{saved}")
             case TurnFinished():
                 self.end()
+            case _ if type(event) in _SILENT:
+                self._wait(_SILENT[type(event)])
             case _:
                 pass
 
     def end(self) -> None:
-        """Nothing of what was streamed is left to show, and the cursor is at the beginning of a line."""
+        """Nothing of what was streamed is left to show, and the cursor is at the beginning of a line, but for a call's."""
+        self.screen.stop_waiting()
         if self._markdown is not None:
             self._markdown.end()
+        if self._held:
+            self._show("".join(self._held))
+            self._held.clear()
         self._break()
         self._said = ""
 
@@ -89,16 +112,23 @@ class View:
         if self._mid_line == "thinking":
             self._break()
         self._said = text or self._said
-        if self._laid_out:
-            self.screen.settle()
+        if self._laid_out and self.brief:
             if self._markdown is None:
                 from agent.cli.markdown import MarkdownStream
 
                 self._markdown = MarkdownStream(self.screen.console)
+            if "\n" in text:  # else it shows nothing yet
+                self.screen.settle()
             self._markdown.feed(text)
+            self._wait("the model is writing")
+        elif self._held is not None:
+            self._held.append(text)
         elif text:
-            self.screen.text(text, end="")
-            self._mid_line = "" if text.endswith("\n") else "text"
+            self._show(text)
+
+    def _show(self, text: str) -> None:
+        self.screen.text(text, end="")
+        self._mid_line = "" if text.endswith("\n") else "text"
 
     def _think(self, text: str) -> None:
         if self._mid_line == "text":
@@ -109,6 +139,10 @@ class View:
         else:
             print(tame(text), end="", file=sys.stderr, flush=True)
         self._mid_line = "" if text.endswith("\n") else "thinking"
+
+    def _wait(self, what: str) -> None:
+        if self.brief and not self._mid_line:
+            self.screen.waits(what)
 
     def _break(self) -> None:
         if self._mid_line:

@@ -1,4 +1,4 @@
-"""The chat's own commands, by name: what each is for."""
+"""The chat's own commands, by name: what each is for. What each does: slash.py."""
 
 from __future__ import annotations
 

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent.config._setting import above_zero, absolute, all_text, at_least_one, setting
+from agent.config._setting import above_zero, absolute, at_least_one, env_names, setting
 
-_SIZE = "a size such as 512m or 2g"
+_SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")
 """Of the places that need no name of their own."""
 _CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES)}, each with settings as in environments."
 
 
+def _fits(pattern: str) -> Callable[[str], bool]:
+    """Text that is empty, or wholly like this."""
+    compiled = re.compile(f"(?:{pattern})?", re.ASCII)
+    return lambda value: compiled.fullmatch(value) is not None
+
+
+def _is_network(value: str) -> bool:
+    return value not in ("", "host") and not value.startswith("container:")
+
+
 def _is_size(value: str) -> bool:
-    return value[:-1].isdecimal() and value[-1] in "bkmg"
+    return re.fullmatch(r"0*[1-9][0-9]*[bkmg]", value) is not None
+
+
+def _are_mounts(values: tuple[str, ...]) -> bool:
+    return all(re.fullmatch(r"[/~][^:]*(?::/[^:]*)?(?::r[ow])?", value) for value in values)
+
+
+def _are_variables(values: Mapping[str, str]) -> bool:
+    return env_names(tuple(values)) and not any("\0" in value for value in values.values())
 
 
 def _chosen_names(values: Mapping[str, object]) -> bool:
@@ -24,6 +42,9 @@ def _chosen_names(values: Mapping[str, object]) -> bool:
 
 
 _PATHS = "a list of paths, absolute or from ~"
+_PATH = "a path, absolute or from ~"
+_is_path = _fits(r"[/~%].*|none")  # % as in ~/.ssh/config
+_HOP = r"(?:[^\s@,-][^\s@,]*@)?[^\s@,-][^\s@,]*"
 
 
 def _all_absolute(values: tuple[str, ...]) -> bool:
@@ -72,21 +93,39 @@ class DockerConfig:
     image: str = setting(
         "", "The image, such as debian:12; it needs bash. It must be there: toolcrib does not pull.", expect="text"
     )
-    host: str = setting("", "Where the engine is. Empty goes by $DOCKER_HOST, or its usual socket.", expect="text")
+    host: str = setting(
+        "",
+        "Where the engine is. Empty goes by $DOCKER_HOST, or its usual socket.",
+        expect="an address such as unix:///run/docker.sock or tcp://HOST:PORT, or nothing; one behind ssh is not reached",
+        check=_fits(r"unix:///\S+|(?:tcp|https?)://\S+"),
+    )
     project: Literal["rw", "ro", "none"] = setting(
         "rw", "How the container sees the folder that a session starts in, at the same path: rw, ro, or none."
     )
     mounts: tuple[str, ...] = setting(
         (),
         "Other folders that it sees: HERE[:THERE][:ro|rw], read-only unless it says rw.",
-        expect="a list such as [/data/models:/models:ro]",
-        check=all_text,
+        expect="a list such as [/data/models:/models:ro], each path absolute, or HERE from ~",
+        check=_are_mounts,
     )
     env: Mapping[str, str] = setting(
-        dict, "Variables that its commands see. Do not put secrets here: the model can print them.", expect="names with text"
+        dict,
+        "Variables that its commands see. Do not put secrets here: the model can print them.",
+        expect="names of environment variables, each with text",
+        check=_are_variables,
     )
-    network: str = setting("none", "none, or one of the engine's networks, such as bridge.", expect="text")
-    user: str = setting("", "Whom its commands run as: UID:GID or a name in the image. Empty takes you.", expect="text")
+    network: str = setting(
+        "none",
+        "none, or one of the engine's networks, such as bridge.",
+        expect="none, or a network's name (neither host nor another container's)",
+        check=_is_network,
+    )
+    user: str = setting(
+        "",
+        "Whom its commands run as: UID:GID or a name in the image. Empty takes you.",
+        expect="UID:GID in quotes, or a name",
+        check=_fits(r"[^\s:]+(?::[^\s:]+)?"),
+    )
     memory: str = setting("2g", "Memory that it may use.", expect=_SIZE, check=_is_size)
     cpus: float = setting(2.0, "Processors that it may use.", expect="a number above 0", check=above_zero)
     pids: int = setting(512, "Processes that it may have.", expect="a whole number of 1 or more", check=at_least_one)
@@ -101,21 +140,29 @@ class DockerConfig:
 class SshConfig:
     """Another host, with terminal.backend: ssh; what is empty goes by ~/.ssh/config, but host keys must always be known"""
 
-    host: str = setting("", "The host's name, address, or name in ~/.ssh/config.", expect="text")
-    user: str = setting("", "The account there.", expect="text")
+    host: str = setting(
+        "", "The host's name, address, or name in ~/.ssh/config.", expect="a host's name or address", check=_fits(_HOP)
+    )
+    user: str = setting("", "The account there.", expect="an account's name", check=_fits(r"[^\s@:-][^\s@:]*"))
     port: int = setting(
         0, "Where its sshd listens. 0 goes by ~/.ssh/config.", expect="a port, or 0", check=lambda port: 0 <= port < 65536
     )
-    identity_file: str = setting("", "The key to log in with.", expect="a path")
-    known_hosts: str = setting("", "The file that host keys are compared with.", expect="a path")
+    identity_file: str = setting("", "The key to log in with.", expect=_PATH, check=_is_path)
+    known_hosts: str = setting("", "The file that host keys are compared with.", expect=_PATH, check=_is_path)
     jump: str = setting(
-        "", "Hosts to go through: [USER@]HOST[:PORT],... or none, whatever ~/.ssh/config says.", expect="names of hosts, or none"
+        "",
+        "Hosts to go through: [USER@]HOST[:PORT],... or none, whatever ~/.ssh/config says.",
+        expect="hosts, as in me@gate,inner:2222, or none",
+        check=_fits(rf"{_HOP}(?:,\s*{_HOP})*"),
     )
     cwd: str = setting(
-        "", "Folder there that sessions start in. Empty takes the account's home.", expect="an absolute path, or one from ~"
+        "", "Folder there that sessions start in. Empty takes the account's home.", expect=_PATH, check=_fits("[/~].*")
     )
     env: Mapping[str, str] = setting(
-        dict, "Variables that its commands see. Do not put secrets here: the model can print them.", expect="names with text"
+        dict,
+        "Variables that its commands see. Do not put secrets here: the model can print them.",
+        expect="names of environment variables, each with text",
+        check=_are_variables,
     )
 
 

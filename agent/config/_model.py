@@ -95,12 +95,6 @@ class ModelConfig:
         120.0, "Seconds that the server may take before its reply begins.", expect=SECONDS, check=above_zero
     )
     between_bytes_timeout: float = setting(60.0, "Seconds that a reply, once begun, may pause.", expect=SECONDS, check=above_zero)
-    context: int | None = setting(
-        None,
-        "Tokens that the model takes in all. null where the server tells, or nobody knows.",
-        expect=f"{COUNT}, or null",
-        check=at_least_one,
-    )
     prices: PricesConfig = field(default_factory=PricesConfig)
     fallback: tuple[FallbackConfig, ...] = setting(
         (),

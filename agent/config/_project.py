@@ -34,15 +34,15 @@ def with_project(config: Config, project_dir: Path) -> Config:
     """
     file = project_dir / ".toolcrib" / "config.yaml"
     try:
-        data = _read_inside(project_dir, file, config.path)
+        data = _read_inside(file, config.path)
         return config if data is None else _narrowed(config, file, data)
     except BrokenConfig as error:
         advice = f"it comes with the project; mend or remove {file}: until then toolcrib does not work in this project"
         raise BrokenConfig(error.faults, advice) from None
 
 
-def _read_inside(project_dir: Path, file: Path, own: Path) -> bytes | None:
-    """The file's content, no link followed below ``project_dir``. None where there is none, or where it is the person's own."""
+def _read_inside(file: Path, own: Path) -> bytes | None:
+    """The file's content; neither it nor its folder may be a link. None where there is none, or where it is the person's own."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     folder = None
     try:

@@ -268,7 +268,8 @@ class Reader:
             value = float(value) if abs(value) < 1e15 else math.inf
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
             hint_text = "; put it in quotes" if hint is str and tag in ("int", "float", "bool", "timestamp") else ""
-            self.fault(node, key, f"expected {expect}, got {_kind(node)}{hint_text}")
+            got = _kind(node) if value is None else "none that is finite"
+            self.fault(node, key, f"expected {expect}, got {got}{hint_text}")
             return None
         if isinstance(value, str) and _is_secret(value):
             self.fault(node, key, _NO_KEYS)

@@ -121,9 +121,9 @@ class Variant:
     def _open_session(self) -> Session:
         settings = self.settings
         offer(self.crib.registry)
-        opened = self.crib.open_session(platform=settings.platform, asker=settings.asker, enabled=settings.toolsets)
-        handlers = {**opened.scope.handlers, **self.state.handlers()}
-        return Session(self.crib, replace(opened.scope, handlers=handlers), opened.names, opened.place)
+        return self.crib.open_session(
+            platform=settings.platform, asker=settings.asker, enabled=settings.toolsets, handlers=self.state.handlers()
+        )
 
     async def _open_model(self, session: Session, model: ModelChoice | OpenModel) -> ProviderSession:
         if isinstance(model, ModelChoice):
@@ -177,6 +177,6 @@ def _remember(session: Session, prompt: Prompt) -> str:
     if last.get("role") != "user" or not isinstance(last.get("text"), str):
         raise ToolcribError('the prompt must end with what the person asks: {"role": "user", "text": "..."}')
     for record in prompt[:-1]:
-        session.crib.store.sessions.append(session.identity.session_id, dict(record))
+        session.store.sessions.append(session.identity.session_id, dict(record))
     session.repair()  # it takes in what is recorded now; calls without results get one
     return str(last["text"])

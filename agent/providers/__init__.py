@@ -1,4 +1,13 @@
-"""Where turns come from: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used."""
+"""Where turns come from: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
+
+A wire is three modules: its session over ``_http_session``, ``_NAME_messages`` (the conversation as it goes back, over
+``_history``; some wires call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). A new one
+is a row of ``factory.PROVIDERS`` too, has its fields for forced calls and for answers by a schema in ``_steer``, and a row in
+agent/cli/commands/parse.py, so that `toolcrib parse --wire` finds its reader.
+
+Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``. Below every
+wire: ``http``, ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``, ``_names``, ``_images``.
+"""
 
 from __future__ import annotations
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._chat_messages import NO_RESULT
-from agent.providers._http_session import encode, same_model
-from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
+from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames, wire_id
 from toolcrib import Image
 
@@ -18,15 +17,13 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 _OURS = frozenset({"text", "tool_use"})
 
 
-class AnthropicMessages:
-    """The history of one conversation. Each message is encoded once; only the last, which has the breakpoint, each time.
+class AnthropicMessages(History):
+    """Each message is encoded once; only the last, which has the breakpoint, each time."""
 
-    Every call in it has exactly one result, in the user message right after it; a missing one is filled in (X-1).
-    """
+    wire = "anthropic"
 
     def __init__(self, names: WireNames, model: str) -> None:
-        self._names = names
-        self._model = model
+        super().__init__(names, model)
         self._system: list[str] = []
         self._closed: list[bytes] = []
         self._role = ""
@@ -70,21 +67,6 @@ class AnthropicMessages:
         if blocks:
             self._add("user", blocks)
 
-    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in carried(records):
-            role = record.get("role")
-            skip_system = skip_system and role == "system"
-            if role == "system" and not skip_system:
-                self.system(record["text"])
-            elif role == "user":
-                self.user(record["text"], recorded(record))
-            elif role == "assistant":
-                self._assistant_record(record)
-            elif role == "results":
-                told = ((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
-                self.results(told, pictured_record(record))
-
     def joined(self) -> bytes:
         """``"messages":[...]`` and, where there is one, ``"system":[...],`` before it: fields of a request, with breakpoints."""
         self._close_calls()
@@ -103,11 +85,11 @@ class AnthropicMessages:
 
     # -- records -------------------------------------------------------------------------------------------------------
 
-    def _assistant_record(self, record: Mapping[str, Any]) -> None:
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         native = record.get("native")
         message = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "anthropic" else None
         if isinstance(message, Mapping) and isinstance(message.get("content"), list):
-            if not same_model(record.get("model") or "", self._model):
+            if not self._same_model(record.get("model") or ""):
                 # One model's signatures, and what only its server knows, are refused by another.
                 message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
             self.assistant(message)
@@ -122,15 +104,14 @@ class AnthropicMessages:
         self.assistant({"content": content})
         self._expect(ids)
 
+    def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[tuple[str, str, bool]]:
+        return ((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _expect(self, calls: dict[str, str]) -> None:
         self._open = calls
         self.ids.update(calls)
-
-    def _close_calls(self) -> None:
-        if self._open:
-            self.results(())
 
     def _add(self, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
         """One message, or more of the last one: roles alternate."""

@@ -6,25 +6,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._images import NO_IMAGES, Pictured, carried, chat_content, chat_from_tools, pictured_record, recorded
+from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from_tools
 from agent.providers._names import WireNames
 from toolcrib import Image
-
-NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
-"""What stands for a result that never came: the wire refuses a call without one (X-1)."""
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 
-class ChatMessages:
-    """The history of one conversation.
-
-    Every call in it has exactly one result, right after its message; a missing one is filled in when the conversation goes on.
-    """
+class ChatMessages(History):
+    wire = "chat"
 
     def __init__(self, names: WireNames, model: str) -> None:
-        self._names = names
-        self._model = model
+        super().__init__(names, model)
         self._sent: list[bytes] = []
         self._reasoned: dict[int, bytes] = {}  # the messages since the person last spoke, with their reasoning
         self._open: list[str] = []
@@ -46,7 +40,7 @@ class ChatMessages:
         if not (bare.get("content") or calls or bare.get("images")):
             return  # an empty reply: servers refuse it in a history
         if len(bare) < len(message):
-            self._reasoned[len(self._sent)] = _encode(message)
+            self._reasoned[len(self._sent)] = encode(message)
         self._add(bare)
         self._open = [call["id"] for call in calls]
 
@@ -62,26 +56,15 @@ class ChatMessages:
         if shown:
             self._add({"role": "user", "content": chat_from_tools(shown)})
 
-    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in carried(records, "chat", self._same_model):
-            role = record.get("role")
-            skip_system = skip_system and role == "system"
-            if role == "system" and not skip_system:
-                self.system(record["text"])
-            elif role == "user":
-                self.user(record["text"], recorded(record))
-            elif role == "assistant":
-                self.assistant(self._native(record))
-            elif role == "results":
-                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
-
     def joined(self, *, with_reasoning: bool) -> bytes:
         """The messages as a JSON list. ``with_reasoning``: what the model thought since the person last spoke goes back too."""
         self._close_calls()
         if with_reasoning and self._reasoned:
             return b"[" + b",".join([self._reasoned.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
         return b"[" + b",".join(self._sent) + b"]"
+
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
+        self.assistant(self._native(record))
 
     def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         native = record.get("native")
@@ -102,12 +85,8 @@ class ChatMessages:
         """Servers add a date to the name that they were asked for."""
         return not other or other.startswith(self._model) or self._model.startswith(other)
 
-    def _close_calls(self) -> None:
-        if self._open:
-            self.results(())
-
     def _add(self, message: Mapping[str, Any]) -> None:
-        self._sent.append(_encode(message))
+        self._sent.append(encode(message))
 
 
 def _common(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +95,3 @@ def _common(message: Mapping[str, Any]) -> dict[str, Any]:
     if calls := message.get("tool_calls"):
         common["tool_calls"] = [{key: call[key] for key in ("id", "type", "function")} for call in calls]
     return common
-
-
-def _encode(message: Mapping[str, Any]) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

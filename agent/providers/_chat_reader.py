@@ -7,14 +7,12 @@ recorded answer. Whether there are calls is decided by the calls, never by the f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent.providers._calls import CallReader, new_event, scan_json
-from agent.providers._faults import from_object
+from agent.providers._calls import CallReader, new_event
+from agent.providers._events import EventReader, counts
 from agent.providers._images import drawn_in_chat
-from agent.providers.sse import SseEvent
-from toolcrib import ProviderTurn, StreamBroken, StreamEvent
+from toolcrib import ProviderTurn, StreamEvent
 
 _FINISH = {
     "stop": "stop",
@@ -30,83 +28,35 @@ _FINISH = {
 _PLAIN = frozenset({"role", "content"})
 
 
-class ChatReader:
-    """Feed it ``read_events`` (of a stream) or ``read_body`` (a whole reply), then take ``finish()``.
+class ChatReader(EventReader):
+    """See EventReader. Calls keep the server's ids where these differ within the reply; ``taken`` is not asked."""
 
-    Deltas reach ``on_event`` as they come. ``name_of`` turns a tool's name on the wire into its own. The read methods raise the
-    ProviderError kind that an error object in the reply means, and StreamBroken for what is no such reply; both with the text
-    so far.
-    """
-
-    def __init__(
-        self,
-        on_event: Callable[[StreamEvent], None] | None = None,
-        name_of: Callable[[str], str] | None = None,
-        *,
-        server: str = "",
-    ) -> None:
-        self._on_event = on_event or _nobody
-        self._server = server or "the server"
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         self._reasoning_key = ""
         self._details: list[Any] = []
         self._images: list[Any] = []
-        self._calls = CallReader(self._on_event, name_of or str)
-        self._half = {"assistant_delta": "", "thinking_delta": ""}  # a surrogate whose other half is to come
+        self._calls = CallReader(self._on_event, self._name_of)
         self._finish = ""
-        self.usage: dict[str, int] = {}
-        self.model = ""
-        self.begun = False
-        self.done = False
-
-    @property
-    def text(self) -> str:
-        return "".join(self._text)
 
     @property
     def ended(self) -> bool:
-        """True once the server said that the reply is whole."""
         return self.done or bool(self._finish)
-
-    @property
-    def reasoning(self) -> str:
-        return "".join(self._reasoning)
-
-    def read_events(self, events: Sequence[SseEvent]) -> None:
-        """Take the events of a stream. ``begun`` is true from the first, ``done`` once the server said [DONE]."""
-        if events:
-            self.begun = True
-        for name, data in events:
-            if data[:1] == "{" and not name:
-                try:
-                    chunk, end = scan_json(data, 0)
-                except (ValueError, RecursionError, StopIteration):
-                    raise self._broken("sent a piece that is not JSON", data) from None
-                if end != len(data) and data[end:].strip():
-                    raise self._broken("sent a piece that is not JSON", data)
-                self._chunk(chunk)
-            elif self.done:
-                return
-            else:
-                self._unusual(name, data)
 
     def read_body(self, body: Any) -> None:
         """Take a whole reply, as parsed JSON."""
         if not isinstance(body, dict) or ("choices" not in body and not body.get("error")):
             if isinstance(body, dict) and (body.get("object") == "error" or "detail" in body):
-                raise from_object(body, server=self._server)
+                self._raise_error(body)
             raise self._broken("answered with something that is no chat completion", json.dumps(body, default=str))
-        self._chunk(body)
+        self._take(body)
         self.done = True
 
     def finish(self) -> ProviderTurn:
         """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
-        for kind, half in self._half.items():
-            if half:
-                self._emit(kind, "")
+        self._end_text()
         truncated = _FINISH.get(self._finish) == "length"
         calls, native = self._calls.finish(truncated=truncated)
         text = self.text
@@ -125,7 +75,7 @@ class ChatReader:
 
     # -- one piece -----------------------------------------------------------------------------------------------
 
-    def _chunk(self, chunk: dict[str, Any]) -> None:
+    def _take(self, chunk: dict[str, Any]) -> None:
         choices = chunk.get("choices")
         if choices:
             choice = choices[0] if type(choices) is list else None
@@ -145,7 +95,7 @@ class ChatReader:
                 elif (content is None or len(delta) > 1) and not _PLAIN.issuperset(delta):
                     self._rest(delta)
             elif (message := choice.get("message")) is not None and not (self._text or self._calls.calls):
-                self._chunk({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream with all of it
+                self._take({"choices": [{"delta": message}]})  # a whole reply, or the last piece of a stream with all of it
             if choice.get("finish_reason"):
                 self._ended(choice)
                 self._head(chunk)
@@ -168,7 +118,7 @@ class ChatReader:
             self._count(usage)
         error = chunk.get("error") or (groq.get("error") if isinstance(groq, dict) else None)
         if error or chunk.get("object") == "error" or chunk.get("type") == "error":
-            raise from_object(chunk, text=self.text, server=self._server)
+            self._raise_error(chunk)
 
     def _rest(self, delta: dict[str, Any]) -> None:
         """What is less common in a delta than text."""
@@ -202,62 +152,25 @@ class ChatReader:
                 else:
                     self._emit("assistant_delta", _part_text(part.get("text") or part.get("refusal")))
 
-    def _emit(self, kind: Any, text: str) -> None:
-        """One delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
-        if not text.isascii() or self._half[kind]:
-            try:
-                text.encode()
-                text = ("\ufffd" if self._half[kind] else "") + text
-                self._half[kind] = ""
-            except UnicodeEncodeError:
-                text = self._half[kind] + text
-                self._half[kind] = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-                text = text.removesuffix(self._half[kind]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        if not text:
-            return
-        (self._text if kind == "assistant_delta" else self._reasoning).append(text)
-        self._on_event(StreamEvent(kind, text))
-
     # -- its end -------------------------------------------------------------------------------------------------
 
     def _ended(self, choice: dict[str, Any]) -> None:
         if error := choice.get("error"):
-            raise from_object(error, text=self.text, server=self._server)
+            self._raise_error(error)
         if choice["finish_reason"] == "error":
             raise self._broken("broke off the reply and gave no reason")
         self._finish = str(choice["finish_reason"])
 
     def _count(self, usage: dict[str, Any]) -> None:
-        counts = {"input": usage.get("prompt_tokens"), "output": usage.get("completion_tokens")}
+        found = {"input": usage.get("prompt_tokens"), "output": usage.get("completion_tokens")}
         for name, group, key in (
             ("cached", "prompt_tokens_details", "cached_tokens"),
             ("reasoning", "completion_tokens_details", "reasoning_tokens"),
         ):
             inner = usage.get(group)
             if isinstance(inner, dict) and inner.get(key):
-                counts[name] = inner[key]
-        self.usage.update({name: count for name, count in counts.items() if isinstance(count, int)})
-
-    def _unusual(self, name: str, data: str) -> None:
-        stripped = data.strip()
-        if stripped == "[DONE]":
-            self.done = True
-            return
-        if not stripped:
-            return
-        try:
-            chunk = json.loads(stripped)
-        except (ValueError, RecursionError):
-            chunk = None
-        if name == "error":
-            raise from_object(data if chunk is None else chunk, text=self.text, server=self._server)
-        if not isinstance(chunk, dict):
-            raise self._broken("sent a piece that is not JSON", data)
-        self._chunk(chunk)
-
-    def _broken(self, what: str, piece: str = "") -> StreamBroken:
-        shown = f": {piece[:200]!r}" if piece else ""
-        return StreamBroken(f"{self._server} {what}{shown}", text=self.text)
+                found[name] = inner[key]
+        self.usage.update(counts(**found))
 
 
 def _part_text(value: Any) -> str:
@@ -266,7 +179,3 @@ def _part_text(value: Any) -> str:
     if isinstance(value, list):
         return "".join(_part_text(part.get("text") if isinstance(part, dict) else part) for part in value)
     return ""
-
-
-def _nobody(event: StreamEvent) -> None:
-    """Nobody watches."""

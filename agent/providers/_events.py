@@ -1,4 +1,4 @@
-"""What the readers of replies made of JSON events share: text as it comes, errors in it, and how a broken one is named."""
+"""What the readers of all wires' replies share: text as it comes, errors in it, and how a broken one is named."""
 
 from __future__ import annotations
 
@@ -67,14 +67,18 @@ class EventReader:
                 continue
             if end != len(data) and data[end:].strip():
                 raise self._broken("sent a piece that is not JSON", data)
+            if name == "error" and not self.done:
+                self._raise_error(event)
             if type(event) is not dict:
                 raise self._broken("sent a piece that is no event", data)
             self._take(event)
 
     def read_body(self, body: Any) -> None:
+        """Take a whole reply, as parsed JSON."""
         raise NotImplementedError
 
     def finish(self) -> ProviderTurn:
+        """The turn. Raises StreamBroken where the stream ended before the reply did: nothing of it is to be run."""
         raise NotImplementedError
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -118,7 +122,7 @@ class EventReader:
         if stripped == "[DONE]":
             self.done = True
             return
-        if not stripped:
+        if self.done or not stripped:
             return
         try:
             event = json.loads(stripped)

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agent.providers._chat_messages import NO_RESULT
-from agent.providers._http_session import encode, same_model
-from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
+from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames
 from toolcrib import BadRequest, Image
 
@@ -28,16 +27,11 @@ class _OpenCall(NamedTuple):
     name: str
 
 
-class GeminiContents:
-    """The history of one conversation.
-
-    Every call in it has exactly one result, in the content right after its own; a missing one is filled in when the conversation
-    goes on.
-    """
+class GeminiContents(History):
+    wire = "gemini"
 
     def __init__(self, names: WireNames, model: str) -> None:
-        self._names = names
-        self._model = model
+        super().__init__(names, model)
         self._system: list[str] = []
         self._sent: list[bytes] = []
         self._open: list[_OpenCall] = []
@@ -84,20 +78,6 @@ class GeminiContents:
         """True where the last content asked for all of these."""
         return {call.id for call in self._open}.issuperset(call_ids)
 
-    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in carried(records, "gemini", self._same_model):
-            role = record.get("role")
-            skip_system = skip_system and role == "system"
-            if role == "system" and not skip_system:
-                self.system(record["text"])
-            elif role == "user":
-                self.user(record["text"], recorded(record))
-            elif role == "assistant":
-                self._assistant(record)
-            elif role == "results":
-                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
-
     def fields(self) -> bytes:
         """The body's ``contents`` and ``systemInstruction``, as the inside of a JSON object."""
         self._close_calls()
@@ -108,7 +88,7 @@ class GeminiContents:
 
     # -- records -------------------------------------------------------------------------------------------------
 
-    def _assistant(self, record: Mapping[str, Any]) -> None:
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         calls = record.get("calls") or ()
         native = record.get("native")
         if isinstance(native, Mapping) and native.get("wire") == "gemini" and self._same_model(record.get("model") or ""):
@@ -127,11 +107,7 @@ class GeminiContents:
 
     def _same_model(self, other: str) -> bool:
         """The server says which version answered; an alias ("latest") says nothing of that."""
-        return same_model(other, self._model) or "latest" in self._model
-
-    def _close_calls(self) -> None:
-        if self._open:
-            self.results(())
+        return super()._same_model(other) or "latest" in self._model
 
     def _add(self, content: Mapping[str, Any]) -> None:
         self._sent.append(encode(content))

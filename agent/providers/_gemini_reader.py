@@ -70,7 +70,6 @@ class GeminiReader(EventReader):
         self._calls: list[_Call] = []
         self._growing: PartialArgs | None = None  # the arguments of the last call, while it is open
         self._grown: _Call
-        self._ids: set[str] = set()
         self._counted: dict[str, int] = {}
         self._last_usage: dict[str, Any] = {}
         self._usage_names: list[str] = []
@@ -297,9 +296,7 @@ class GeminiReader(EventReader):
             self._tell(last, args.close())
 
     def _open(self, part: dict[str, Any], call: dict[str, Any]) -> _Call:
-        given, wire_name, args = call.get("id"), call.get("name"), call.get("args")
-        call_id = given if type(given) is str and given and given not in self._ids else ToolCall.new_id()
-        self._ids.add(call_id)
+        call_id, wire_name, args = self._call_id(call.get("id")), call.get("name"), call.get("args")
         name = wire_name if type(wire_name) is str else ""
         if call.get("willContinue") or call.get("partialArgs"):
             kept = {key: call[key] for key in ("id", "name") if key in call}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,16 +13,16 @@ from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn
 from toolcrib._session import OnEvent
 
-_DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
-
 
 class HttpSession:
     """``stream_turn`` over one HttpClient, which it closes. What failed may be asked again: only a whole turn enters the history.
 
-    A wire gives ``path``, ``_steer``, ``_body``, ``_reader``, ``_took`` and ``_adapt``.
+    A wire gives ``path``, ``_steer``, ``_body``, ``_reader``, ``_took`` and ``_adapt``. ``refuses_stream`` is how its servers
+    say, in lower case, that they do not stream.
     """
 
     path: ClassVar[str] = ""
+    refuses_stream: ClassVar[re.Pattern[str]] = re.compile(r"\bstream(ing)?\b.{0,40}(support|allow)")
     _steer: Steer
 
     def __init__(self, client: HttpClient, model: str, *, stream: bool) -> None:
@@ -89,27 +88,13 @@ class HttpSession:
         said = f"{error} {error.body}".lower()
         if self._adapt(said) or self._steer.adapt(said):
             return True
-        if self._stream and isinstance(error, BadRequest) and re.search(r"\bstream(ing)?\b.{0,40}(support|allow)", said):
+        if self._stream and isinstance(error, BadRequest) and self.refuses_stream.search(said):
             self._stream = False
             return True
         return False
-
-
-def encode(value: Any) -> bytes:
-    """Compact JSON; half a surrogate pair, which no server takes, becomes a question mark."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def function_of(definition: Any) -> dict[str, Any]:
     """A tool's schema, bare or in its ``{"type": "function"}`` wrapper."""
     inner = definition.get("function")
     return dict(inner if isinstance(inner, dict) else definition)
-
-
-def same_model(one: str, other: str) -> bool:
-    """Servers add a date to the name that they were asked for, or put one for "latest"; "" is a model that nobody noted."""
-    return not one or _undated(one) == _undated(other)
-
-
-def _undated(model: str) -> str:
-    return _DATE.sub("", model.rpartition("/")[2].lower())

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
+from agent.providers._events import EventReader
 from agent.providers.http import Reply
-from agent.providers.sse import SseEvent, SseReader
+from agent.providers.sse import SseReader
 from toolcrib import StreamBroken
 
 
-class Reader(Protocol):
-    """What a wire makes of a reply. ``begun``: something of it was read; ``ended``: it is whole; ``done``: so is the stream."""
-
-    begun: bool
-    done: bool
-
-    @property
-    def ended(self) -> bool: ...
-    def read_events(self, events: Sequence[SseEvent]) -> None: ...
-    def read_body(self, body: Any) -> None: ...
-
-
-async def read_reply(reply: Reply, reader: Reader, *, server: str, stream: bool) -> None:
+async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: bool) -> None:
     """Feed ``reader``; ``stream`` says what was asked for, the reply what came. Raises a ProviderError kind."""
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.endswith("json") or (not stream and kind != "text/event-stream"):

@@ -6,23 +6,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._chat_messages import NO_RESULT
-from agent.providers._http_session import encode, same_model
-from agent.providers._images import NO_IMAGES, Pictured, carried, data_url, pictured_record, recorded
+from agent.providers._history import NO_RESULT, History, encode
+from agent.providers._images import NO_IMAGES, Pictured, data_url
 from agent.providers._names import WireNames, wire_id
 from toolcrib import Image
 
 
-class ResponsesItems:
-    """The history of one conversation, each item encoded once.
+class ResponsesItems(History):
+    """``stored``: the server keeps replies, and knows what it sent by its id; else an item goes back with all that is in it."""
 
-    ``stored``: the server keeps replies, and knows what it sent by its id; else an item goes back only with all that is in it.
-    Every call has exactly one output, right after the reply it is in; a missing one is filled in (X-1).
-    """
+    wire = "responses"
 
     def __init__(self, names: WireNames, model: str, *, stored: bool) -> None:
-        self._names = names
-        self._model = model
+        super().__init__(names, model)
         self._stored = stored
         self._system: list[str] = []
         self._sent: list[bytes] = []
@@ -63,20 +59,6 @@ class ResponsesItems:
             self._sent.append(encode({"type": "function_call_output", "call_id": on_wire, "output": output}))
         self._open = {}
 
-    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
-        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in carried(records, "responses", lambda other: same_model(other, self._model)):
-            role = record.get("role")
-            skip_system = skip_system and role == "system"
-            if role == "system" and not skip_system:
-                self.system(record["text"])
-            elif role == "user":
-                self.user(record["text"], recorded(record))
-            elif role == "assistant":
-                self._assistant_record(record)
-            elif role == "results":
-                self.results(((one["call_id"], one["text"]) for one in record["results"]), pictured_record(record))
-
     def joined(self) -> bytes:
         """The items to send as a JSON list: all, or what followed the reply that ``previous_id`` names."""
         self._close_calls()
@@ -88,10 +70,10 @@ class ResponsesItems:
 
     # -- what goes back ------------------------------------------------------------------------------------------------
 
-    def _assistant_record(self, record: Mapping[str, Any]) -> None:
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         native = record.get("native")
         reply = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "responses" else None
-        if isinstance(reply, Mapping) and same_model(record.get("model") or "", self._model):
+        if isinstance(reply, Mapping) and self._same_model(record.get("model") or ""):
             self.assistant(reply)
             return
         self._close_calls()
@@ -120,10 +102,6 @@ class ResponsesItems:
     def _say(self, role: str, content: str | list[dict[str, Any]]) -> None:
         self._close_calls()
         self._sent.append(encode({"role": role, "content": content}))
-
-    def _close_calls(self) -> None:
-        if self._open:
-            self.results(())
 
 
 def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agent.providers._chat_messages import ChatMessages
+from agent.providers._history import encode
 from agent.providers._images import Pictured, carried, chat_from_tools, pictured, pictured_record
 from agent.providers._names import WireNames
 from toolcrib import ExecutedCall, TextProtocol, ToolCall
@@ -55,7 +55,7 @@ class TextMessages(ChatMessages):
         for message in messages:
             if message["role"] == "tool":
                 told = f"Tool result ({message['name']}): {message['content']}"
-                self._as_user[len(self._sent)] = _encode({"role": "user", "content": told})
+                self._as_user[len(self._sent)] = encode({"role": "user", "content": told})
             self._add(message)
 
     def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -67,7 +67,3 @@ class TextMessages(ChatMessages):
         calls = [ToolCall(call["id"], call["name"], call["args"]) for call in record.get("calls") or ()]
         text = record.get("text") or ""
         return {"role": "assistant", "content": self._protocol.render_reply(text, calls) if calls else text}
-
-
-def _encode(message: Mapping[str, Any]) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

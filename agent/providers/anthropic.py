@@ -8,7 +8,8 @@ from typing import Any
 
 from agent.providers._anthropic_messages import BREAKPOINT, AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
-from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._history import encode
+from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._steer import Steer

@@ -301,6 +301,8 @@ def wire_of(name: str) -> str:
 def _from_plugin(
     name: str, endpoint: Endpoint, fields: Mapping[str, Any], environ: Mapping[str, str], plugins: Plugins
 ) -> ProviderSession:
+    from agent.providers.plugin import PluginSession
+
     key = read_key(endpoint, environ) or ""
     try:
         session: ProviderSession = plugins[name](base_url=endpoint.base_url, api_key=key, **fields)
@@ -312,7 +314,7 @@ def _from_plugin(
     missing = [method for method in ("say", "stream_turn", "append_tool_results", "close") if not hasattr(session, method)]
     if missing:
         raise ConfigError(f"what the plugin's provider {name!r} made is no ProviderSession: it has no {', '.join(missing)}")
-    return session
+    return PluginSession(name, session, key)
 
 
 def _tool_name(tool: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 from agent.providers._gemini_contents import GeminiContents
 from agent.providers._gemini_reader import GeminiReader
 from agent.providers._gemini_tools import GeminiNames, declarations
-from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._history import encode
+from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient

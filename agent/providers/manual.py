@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from agent.protocols.command import parse_command
-from toolcrib import ExecutedCall, Image, ProviderTurn, StreamEvent, ToolcribError
+from toolcrib import ExecutedCall, Image, ProviderTurn, StreamEvent, ToolCall, ToolcribError
 from toolcrib._session import OnEvent
 
 HELP = """No model is connected, so I can't answer in words. You can call tools yourself:
@@ -39,11 +39,16 @@ class ManualSession:
         if not self._lines:
             return ProviderTurn("")
         line = self._lines.popleft()
-        call = parse_command(line, self._names)
+        call = parse_command(line, self._names) or self._of_unknown(line)
         if call is not None:
             return ProviderTurn("", (call,), line)
         on_event(StreamEvent("assistant_delta", HELP))
         return ProviderTurn(HELP, assistant_turn=line)
+
+    def _of_unknown(self, line: str) -> ToolCall | None:
+        """``@nope {}``: no model is there that it could be prose for, so it is a call, which is told what is wrong with it."""
+        line = line.strip()
+        return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
         """Nothing to do: the person has seen them."""

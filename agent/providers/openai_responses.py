@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent.providers._http_session import HttpSession, encode, function_of
+from agent.providers._history import encode
+from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems

@@ -45,7 +45,7 @@ class TextSession(OpenAIChatSession):
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         session_id = _session_id(session_mode, session_id)
-        super().__init__(client, model=model, stream=stream, session_id=session_id, max_tokens=max_tokens, extra=extra)
+        super().__init__(client, model=model, stream=stream, max_tokens=max_tokens, extra=extra)
         if session_id is not None:
             client.headers["X-Session-ID"] = session_id
         self._protocol = protocol
@@ -85,12 +85,12 @@ class TextSession(OpenAIChatSession):
         text = raw.assistant_text
         return {"role": "assistant", "content": self._protocol.render_reply(text, raw.tool_calls) if raw.tool_calls else text}
 
-    def _adapt(self, error: ProviderError) -> bool:
+    def _adapt_any(self, error: ProviderError) -> bool:
         told = self._text.tool_role and self._text.has_tool_role
         if told and type(error) is BadRequest and _ABOUT_ROLES.search(f"{error} {error.body}"):
             self._text.tool_role = False
             return True
-        return super()._adapt(error)
+        return super()._adapt_any(error)
 
 
 def _wish(tool_choice: str) -> str:

@@ -63,6 +63,13 @@ class SqliteChanges:
         with self._database.transaction() as connection:
             connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", [(number,) for number in step_ids])
 
+    def prune(self, before: float) -> None:
+        """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
+        # the newest row stays: the next number is counted from it
+        self._database.run(
+            "DELETE FROM steps WHERE at < ? AND (kind = 'call' OR told) AND row < (SELECT max(row) FROM steps)", (before,)
+        )
+
     def _rewrite(self, ways: Any) -> None:
         """Replace each of these changes, by its id, by what its function makes of it; None takes it out."""
         by_step: defaultdict[int, dict[int, Any]] = defaultdict(dict)
@@ -123,8 +130,11 @@ def _load(stored: Stored) -> list[FileChange]:
 
 
 def _of_state(state: FileState | None) -> Any:
-    return None if state is None else [state.digest, state.size, state.mode]
+    return None if state is None else [state.digest, state.size, state.mode, *(state.owner or ())]
 
 
 def _state(stored: Any) -> FileState | None:
-    return None if stored is None else FileState(*stored)
+    if stored is None:
+        return None
+    digest, size, mode, *owner = stored
+    return FileState(digest, size, mode, (owner[0], owner[1]) if owner else None)

@@ -46,7 +46,7 @@ class Database:
             raise explained(path, error) from error
         except OSError as error:
             why = error.strerror or error
-            raise StoreFailed(f"{path} cannot be opened: {why}; make its folder writable, or name another file") from error
+            raise StoreFailed(f"{path} cannot be opened: {why}; make its folder writable, or {_schema.ELSEWHERE}") from error
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         with self._held() as connection:
@@ -127,7 +127,7 @@ def _make_file(path: Path) -> None:
             if found.st_mode & 0o077 and found.st_uid == os.geteuid():
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
-        raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or name another file for the store")
+        raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
 
 
 def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
@@ -168,7 +168,7 @@ def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
     """What an error of SQLite means, and what to do."""
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
-            why = "is not a database, and was left as it is; move it away, or name another file for the store"
+            why = f"is not a database, and was left as it is; move it away, or {_schema.ELSEWHERE}"
         case sqlite3.SQLITE_CORRUPT:
             why = (
                 "is damaged, and was left as it is; move it away with its -wal and -shm files to begin anew"
@@ -179,7 +179,7 @@ def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
         case sqlite3.SQLITE_IOERR:
             why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            why = "cannot be written; make it and its folder writable, or name another file for the store"
+            why = f"cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             why = f"was kept locked by another process for more than {BUSY_SECONDS:g} s; end that process, or try again"
         case _:

@@ -65,5 +65,13 @@ class MemoryChanges:
     def told(self, step_ids: Collection[int]) -> None:
         self._told.update(step_ids)
 
+    def prune(self, before: float) -> None:
+        """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
+        with self._lock:
+            self._steps = [
+                step for step in self._steps if step.at >= before or (step.kind != "call" and step.id not in self._told)
+            ]
+            self._told &= {step.id for step in self._steps}
+
     def _change(self, of: Callable[[FileChange], FileChange]) -> None:
         self._steps = [replace(step, changes=tuple(of(change) for change in step.changes)) for step in self._steps]

@@ -11,6 +11,8 @@ from toolcrib import StoreFailed
 FOLDER = Path(__file__).with_name("sql")
 APPLICATION_ID = 0x74637262
 """'tcrb': how toolcrib knows its own files."""
+ELSEWHERE = "name another file (store.path, or TOOLCRIB_STATE)"
+"""What helps where a file can't be used."""
 
 
 def steps(folder: Path) -> dict[int, Path]:
@@ -52,11 +54,11 @@ def check(connection: sqlite3.Connection, path: Path, newest: int) -> int:
     ).fetchone()
     ours, version, tables = found[0] == APPLICATION_ID, int(found[1]), found[2]
     if not ours and (version or tables or found[0]):
-        raise StoreFailed(f"{path} is a database of another program, and was left as it is; name another file for the store")
+        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {ELSEWHERE}")
     if version > newest:
         raise StoreFailed(
             f"{path} was written by a newer toolcrib (version {version} of the store; this one knows up to {newest}),"
-            " and was left as it is; upgrade toolcrib, or name another file for the store"
+            f" and was left as it is; upgrade toolcrib, or {ELSEWHERE}"
         )
     return version
 

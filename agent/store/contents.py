@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TABLES = _schema.FOLDER.with_name("sql_contents")
 _TOO_MUCH = (
     "DELETE FROM contents WHERE digest IN (SELECT digest FROM"
-    " (SELECT digest, sum(size) OVER (ORDER BY at DESC, digest) AS up_to FROM contents) WHERE up_to > ?)"
+    " (SELECT digest, sum(size) OVER (ORDER BY at DESC, rowid DESC) AS up_to FROM contents) WHERE up_to > ?)"
 )
 
 
@@ -54,8 +54,8 @@ class SqliteContents:
     def put(self, digest: str, data: bytes) -> None:
         """Keep it, or keep it for longer. Raises StoreFailed."""
         self._database().run(
-            "INSERT INTO contents (digest, at, size, body) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",
+            "INSERT INTO contents (digest, at, size, body) VALUES (?, max(?, coalesce((SELECT max(at) FROM contents), 0)), ?, ?)"
+            " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",  # never older than the rest, whatever the clock says
             (digest, self._clock(), len(data), sqlite3.Binary(data)),
         )
         self._unlooked += len(data)

@@ -322,6 +322,14 @@ class MemoryStore:
         """Nothing outlives the process, so that there is nothing to recover."""
         return ()
 
+    def old(self, before: float) -> int:
+        """None: all goes with the process."""
+        return 0
+
+    def prune(self, before: float) -> int:
+        """Nothing: all goes with the process."""
+        return 0
+
     def close(self) -> None:
         """Nothing is open."""
 

@@ -15,6 +15,7 @@ from agent.store._changes import SqliteChanges
 from agent.store._database import Database, Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
 from agent.store._ledger import SqliteLedger
+from agent.store._pruning import count_old, prune
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
 from agent.store._tickets import SqliteTickets
@@ -72,6 +73,16 @@ class SqliteStore:
         tickets still wait for an answer. A process of another container that shares the file cannot be seen and counts as dead.
         """
         return self._ledger.recover(session_id)
+
+    def old(self, before: float) -> int:
+        """How many ``prune`` would forget."""
+        return count_old(self._database, before)
+
+    def prune(self, before: float) -> int:
+        """Forget the sessions that were last used before that time (Unix seconds) and have no call under way, with their
+        messages, calls, audit and grants but permanent ones. How many they were.
+        """
+        return prune(self._database, before)
 
     def close(self) -> None:
         """Closing again does nothing; using a closed store raises StoreFailed."""

@@ -85,6 +85,15 @@ def test_a_name_means_one_place(tmp_path: Path) -> None:
         crib_of(tmp_path, "environments: {hosts: {gpu: {host: h}}, containers: {gpu: {image: i}}}")
 
 
+def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(tmp_path: Path) -> None:
+    """Else neither doctor nor the list would say that it can't be had."""
+    with crib_of(tmp_path, "environments: {hosts: {gpu: {user: me}}, containers: {box: {project: none}}}") as crib:
+        found = {place.name: place.missing for place in crib.places.configured()}
+        assert found["gpu"] == "environments.hosts.gpu.host"
+        assert found["box"] == "environments.containers.box.image"
+        assert not {"bubblewrap", "docker", "ssh"} & set(found)
+
+
 def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> None:
     """003-29"""
     with crib_of(tmp_path, "terminal:\n  backend: gpo\nenvironments: {hosts: {gpu: {host: h}}}") as crib:

@@ -159,17 +159,17 @@ def test_it_is_asked_once_an_hour_for_each_model_by_its_own_key() -> None:
 
 
 def test_what_models_lists_is_known_and_refreshed() -> None:
-    from agent.catalog import Place, ask_places
+    from agent.catalog import ModelServer, ask_servers
 
     with ollama(NO_TOOLS) as server:
-        place = Place("model", Target("chat", Endpoint(server.base_url)))
-        asyncio.run(ask_places([place], {}))
+        named = ModelServer("model", Target("chat", Endpoint(server.base_url)))
+        asyncio.run(ask_servers([named], {}))
         assert told(choose(server.base_url)) == ("text", "hermes")
         assert len(server.asides) == 2
         choose(server.base_url, model="other:8b")
         server.answers["/api/show"] = {"capabilities": ["tools"]}
         assert told(choose(server.base_url, model="other:8b")) == ("text", "hermes")
-        asyncio.run(ask_places([place], {}, refresh=True))
+        asyncio.run(ask_servers([named], {}, refresh=True))
         assert told(choose(server.base_url)) == ("chat", "")
         assert told(choose(server.base_url, model="other:8b")) == ("chat", "")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.catalog import FOUND, Cache, Offer, Place, ask_places, configured_places, local_places, probe_tools
+from agent.catalog import FOUND, Cache, ModelServer, Offer, ask_servers, configured_servers, local_servers, probe_tools
 from agent.config import Config, ModelConfig, state_dir
 from agent.config._model import FallbackConfig
 from agent.providers.endpoint import Endpoint
@@ -24,8 +24,8 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 
 def ask(provider: str, base_url: str, environ: Mapping[str, str] | None = None, *, key: str | None = None, **how: Any) -> Offer:
-    place = Place("model", Target(provider, Endpoint(base_url, "", key)))
-    (offer,) = asyncio.run(ask_places([place], environ or {}, **how))
+    server = ModelServer("model", Target(provider, Endpoint(base_url, "", key)))
+    (offer,) = asyncio.run(ask_servers([server], environ or {}, **how))
     return offer
 
 
@@ -129,8 +129,8 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 # -- where -------------------------------------------------------------------------------------------------------------
 
 
-def places(model: ModelConfig, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    found = configured_places(replace(Config(path=Path("/x/config.yaml")), model=model), environ)
+def servers(model: ModelConfig, environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    found = configured_servers(replace(Config(path=Path("/x/config.yaml")), model=model), environ)
     return [
         (one.source, one.target.provider if one.target else one.fault, one.endpoint.base_url if one.endpoint else "")
         for one in found
@@ -138,14 +138,14 @@ def places(model: ModelConfig, environ: Mapping[str, str]) -> list[tuple[str, st
 
 
 def test_places_are_the_configured_ones_each_once() -> None:
-    assert places(ModelConfig(), {}) == []
+    assert servers(ModelConfig(), {}) == []
     fallback = (
         FallbackConfig(name="g", provider="gemini"),
         FallbackConfig(name="q", base_url=NOWHERE),
         FallbackConfig("zz", "q"),
     )
     model = ModelConfig(name="q", base_url=NOWHERE, fallback=fallback)
-    found = places(model, {"ANTHROPIC_API_KEY": "a", "GEMINI_API_KEY": "g", "OPENAI_API_KEY": "o"})
+    found = servers(model, {"ANTHROPIC_API_KEY": "a", "GEMINI_API_KEY": "g", "OPENAI_API_KEY": "o"})
     assert [one[:2] for one in found[:2]] == [("model", "chat"), ("model.fallback, entry 1", "gemini")]
     assert found[2][0] == "model.fallback, entry 3"
     assert "no provider 'zz'" in found[2][1]
@@ -157,10 +157,10 @@ def test_places_are_the_configured_ones_each_once() -> None:
 
 def test_local_servers_are_found_once_and_named_as_such(serve: Any) -> None:
     server = serve({"/v1/models": {"data": [{"id": "m"}]}})
-    (found,) = asyncio.run(local_places([], {server.port: "Ollama", 9: "nothing"}))
+    (found,) = asyncio.run(local_servers([], {server.port: "Ollama", 9: "nothing"}))
     assert found.source == f"Ollama: {FOUND}"
-    named = Place("model", Target("chat", Endpoint(f"http://localhost:{server.port}/v1")))
-    assert asyncio.run(local_places([named], {server.port: "Ollama"})) == []
+    named = ModelServer("model", Target("chat", Endpoint(f"http://localhost:{server.port}/v1")))
+    assert asyncio.run(local_servers([named], {server.port: "Ollama"})) == []
 
 
 # -- for how long ------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def faults(text: str) -> list[tuple[str, str]]:
 def test_the_model_its_runs_and_the_store_have_their_settings() -> None:
     config = parsed(
         """\
-        model: {provider: chat, name: m, base_url: "http://127.0.0.1:8080/v1", api_key_env: MY_KEY, stream: no, context: 8192}
+        model: {provider: chat, base_url: "http://127.0.0.1:8080/v1", api_key_env: MY_KEY, stream: no, max_output_tokens: 8192}
         run: {on_max_turns: error, max_tokens: 5000}
         retry: {attempts: 1, patience: 0}
         store: {path: ~/t.db, synchronous: FULL, enabled: false}
@@ -55,7 +55,7 @@ def test_the_model_its_runs_and_the_store_have_their_settings() -> None:
         users: {"12345": {disabled_tools: [terminal]}}
         """
     )
-    assert (config.model.provider, config.model.stream, config.model.context) == ("chat", False, 8192)
+    assert (config.model.provider, config.model.stream, config.model.max_output_tokens) == ("chat", False, 8192)
     assert (config.run.on_max_turns, config.run.max_tokens, config.retry.patience) == ("error", 5000, 0.0)
     assert config.store_path == Path.home() / "t.db"
     assert (config.store.synchronous, config.display.color) == ("FULL", "never")
@@ -258,12 +258,12 @@ def test_a_key_is_taken_out_and_comments_stay(file: Path, before: str, key: str,
 def test_null_stays_in_so_many_words(file: Path) -> None:
     file.write_text("toolsets:\n  enabled: null\nterminal: {cwd: ~}\ntools:\nplugins: ~\n")
     set_value(file, "tools.timeout", 4)
-    set_value(file, "model.context", None)
+    set_value(file, "model.max_output_tokens", None)
     set_value(file, "plugins.enabled", ["a"])
     text = file.read_text()
     assert text.startswith("toolsets:\n  enabled: null\nterminal: {cwd: ~}\ntools:\n  timeout: 4\nplugins:\n")
     assert load_config(file).plugins.enabled == ("a",)
-    assert "model:\n  context: null\n" in text
+    assert "model:\n  max_output_tokens: null\n" in text
 
 
 def test_what_is_not_there_cannot_be_taken_out(file: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.config import BrokenConfig, load_config
+from agent.run import assemble
+from toolcrib import ConfigError
 from tools.approval.operator_rules import decide, tool_rules
 
 RULES = """\
@@ -70,6 +72,18 @@ def test_faults_are_told_with_their_lines(file: Path) -> None:
         (6, "approval.tools[0].decision"),
         (7, "approval.tools[1].arguments"),
     ]
+
+
+def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> None:
+    text = "# mine\napproval:\n  {}: [{{{}, why: y}}]\n"
+    for key, entry in (
+        ("rules", "key: a.b, level: ask, command: x, example: [z]"),
+        ("tools", "tool: x, decision: ask, args: {p: 're:('}"),
+    ):
+        file.write_text(text.format(key, entry))
+        with pytest.raises(ConfigError) as caught:
+            assemble(config_file=file)
+        assert str(caught.value).startswith(f"{file}:3: approval.{key}[0] (")
 
 
 def test_a_project_can_set_no_rules(file: Path, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Watcher:
 class Broken:
     @hookimpl
     def on_session_start(self) -> None:
-        raise RuntimeError("start")
+        raise SystemExit("start")
 
     @hookimpl
     def pre_llm_call(self) -> None:
@@ -60,7 +60,7 @@ class Broken:
 
     @hookimpl
     def on_session_end(self) -> None:
-        raise RuntimeError("end")
+        raise asyncio.CancelledError("end")
 
 
 def run(crib: Crib, *runs: ScriptedSession) -> list[str]:

@@ -288,7 +288,7 @@ HALF = (
         (HALF + "    import sys; sys.exit()", "it called sys.exit(None)"),
         (HALF + "    registry.register('bad name', 'mine', {}, lambda args: '')", "tool 'bad name'"),
         (HALF + "@hookimpl\ndef tool_gaet(call): pass", "there is no hook 'tool_gaet'; did you mean 'tool_gate'?"),
-        (HALF + "@hookimpl\ndef tool_gate(cal): pass", "cal"),
+        (HALF + "@hookimpl\ndef tool_gate(cal): pass", "definition: tool_gate(cal); Argument(s) {'cal'} are declared"),
         (HALF + "@hookimpl(wrapper=True)\ndef tool_gate(call):\n    return (yield)", "wrapper"),
         (HALF + "def tool_gate(call): return Block('no')", "not marked: put @toolcrib.hookimpl above it"),
         (HALF + "@hookimpl\nasync def register_toolsets(add): pass", "register_toolsets must be a plain function"),

@@ -30,7 +30,7 @@ def register_toolsets(add):
 
 @hookimpl
 def register_command(add):
-    add("sky", object())
+    add("sky", __import__("types").SimpleNamespace(HELP="h", configure=print, run=print))
 
 @hookimpl
 def tool_gate(call):
@@ -134,6 +134,27 @@ def test_only_enabled_plugins_bring_tools_toolsets_gates_and_commands(project: P
         assert "not on prod" in str(run(crib, "terminal", {"command": "echo prod"}).result.message)
     with assemble(project_dir=project, config=crib.config.__class__()) as after:
         assert "forecast" not in after.registry.names()
+
+
+@pytest.mark.parametrize(
+    ("hook", "adds", "reason"),
+    [
+        ("command", "add('brew', object())", "the command 'brew' has no HELP, configure, run"),
+        ("environment", "add('local', lambda cwd: None)", "the place 'local' is toolcrib's own"),
+        ("environment", "add('vm', 3)", "the place 'vm' needs a function that opens it, got 3"),
+        ("environment", "add('vm', print); add('vm', print)", "the place 'vm' was added before"),
+        ("provider", "add('chat', print)", "the provider 'chat' is toolcrib's own"),
+        ("provider", "add('mine', 'x')", "the provider 'mine' needs a function that opens it, got 'x'"),
+    ],
+)
+def test_what_a_plugin_may_not_add(project: Path, hook: str, adds: str, reason: str) -> None:
+    """Found when it is loaded, not when somebody is about to use it."""
+    folder = config_path().parent / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "odd.py").write_text(f"from toolcrib import hookimpl\n@hookimpl\ndef register_{hook}(add):\n    {adds}\n")
+    configure("plugins: {enabled: [odd]}\n")
+    with assemble(project_dir=project) as crib:
+        assert [(info.loaded, reason in info.error) for info in crib.plugins] == [(False, True)], crib.plugins
 
 
 def approve(scope: str) -> Any:

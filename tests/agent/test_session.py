@@ -12,7 +12,7 @@ import pytest
 from agent.loop import Loop
 from agent.run import Agent, Crib, Session, assemble
 from toolcrib import ProviderTurn, ToolCall, ToolcribError
-from toolcrib.testing import ChatServer, ScriptedSession
+from toolcrib.testing import ChatServer, FakeEnvironment, ScriptedSession
 
 
 @pytest.fixture
@@ -135,3 +135,19 @@ def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
         third.close_sync()
         said = [record["text"] for record in fourth.records() if record["role"] == "assistant"]
     assert said == ["", "one", "two", "four"]
+
+
+def test_an_end_that_cannot_be_recorded_is_one_line_for_people(crib: Crib, caplog: pytest.LogCaptureFixture) -> None:
+    """A full disk is no fault of the code: what was done was done, and no trace hides what to do."""
+    session = crib.open_session()
+
+    def last(request: Any) -> tuple[int, bytes]:
+        crib.store.close()
+        return 0, b"done\n"
+
+    session.scope.open_environment = lambda: FakeEnvironment(commands=last)
+    assert session.call("terminal", {"command": "true"}).result.is_success
+    session.close_sync()
+    (said,) = [record.getMessage() for record in caplog.records if "could not be recorded" in record.getMessage()]
+    assert said.startswith("the end of terminal could not be recorded: the store ")
+    assert "Traceback" not in said

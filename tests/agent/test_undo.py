@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -424,6 +425,18 @@ def test_without_a_store_it_works_as_long_as_the_process_lives(opened: Callable[
     assert not (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "undo").exists()
 
 
+def test_what_is_too_old_goes_from_the_journal_too(opened: Callable[..., Person], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    person = opened("undo: {days: 2}")
+    for _ in range(6):
+        person.write("a", f"{now}\n")
+        now += 86_400.0
+    steps = person.crib.undo(person.session.identity.session_id).steps()
+    assert 2 <= len(steps) <= 4
+    assert now - steps[0].at <= 4 * 86_400
+
+
 def test_where_it_is_switched_off_nothing_is_kept(opened: Callable[..., Person]) -> None:
     person = opened("undo: {enabled: false}")
     person.write("a", "1")
@@ -541,7 +554,7 @@ def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatc
         patch.setattr(LocalEnvironment, "write_file", breaks)
         done = person.undo()
     assert sorted(actions(done).values()) == ["No space left on device", "not done, since another file failed", "restore"]
-    person.undo("turn", "1")
+    person.undo()  # it goes on there, and not with what was done before
     assert {name: (person.folder / name).read_text() for name in "abc"} == dict.fromkeys("abc", "1")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -58,16 +57,8 @@ def _in_a_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def plugin() -> Callable[[str], Path]:
-    def write(source: str) -> Path:
-        config = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-        (config.parent / "plugins").mkdir(parents=True)
-        config.write_text("plugins: {enabled: [mine]}\n")
-        file = config.parent / "plugins" / "mine.py"
-        file.write_text(source)
-        return file
-
-    return write
+def plugin(user_plugin: Callable[[str, str], Path]) -> Callable[[str], Path]:
+    return lambda source: user_plugin("mine", source)
 
 
 @pytest.mark.parametrize(

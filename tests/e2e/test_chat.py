@@ -29,6 +29,8 @@ def make_build(project: Path) -> Path:
 
 def test_a_call_typed_by_hand_runs(chatting: Any) -> None:
     """001-13"""
+    chatting.presses("z")  # to the background, where a shell is there to take it: no character of the line
+    chatting.at_prompt()
     chatting.types('@terminal {"command": "echo $((6*7))"}')
     chatting.sees(r"^42$")
     assert "💻 terminal" in chatting.at_prompt()
@@ -190,11 +192,9 @@ def test_ctrl_c_twice_leaves_at_once(chatting: Any, project: Path) -> None:
     chatting.sees(r"interrupted")
 
 
-def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path) -> None:
+def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any) -> None:
     """003-27: an entry that no answer of the person's wrote does not count before they say so."""
-    file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(f"command_allowlist: [{{argv: [rm, -rf, build], cwd: {project}, version: 1}}]\n")
+    config(f"command_allowlist: [{{argv: [rm, -rf, build], cwd: {project}, version: 1}}]\n")
     for said, asked in (("maybe", True), ("yes", False)):
         build = make_build(project)
         person = sit_down("chat")
@@ -245,7 +245,7 @@ def test_piped_bytes_that_are_no_text_are_told_and_the_rest_goes_on(project: Pat
     assert done.returncode == 0
     assert b"half a surrogate pair" in done.stdout
     assert b"its arguments are no JSON" in done.stdout
-    assert b"No model is connected" in done.stdout
+    assert b"Unknown tool: nothing" in done.stdout
     assert b"after" in done.stdout.splitlines()
     assert b"Traceback" not in done.stderr
 

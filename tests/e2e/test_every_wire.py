@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -202,12 +201,10 @@ FORMS: dict[str, Callable[[str, Mapping[str, Any]], str]] = {
 
 @pytest.mark.parametrize("protocol", NAMES)
 def test_the_task_in_each_text_protocol(
-    protocol: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    protocol: str, project: Path, config: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """000-1, 000-14, 000-20, 000-40, 001-5, 004-5: no tools field; calls as text in pieces, not shown, kept in the history."""
-    file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"model: {{protocol: {protocol}}}\n")
+    config(f"model: {{protocol: {protocol}}}\n")
     monkeypatch.chdir(project)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"write answer.py and run it\n"), encoding="utf-8"))
     final = json.dumps({"final": {"content": FINAL}}) if protocol == "json_object" else FINAL

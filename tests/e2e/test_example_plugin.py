@@ -48,10 +48,8 @@ def run(site: Path, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def enabled(run: Run) -> Run:
-    file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text("plugins:\n  enabled: [hello]\n")
+def enabled(run: Run, config: Callable[[str], Path]) -> Run:
+    config("plugins:\n  enabled: [hello]\n")
     return run
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,6 @@ def calc(project: Path) -> Path:
     file = project / "calc.py"
     file.write_text(WRONG)
     return file
-
-
-@pytest.fixture
-def config() -> Callable[[str], Path]:
-    def write(text: str) -> Path:
-        file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
-
-    return write
 
 
 @pytest.fixture
@@ -127,7 +116,11 @@ def test_a_question_of_the_models(talking: Any, server: ChatServer) -> None:
 
 FAULTS = [
     (ChatServer.body({"error": {"message": "out of cheese"}}, 500), "Overloaded", "out of cheese"),
-    (ChatServer.body({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "900"}), "RateLimited", "Wait a little"),
+    (
+        ChatServer.body({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "900"}),
+        "RateLimited",
+        "Wait 15 min, as it asks",
+    ),
     (ChatServer.body({"error": {"message": "bad key"}}, 401), "AuthFailed", "--api-key-env"),
     (ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400), "ContextTooLong", "/new in the chat"),
     (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),

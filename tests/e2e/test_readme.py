@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,9 @@ def block(root: Path, heading: str) -> str:
 
 
 @pytest.fixture
-def plugins() -> Path:
+def plugins(user_plugin: Callable[[str, str], Path]) -> Path:
     """The person's plugin folder, with the plugin ``mine`` enabled as the README says."""
-    config = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-    (config.parent / "plugins").mkdir(parents=True)
-    config.write_text("plugins: {enabled: [mine]}\n")
-    return config.parent / "plugins"
+    return user_plugin("mine", "").parent
 
 
 def toolcrib(*args: str, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:

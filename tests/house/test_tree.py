@@ -10,6 +10,10 @@ from pathlib import Path
 # Written in pieces, so that this file does not hold what it looks for.
 HOSTS = ("py" + "pi.org", "pythonhosted" + ".org", "registry.npmjs" + ".org", "proxy.golang" + ".org")
 MACHINE = re.compile(r"(?<![\w.])/wor" + r"k/(main|shared|venv|brief)\b")
+NAMED = re.compile(
+    r"(?<![\w/.~-])(?:toolcrib|tools|agent|plugins|tests|docs|benchmarks|examples)/[\w./-]*(?:\.(?:py|md|sql)\b|/(?=[`\s,;:)]))"
+)
+PLACEHOLDER = re.compile(r"/[A-Z]{2,}")
 # The build server lays its recorded cases there.
 MAY_NAME_THE_MACHINE = {".ci/run"}
 
@@ -30,6 +34,18 @@ def test_no_path_of_one_machine_and_no_package_registry(root: Path, tracked: Seq
         text = _text(path)
         wrong += [f"{path.relative_to(root)}: {found[0]}" for found in MACHINE.finditer(text)]
         wrong += [f"{path.relative_to(root)}: {host}" for host in HOSTS if host in text]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_that_are_named_are_there(root: Path, tracked: Sequence[Path]) -> None:
+    """A file that moved is still looked for where a document or a comment says it is."""
+    wrong = [
+        f"{path.relative_to(root)}: {named[0]}"
+        for path in tracked
+        if path.suffix in (".py", ".md") and path.name != "test_tree.py"
+        for named in NAMED.finditer(_text(path))
+        if not PLACEHOLDER.search(named[0]) and not (root / named[0]).exists()
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import sys
 import threading
 from typing import Any
 
@@ -36,7 +38,7 @@ class Checks:
 
     def __call__(self) -> object:
         self.runs += 1
-        if isinstance(self.verdict, Exception):
+        if isinstance(self.verdict, BaseException):
             raise self.verdict
         return self.verdict
 
@@ -123,6 +125,8 @@ def test_the_same_toolset_may_register_again_silently(reg: ToolRegistry, caplog:
         ({"parameters": {"type": "string"}}, "$.parameters", '"type": "object"'),
         ({"parameters": None}, "$.parameters", '"type": "object"'),
         ({"type": "function", "function": 3}, "$.function", "int"),
+        ({"type": "object", "properties": {"n": {"type": "integer"}}}, "$.properties", "under 'parameters'"),
+        ({"name": "x", "input_schema": {"type": "object"}}, "$.input_schema", "under 'parameters'"),
         ({"description": ["a"]}, "$.description", "['a']"),
         ("text", "schema must be a mapping", "str"),
     ],
@@ -142,6 +146,14 @@ def test_a_bad_name_is_refused(reg: ToolRegistry, name: Any) -> None:
         reg.register(name, "demo", SCHEMA, echo)
 
 
+async def never_awaited(*given: Any) -> bool:
+    return False
+
+
+def yields(args: Any) -> Any:
+    yield args
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -150,12 +162,16 @@ def test_a_bad_name_is_refused(reg: ToolRegistry, name: Any) -> None:
         ({"check_fn": True}, "check_fn must be a function"),
         ({"effects": []}, "effects must be a function"),
         ({"toolset": ""}, "toolset: expected a name"),
+        ({"check_fn": never_awaited}, "check_fn must be a plain function, not async"),
+        ({"validate": never_awaited}, "validate must be a plain function, not async"),
+        ({"dynamic_schema": never_awaited}, "dynamic_schema must be a plain function, not async"),
+        ({"handler": yields}, "handler 'yields' is a generator: return one value"),
         ({"handler": "echo"}, "is not a function"),
         ({"handler": lambda: 1}, "must take the arguments as its first parameter"),
     ],
 )
 def test_bad_options_are_refused(reg: ToolRegistry, options: dict[str, Any], says: str) -> None:
-    """A mistyped kind would pass the gates as harmless."""
+    """A mistyped kind would pass the gates as harmless, and a coroutine that nobody awaits would agree to everything."""
     with pytest.raises(RegistrationError, match=says):
         reg.register("broken", **{"toolset": "demo", "schema": SCHEMA, "handler": echo, **options})
     assert reg.get("broken") is None
@@ -276,11 +292,22 @@ def test_a_check_is_asked_again_each_time(reg: ToolRegistry) -> None:
     assert names(reg.get_definitions()) == ["echo"]
 
 
-def test_a_check_that_raises_means_unavailable(reg: ToolRegistry) -> None:
+@pytest.mark.parametrize("error", [OSError("no socket"), SystemExit(3)])
+def test_a_check_that_raises_means_unavailable(reg: ToolRegistry, error: BaseException) -> None:
     """003-9"""
-    reg.register("echo", "demo", SCHEMA, echo, Checks(OSError("no socket")))
+    reg.register("echo", "demo", SCHEMA, echo, Checks(error))
     assert reg.get_definitions() == []
-    assert reg.availability() == {"echo": "its check failed: OSError: no socket"}
+    assert reg.availability() == {"echo": f"its check failed: {type(error).__name__}: {error}"}
+
+
+def test_a_slow_check_is_named_once(reg: ToolRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each session waits for it, and nothing else would tell people which plugin they wait for."""
+    ticks = itertools.count(step=2.0)
+    monkeypatch.setattr("toolcrib._registry.time.monotonic", lambda: next(ticks))
+    reg.register("echo", "demo", SCHEMA, echo, Checks())
+    assert names(reg.get_definitions()) == names(reg.get_definitions()) == ["echo"]
+    assert caplog.text.count(f"tool 'echo': its check_fn ({__name__}) took 2.0 s, and every session waits for it") == 1
+    assert [problem.subject for problem in reg.problems] == ["tool echo"]
 
 
 def test_reasons_are_kept_for_people(reg: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,14 +404,22 @@ def test_a_schema_may_depend_on_which_others_passed(reg: ToolRegistry) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [lambda s, a: 1 / 0, lambda s, a: {}, lambda s, a: {"parameters": {"type": 3}}, lambda s, a: None]
+    "broken",
+    [
+        lambda s, a: 1 / 0,
+        lambda s, a: sys.exit(3),
+        lambda s, a: {},
+        lambda s, a: {"parameters": {"type": 3}},
+        lambda s, a: None,
+    ],
 )
 def test_a_broken_dynamic_schema_hides_only_its_tool(reg: ToolRegistry, caplog: pytest.LogCaptureFixture, broken: Any) -> None:
     """003-15"""
     reg.register("bad", "demo", SCHEMA, echo, dynamic_schema=broken)
     reg.register("echo", "demo", SCHEMA, echo)
     assert names(reg.get_definitions()) == ["echo"]
-    assert "'bad' is left out" in caplog.text
+    assert "'bad': it is left out: its dynamic_schema" in caplog.text
+    assert [(problem.subject, bool(problem.fix)) for problem in reg.problems] == [("tool bad", True)]
 
 
 def test_closest(reg: ToolRegistry) -> None:

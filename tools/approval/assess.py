@@ -6,12 +6,11 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible
+from tools.approval.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.approval.folders import under
 from tools.approval.links import Links
 from tools.approval.meaning.act import Act, Meaning
 from tools.approval.meaning.value import HOLE, Taint, Value
-from tools.approval.operator_rules import without_allowed
 from tools.approval.paths import (
     READABLE,
     is_protected,
@@ -299,7 +298,8 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern)]
+    whole = act.name in _TAKES_AWAY | _TAKES_ALL
+    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern) or (whole and one.text == ".")]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
         if _reaches_own(act, one, setting):
@@ -353,6 +353,7 @@ def _is_taken(act: Act, path: str, setting: Setting) -> bool:
     """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
     if act.name not in _TAKES_AWAY | _TAKES_ALL or path == setting.home or path.count("/") < 3:
         return False
-    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and ("r" in text or "R" in text) for text in map(str, act.words())):
+    letters = "rRa" if act.name in ("cp", "rsync") else "rR"
+    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and any(one in text for one in letters) for text in act.words()):
         return False
     return any(under(folder, path) for folder in setting.protected)

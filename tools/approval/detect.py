@@ -77,6 +77,9 @@ def _now(cwd: str, shell: ShellState | None, home: str) -> ShellNow:
         functions=shell.functions,
         positional=shell.positional,
         interactive=shell.aliases_on,
+        attributes=shell.attributes,
+        arrays=shell.arrays,
+        traps=shell.traps,
     )
 
 

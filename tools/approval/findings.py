@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,6 +13,9 @@ Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
 
 UNKNOWN_PATH = "?"
 """Stands for a path that cannot be known before the command runs; no grant covers it."""
+
+TOOL_RULE = "tool.rule@"
+"""Keys of what an operator's rule for a tool asks about: this and the rule's pattern. Such a question is for a person."""
 
 MAX_COMMAND_CHARS = 100_000
 """A longer command is asked about unread."""
@@ -59,6 +62,12 @@ def visible(text: str, limit: int = _SHOWN_CHARS) -> str:
 
 def _escaped(char: str) -> str:
     return " " if char in "\t\x1f" else char.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of one act, without those of the level allow, and then without those of the level ask."""
+    allowed = any(one.level == "allow" for one in findings)
+    return [one for one in findings if one.level not in ("allow", "ask")] if allowed else list(findings)
 
 
 def digestible(finding: Finding) -> dict[str, Json]:

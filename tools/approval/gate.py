@@ -29,7 +29,7 @@ from toolcrib import (
 )
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
 from toolcrib._types import Json
-from tools.approval.findings import UNKNOWN_PATH, Finding, digestible, from_json, visible
+from tools.approval.findings import TOOL_RULE, UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
 from tools.approval.judge import Harmless, Judgement, Setting, judge
 from tools.approval.offers import Asked, grants_of, offers, split
@@ -268,7 +268,7 @@ def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
     if rule.decision == "allow":
         return [finding for finding in findings if finding.level != "ask"]
     if rule.decision == "ask":
-        return [*findings, Finding(f"tool.rule@{rule.tool}", "ask", rule.why or "an operator's rule asks about it", rule.tool)]
+        return [*findings, Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "an operator's rule asks about it", rule.tool)]
     return findings
 
 

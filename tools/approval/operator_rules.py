@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias, cast
 
 from toolcrib import ConfigError
 from toolcrib._types import Json
-from tools.approval.findings import Finding, Level
+from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
 from tools.approval.table import ANY, Rule, Test, View, opt, sub
 
@@ -46,12 +46,6 @@ def operator_rules(entries: Sequence[Mapping[str, object]]) -> list[Rule]:
     expected; also where an example isn't matched, or a counter-example is.
     """
     return [_row(entry, f"approval.rules[{index}]") for index, entry in enumerate(entries)]
-
-
-def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of one act, without those of the level allow, and then without those of the level ask."""
-    allowed = any(one.level == "allow" for one in findings)
-    return [one for one in findings if one.level not in ("allow", "ask")] if allowed else list(findings)
 
 
 def _row(entry: Mapping[str, object], where: str) -> Rule:

@@ -52,6 +52,25 @@ PATH_RULES: tuple[PathRule, ...] = (
         "/home/dev/toolcrib/config.yaml",
     ),
     _rule(
+        "self.channel",
+        "block",
+        rf"(?:^|/)\.toolcrib-[\w*?{HOLE}]|(?:^|/)toolcrib-\d+-\w{{8}}(?:/|$)|^/(?:dev/shm|tmp|var/tmp)/toolcrib-[\d*?{HOLE}]",
+        "changes the folder through which toolcrib and its shells talk",
+        "/dev/shm/toolcrib-123-a_b4c5d6/0/s",  # noqa: S108 - named, not used
+        "/tmp/toolcrib-notes",  # noqa: S108 - as above
+        _ALL,
+    ),
+    _rule(
+        "process.descriptor",
+        "ask-once",
+        rf"^/proc/(?:self/(?:task/[^/]+/)?fd/(?![012]$)|thread-self/fd/(?![012]$)|1/fd/(?![012]$)|(?!1/|self/|thread-self/)[^/]+/"
+        rf"(?:task/[^/]+/)?fd/)|^/proc/{HOLE}|^/dev/fd/\d\d",
+        "writes into what a process has open",
+        "/proc/4711/fd/10",
+        "/proc/self/fd/2",
+        frozenset({"write"}),
+    ),
+    _rule(
         "device.write",
         "block",
         _BLOCK_DEVICE,

@@ -163,7 +163,7 @@ def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list
 
 
 _MAY_CONCERN = re.compile(
-    r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
+    r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
 )
 """No rule matches a path without one of these: most paths are told apart by this one look."""
 

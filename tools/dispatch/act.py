@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
+from types import CoroutineType
 from typing import Any
 
-from toolcrib import EnvironmentFailed, ExecutionFailed, Internal, Timeout, ToolError, ToolOutput, ToolResult, ToolStatus
+from toolcrib import (
+    EnvironmentFailed,
+    ExecutionFailed,
+    Internal,
+    SuspendTicket,
+    Timeout,
+    ToolError,
+    ToolOutput,
+    ToolResult,
+)
+from tools.clip import encode
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
-from tools.dispatch.run import LIMIT, PLAIN, Run
+from tools.dispatch.run import LIMIT, PENDING, PLAIN, SUCCESS, Run
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
@@ -19,7 +31,7 @@ _log = logging.getLogger(__name__)
 async def run_again(run: Run, result: ToolResult) -> ToolResult:
     """The result of a handler that suspended: it is run again with its answer, which may make it suspend again."""
     for _ in range(ROUNDS):
-        if result.status is not ToolStatus.PENDING or result.suspension is None:
+        if result.status is not PENDING or result.suspension is None:
             return result
         stopped = await suspend(run, result.suspension)
         if stopped is not None:
@@ -51,6 +63,8 @@ async def run_handler(run: Run) -> ToolResult:
             value = in_daemon_thread(invoke, run.args, run.ctx, run.extra)
         if type(value) not in PLAIN:
             value = await run.settle(value, seconds)
+            if type(value) is CoroutineType:  # from a thread: a plain function that hands on an async one's
+                value = await run.settle(value, seconds)
         return _result(run, value)
     except TimeoutError as error:
         if error.args != (LIMIT,):
@@ -75,8 +89,21 @@ def _result(run: Run, value: Any) -> ToolResult:
     """What a handler returned, as a result. That it is JSON is seen when it leaves."""
     if isinstance(value, ToolOutput):
         if value.state_changes:
-            run.scope.change_state(dict(value.state_changes))
+            run.scope.change_state(_changes(value.state_changes))
         value = value.result
     if isinstance(value, ToolResult):
+        if value.suspension is not None and not isinstance(value.suspension, SuspendTicket):
+            raise TypeError(f"suspension holds {type(value.suspension).__name__}; make a SuspendTicket")
         return value if value.tool_name == run.call.name else replace(value, tool_name=run.call.name)
-    return ToolResult(run.call.name, ToolStatus.SUCCESS, value)
+    return ToolResult(run.call.name, SUCCESS, value)
+
+
+def _changes(given: Any) -> dict[str, Any]:
+    """A copy as JSON has it, as it will be kept with the results. Raises TypeError for anything else."""
+    try:
+        changes = dict(given)
+        if wrong := [name for name in changes if not isinstance(name, str)]:
+            raise TypeError(f"{wrong[0]!r} is no name")
+        return json.loads(encode(changes))  # type: ignore[no-any-return]  # what a dict is encoded to
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"state_changes must be pairs of a name and JSON: {error}") from None

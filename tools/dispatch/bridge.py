@@ -11,6 +11,8 @@ import asyncio
 import atexit
 import contextlib
 import contextvars
+import os
+import selectors
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -25,14 +27,19 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._closer = weakref.finalize(self, _close, self.loop)
+        self.pid = os.getpid()
+        self._closer = weakref.finalize(self, _close, self.loop, self.pid)
         self._closer.atexit = False  # at exit, _close_main does it in order
 
     def close(self) -> None:
-        self._closer()
+        if self._closer.detach() is not None:  # calling it would do nothing at exit: weakref's own exit handler comes first
+            _close(self.loop, self.pid)
 
 
-def _close(loop: asyncio.AbstractEventLoop) -> None:
+def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
+    if os.getpid() != owner:  # a fork has its parent's selector: what it takes out of that, its parent waits for in vain
+        vars(loop)["_selector"] = selectors.DefaultSelector()
+        return
     if loop.is_closed() or loop.is_running():
         return
     pending = asyncio.all_tasks(loop)
@@ -68,6 +75,9 @@ def _loop_is_running() -> bool:
 
 def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     holder: _Loop | None = getattr(_local, "holder", None)
+    if holder is not None and holder.pid != os.getpid():
+        holder.close()
+        holder = None
     if holder is None or holder.loop.is_closed():
         holder = _local.holder = _Loop()
     loop = holder.loop

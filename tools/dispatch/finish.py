@@ -13,9 +13,10 @@ from tools.clip import clip_data, clip_text, encode, spill_to
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
-from tools.dispatch.run import Run
+from tools.dispatch.run import SUCCESS, Run
 
 _log = logging.getLogger(__name__)
+_SUCCEEDED = ToolCallStatus.SUCCEEDED
 
 
 async def close(run: Run, result: ToolResult) -> ExecutedCall:
@@ -28,8 +29,8 @@ async def close(run: Run, result: ToolResult) -> ExecutedCall:
         result, encoded = _bounded(run, result)
     except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
         result, encoded = _bounded(run, failed(run.call.name, _malformed(error), inside=True))
-    if result.status is ToolStatus.SUCCESS:
-        status = ToolCallStatus.SUCCEEDED
+    if result.status is SUCCESS:
+        status = _SUCCEEDED
     elif result.failure is not None and result.failure.kind == "Cancelled":
         status = ToolCallStatus.CANCELLED
     else:

@@ -30,7 +30,6 @@ from toolcrib import (
     ToolEntry,
     ToolError,
     ToolRegistry,
-    ToolStatus,
 )
 from toolcrib._context import mint_context
 from tools.arguments import ArgumentCheck, own_copy
@@ -41,7 +40,7 @@ from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
 from tools.dispatch.gates import decide, first_answers, go_on, why_not
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
-from tools.dispatch.run import Plan, Run
+from tools.dispatch.run import PENDING, Plan, Run
 from tools.dispatch.scope import CallScope
 from tools.dispatch.where import placed
 
@@ -57,6 +56,9 @@ class _Known:
     hooks_generation: int
     hooks: ToolHookPlan
     plans: dict[str, Plan] = field(default_factory=dict)
+
+
+_INTERRUPTED = "interrupted; it may have done part of its work"
 
 
 class Dispatcher:
@@ -76,7 +78,7 @@ class Dispatcher:
         """
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async
-        run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter())
+        run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter(), found=plan)
         executed = contextvars.copy_context().run(_drive, self.whole(run)) if inline else run_async(self.whole(run))
         if run.later:
             run_async(run_later([run]))
@@ -143,7 +145,7 @@ class Dispatcher:
         """Run the handler and finish."""
         try:
             result = await run_handler(run)
-            if result.status is ToolStatus.PENDING:
+            if result.status is PENDING:
                 result = await run_again(run, result)
             return await close(run, placed(run, result))
         except BaseException as error:
@@ -165,7 +167,7 @@ class Dispatcher:
 
     def _prepare(self, run: Run) -> Any:
         """What the tool says it would do (perhaps to be awaited), or None. Raises ToolError where the call can't run."""
-        call, scope, plan = run.call, run.scope, self._plan(run.call.name)
+        call, scope, plan = run.call, run.scope, run.found or self._plan(run.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
         if plan is None:
@@ -217,26 +219,28 @@ async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCal
         _gave_up(run)
         raise error
     if isinstance(error, asyncio.CancelledError) and run.is_cancelled:
-        return await _cancelled(run)
+        return await _cancelled(run, error)
     run.log_failure(error, "%s %s failed", doing, run.call.name)
     return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
 
 
-async def _cancelled(run: Run) -> ExecutedCall:
-    """An interrupt of the scope becomes the call's result; a cancellation from outside goes on, with the ledger told."""
+async def _cancelled(run: Run, error: asyncio.CancelledError) -> ExecutedCall:
+    """An interrupt of the scope becomes the call's result; a cancellation from outside goes on, with the ledger told.
+
+    A handler that has something to tell all the same adds it to the error, as a note.
+    """
     task = asyncio.current_task()
     if not run.scope.cancelled or task is None:
         _gave_up(run)
         raise asyncio.CancelledError
     while task.uncancel():
         pass
-    return await close(run, failed(run.call.name, Cancelled("interrupted; it may have done part of its work"), inside=False))
+    text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
+    return await close(run, failed(run.call.name, Cancelled(text), inside=False))
 
 
 def _gave_up(run: Run) -> None:
-    run.finish(
-        failed(run.call.name, Cancelled("interrupted; it may have done part of its work"), inside=False), ToolCallStatus.CANCELLED
-    )
+    run.finish(failed(run.call.name, Cancelled(_INTERRUPTED), inside=False), ToolCallStatus.CANCELLED)
 
 
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -16,6 +16,7 @@ from toolcrib import (
     After,
     Block,
     SetResult,
+    StoreFailed,
     Suspend,
     ToolCall,
     ToolCallContext,
@@ -23,6 +24,7 @@ from toolcrib import (
     ToolEntry,
     ToolOutput,
     ToolResult,
+    ToolStatus,
 )
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
@@ -33,6 +35,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Suspend, Block, ToolResult, ToolOutput, After})
 """The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
+
+SUCCESS, PENDING = ToolStatus.SUCCESS, ToolStatus.PENDING
+"""For every call: Python 3.11 needs a tenth of a microsecond to find a member in its class."""
 
 LIMIT = "toolcrib: time limit"
 """The one argument of a TimeoutError that is ours and not the awaited thing's own."""
@@ -66,6 +71,8 @@ class Run:
     inline: bool
     offload: bool
     started: float
+    found: Plan | None = None
+    """What was found of the tool when it was decided that the call runs inline: that holds for nothing found later."""
     prepared: bool = False
     end_run: bool = False
     later: Sequence[tuple[str, Callable[[], object]]] = ()
@@ -103,6 +110,8 @@ class Run:
             return
         try:
             self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+        except StoreFailed as error:  # it says what to do
+            _log.error("the end of %s could not be recorded: %s", self.call.name, error)
         except Exception as error:
             self.log_failure(error, "the end of %s could not be recorded", self.call.name)
 

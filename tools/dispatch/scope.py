@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
+import logging
 import os
 import shutil
 import tempfile
 import threading
+import time
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from toolcrib import Answer, Environment, EventSink, RunIdentity, SuspendTicket, ToolCallContext
+from toolcrib import (
+    Answer,
+    Environment,
+    EnvironmentFailed,
+    EventSink,
+    ExecutedCall,
+    RunIdentity,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+)
 from toolcrib._context import AgentSpec
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
 from toolcrib._undo import UndoLog
 from tools.clip import MAX_RESULT_CHARS
+from tools.environments import leftovers
 from tools.redact import Redactor
+
+_log = logging.getLogger(__name__)
 
 Asker: TypeAlias = Callable[[SuspendTicket, ToolCallContext], "Answer | Awaitable[Answer | None] | None"]
 """A face that can ask a person, sync or async. None means that nobody answered, which is a no."""
+
+
+_CLOSE_LIMIT = 5.0
+"""Seconds that calls may take to end when their scope is closed; commands get two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +58,12 @@ class Limits:
     answer_seconds: float | None = None
     """For a person who is asked; after that the answer is no. None waits for ever."""
     result_chars: int = MAX_RESULT_CHARS
+
+
+class CallRunner(Protocol):
+    """A Dispatcher, as far as a scope has to know it."""
+
+    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall: ...
 
 
 @dataclass(kw_only=True, eq=False)
@@ -65,6 +89,8 @@ class CallScope:
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
+    dispatcher: CallRunner | None = None
+    """What runs its calls where they come by another's synchronous face; None: that one."""
     keep_spill: bool = False
     """Whether the spill folder outlives the scope, if anything is in it: for a person who was told a path in it."""
 
@@ -77,20 +103,28 @@ class CallScope:
         self._environment: Environment | None = None
         self._spill_dir: Path | None = None
         self._lock = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._closed = False
         self.running: set[asyncio.Task[Any]] = set()
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.asking: set[str] = set()
         """Tickets that somebody is being asked about at this moment."""
         self.cancelled = False
+        self.calls: list[None] = []
+        """One for each call that runs, where whoever owns the scope closes those that nobody uses."""
 
     @property
     def environment(self) -> Environment:
-        """Opened at first use. Raises EnvironmentFailed."""
-        if self._environment is None:
+        """Opened at first use. Raises EnvironmentFailed, also once the scope is closed: nobody would close what opens then."""
+        environment = self._environment
+        if environment is None:
             with self._lock:
-                if self._environment is None:
-                    self._environment = self.open_environment()
-        return self._environment
+                environment = self._environment
+                if environment is None:
+                    if self._closed:
+                        raise EnvironmentFailed("the session was closed meanwhile: open another")
+                    environment = self._environment = self.open_environment()
+        return environment
 
     @property
     def where(self) -> str:
@@ -103,15 +137,16 @@ class CallScope:
         if self._spill_dir is None:
             with self._lock:
                 if self._spill_dir is None:
-                    _sweep()
+                    leftovers.sweep(tempfile.gettempdir())
                     owner = "kept" if self.keep_spill else os.getpid()
                     self._spill_dir = Path(tempfile.mkdtemp(prefix=f"toolcrib-{owner}-"))
-                    weakref.finalize(self, _remove, self._spill_dir, self.keep_spill)
+                    weakref.finalize(self, _remove, self._spill_dir, self.keep_spill, os.getpid())
         return self._spill_dir
 
     def change_state(self, changes: Mapping[str, Json]) -> None:
-        """Replaced as a whole, so that snapshots which were taken stay as they were."""
-        self.state = MappingProxyType({**self.state, **changes})
+        """Replaced as a whole, so that snapshots which were taken stay as they were. From any thread."""
+        with self._state_lock:
+            self.state = MappingProxyType({**self.state, **changes})
 
     # -- interrupts ----------------------------------------------------------------------------------------------
 
@@ -119,8 +154,11 @@ class CallScope:
         """End the calls that run now, from any thread; each gets a Cancelled result, and calls that wait do not start."""
         if self.cancelled:
             return
+        self._cancel(list(self.running))
+
+    def _cancel(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         self.cancelled = True
-        for task in list(self.running):
+        for task in tasks:
             try:
                 task.get_loop().call_soon_threadsafe(task.cancel)
             except RuntimeError:  # the loop has closed: so has the task
@@ -131,42 +169,38 @@ class CallScope:
         self.cancelled = False
 
     async def close(self) -> None:
-        """Also withdraws the questions that somebody is being asked."""
+        """Also withdraws the questions that somebody is being asked, and ends calls that still run, as ``interrupt`` does."""
         if self.tickets is not None:
             why = "the session ended before there was an answer"
             for ticket_id in list(self.asking):
                 self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
-        environment, self._environment = self._environment, None
+        await self._end_calls()
+        with self._lock:
+            self._closed = True
+            environment, self._environment = self._environment, None
         if environment is not None:
-            await environment.close()
+            try:
+                await environment.close()
+            except Exception as error:
+                _log.error("%s could not be closed: %s: %s", type(environment).__name__, type(error).__name__, error)
         spill_dir, self._spill_dir = self._spill_dir, None
         if spill_dir is not None:
-            _remove(spill_dir, self.keep_spill)
+            _remove(spill_dir, self.keep_spill, os.getpid())
+
+    async def _end_calls(self) -> None:
+        """All but one that closes the scope itself. They may run in loops of other threads."""
+        others = self.running - {asyncio.current_task()}
+        if not others:
+            return
+        self._cancel(others)
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self.running - {asyncio.current_task()} and time.monotonic() < give_up:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.005)
 
 
-@functools.cache
-def _sweep() -> None:
-    """Once a process: spill folders of ours whose process was killed before it could remove them."""
-    for folder in Path(tempfile.gettempdir()).glob("toolcrib-*-*"):
-        owner = folder.name.split("-")[1]
-        try:
-            if owner.isdigit() and folder.lstat().st_uid == os.geteuid() and not _is_alive(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:  # gone meanwhile, or not ours to look at
-            continue
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _remove(folder: Path, if_empty: bool) -> None:
+def _remove(folder: Path, if_empty: bool, owner: int) -> None:
+    if os.getpid() != owner:  # a fork: it is our parent's
+        return
     if not if_empty:
         shutil.rmtree(folder, ignore_errors=True)
         return

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from toolcrib import Environment, EnvironmentFailed
+from toolcrib import Environment, EnvironmentFailed, ToolcribError
 
 __all__ = ["Factory", "known_environments", "open_environment", "register_environment"]
 
@@ -17,24 +18,26 @@ _BUILT_IN = {
     "local": ("tools.environments.local", "open_local"),
     "ssh": ("tools.environments.ssh", "open_ssh"),
 }
-_registered: dict[str, Factory] = {}
+_registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
+"""By name, all that were registered: the last one counts."""
+_lock = threading.Lock()
+_METHODS = [name for name, member in vars(Environment).items() if callable(member) and not name.startswith("_")]
 
 
 def register_environment(name: str, factory: Factory) -> Callable[[], None]:
     """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
 
-    Answers with what takes it back, unless a later one has won meanwhile.
+    Answers with what takes it back, in whatever order others are.
     """
-    before = _registered.get(name)
-    _registered[name] = factory
+    mine = object()
+    with _lock:
+        _registered[name] = (*_registered.get(name, ()), (mine, factory))
 
     def take_back() -> None:
-        if _registered.get(name) is not factory:
-            return
-        if before is None:
-            del _registered[name]
-        else:
-            _registered[name] = before
+        with _lock:
+            left = tuple(each for each in _registered.pop(name, ()) if each[0] is not mine)
+            if left:
+                _registered[name] = left
 
     return take_back
 
@@ -46,14 +49,24 @@ def known_environments() -> list[str]:
 
 def open_environment(name: str, **options: Any) -> Environment:
     """Raises EnvironmentFailed for an unknown name or options that this kind does not take."""
-    factory = _registered.get(name)
-    if factory is None:
+    registered = _registered.get(name)
+    if registered is not None:
+        factory = registered[-1][1]
+    else:
         if name not in _BUILT_IN:
             raise EnvironmentFailed(f"unknown environment {name!r}; known: {', '.join(known_environments())}")
         module, attribute = _BUILT_IN[name]
         factory = getattr(importlib.import_module(module), attribute)
     try:
-        return factory(**options)
+        opened = factory(**options)
     except TypeError as error:
         given = ", ".join(sorted(options)) or "no options"
         raise EnvironmentFailed(f"environment {name!r} cannot be opened with {given}: {error}") from error
+    except (ToolcribError, OSError):
+        raise
+    except Exception as error:
+        raise EnvironmentFailed(f"environment {name!r} cannot be opened: {type(error).__name__}: {error}") from error
+    if registered is not None and (lacks := [method for method in _METHODS if not callable(getattr(opened, method, None))]):
+        kind = type(opened).__name__
+        raise EnvironmentFailed(f"what was registered as environment {name!r} opened {kind}, which has no {', '.join(lacks)}")
+    return opened

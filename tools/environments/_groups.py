@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tools import alive
+
 _PROC = Path("/proc")
 
 
@@ -51,23 +53,12 @@ def left_behind(session: int) -> bool:
 
     A process that has the leader's number now is a stranger: the kernel does not give a number away while a group bears it.
     """
-    return _exists(session) and not number_taken(session)
+    return _exists(session) and not alive.exists(session)
 
 
 def _exists(group: int) -> bool:
     try:
         os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def number_taken(pid: int) -> bool:
-    """Whether a process has this number."""
-    try:
-        os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from pathlib import Path
+
+from tools import alive
 
 
 def us() -> str:
     """This process: machine, boot, process namespace, number, start."""
-    return " ".join((*_here(), str(os.getpid()), _start_of(os.getpid())))
+    return " ".join((*_here(), str(os.getpid()), alive.started(os.getpid()) or ""))
 
 
 def _here() -> tuple[str, str, str]:
-    boot, space = "?", "?"
+    space = "?"
     with contextlib.suppress(OSError):  # not Linux
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - a string is wanted
-    return socket.gethostname(), boot, space
-
-
-def _start_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
+    return socket.gethostname(), alive.boot() or "?", space
 
 
 def is_dead(owner: str) -> bool:
@@ -39,4 +32,4 @@ def is_dead(owner: str) -> bool:
         return False
     if boot != here[1]:
         return True
-    return space == here[2] and (not pid.isdigit() or _start_of(int(pid)) != start)
+    return space == here[2] and (not pid.isdigit() or (alive.started(int(pid)) or "") != start)

@@ -24,6 +24,7 @@ from toolcrib import (
 from toolcrib._undo import Keeping
 from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing
+from tools.files.owners import give_back
 from tools.files.places import missing, resolve, told, unmoved
 from tools.files.text import Text, decode
 from tools.files.unified import FileDiff, parse_diff
@@ -57,6 +58,11 @@ class Step:
     @property
     def mode(self) -> int | None:
         return None if self.info is None else self.info.mode
+
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """Whose the file shall be, where it is written under another name."""
+        return None if self.info is None else self.info.owner
 
     @property
     def action(self) -> str:
@@ -220,6 +226,8 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
                 done.append(step)
                 if step.target is not None:
                     await ctx.environment.write_file(step.target, step.after, mode=step.mode)
+                if step.action == "renamed" and (why := await give_back(ctx.environment, step.target or "", step.owner)):
+                    step.notes.append(f"{step.target}: {why}")
                 if step.source is not None and step.source != step.target:
                     await unmoved(ctx.environment, step.source)
                     await ctx.environment.delete_file(step.source)
@@ -238,6 +246,7 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
         try:
             if step.source is not None:
                 await ctx.environment.write_file(step.source, step.before, mode=step.mode)
+                await give_back(ctx.environment, step.source, step.owner)
             if step.target is not None and step.target != step.source and await ctx.environment.stat(step.target):
                 await ctx.environment.delete_file(step.target)
         except (OSError, EnvironmentFailed):

@@ -20,6 +20,10 @@ class Contents(Protocol):
         """None where it is not kept, or not any more. Raises StoreFailed."""
         ...
 
+    def prune(self) -> None:
+        """Remove what is kept for too long, or is too much. Raises StoreFailed."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -43,6 +47,9 @@ class MemoryContents:
 
     def get(self, digest: str) -> bytes | None:
         return self._kept.get(digest)
+
+    def prune(self) -> None:
+        """What is too much went when it became so, and nothing outlives the process."""
 
     def close(self) -> None:
         """What is kept stays as long as this does."""

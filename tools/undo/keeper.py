@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import posixpath
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from toolcrib import Environment, ExecutionFailed, FileInfo, StoreFailed, ToolCallContext
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
@@ -16,6 +17,7 @@ from tools.undo.locks import Slots, held
 
 _log = logging.getLogger(__name__)
 LOCK_SECONDS = 60.0
+_DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,21 @@ class UndoStore:
     slots: Slots
     max_file: int = 20 * 1024 * 1024
     required: bool = False
+    seconds: float = math.inf
+    """How long a change is remembered."""
+    _tidied: list[float] = field(default_factory=lambda: [-math.inf], repr=False)
+
+    def tidy(self) -> None:
+        """Once a day: forget what is too old to be taken back. A fault of that is no fault of the change that is being made."""
+        now = time.time()
+        if abs(now - self._tidied[0]) < _DAY:  # a clock that was set back counts too
+            return
+        self._tidied[0] = now
+        try:
+            self.journal.prune(now - self.seconds)
+            self.contents.prune()
+        except StoreFailed as error:
+            _log.warning("what is too old to be undone could not be removed: %s", error)
 
     def close(self) -> None:
         """The journal is closed with its store."""
@@ -54,9 +71,9 @@ def size_of(number: int) -> str:
     return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
 
 
-def put(store: UndoStore, data: bytes, mode: int | None) -> tuple[FileState, str]:
-    """Keep a content; what it is, and why it is not kept, "" where it is."""
-    state = FileState(digest_of(data), len(data), mode)
+def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tuple[FileState, str]:
+    """Keep a content; what it is, with mode and owner of ``like``, and why it is not kept, "" where it is."""
+    state = FileState(digest_of(data), len(data), like.mode, like.owner)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
     try:
@@ -130,7 +147,8 @@ class _Keeping:
         environment, before, lost = self._environment, None, ""
         if info is not None:
             before, lost = await self._before(path, info, data)
-        state = None if after is None else FileState(digest_of(after), len(after), None if info is None else info.mode)
+        mode, owner = (None, None) if info is None else (info.mode, info.owner)
+        state = None if after is None else FileState(digest_of(after), len(after), mode, owner)
         if before == state:
             return
         folders = () if info is not None else await missing_folders(environment, path)
@@ -138,7 +156,7 @@ class _Keeping:
 
     async def _before(self, path: str, info: FileInfo, data: bytes | None) -> tuple[FileState, str]:
         most = self._store.max_file
-        unread = FileState("", info.size, info.mode)
+        unread = FileState("", info.size, info.mode, info.owner)
         if data is None and info.size > most:
             return unread, too_big(self._store, info.size)
         if data is None:
@@ -146,7 +164,7 @@ class _Keeping:
                 data = await self._environment.read_file(path, limit=most + 1)
             except OSError as error:
                 return unread, f"it could not be read before: {error.strerror or error}"
-        return (unread, too_big(self._store, len(data))) if len(data) > most else put(self._store, data, info.mode)
+        return (unread, too_big(self._store, len(data))) if len(data) > most else put(self._store, data, info)
 
     def record(self) -> None:
         if self._changes and not self._failed:
@@ -154,6 +172,8 @@ class _Keeping:
                 self._recorded = self._store.journal.begin(replace(self._step, at=time.time(), changes=tuple(self._changes)))
             except StoreFailed as error:
                 self.fail(str(error))
+            else:
+                self._store.tidy()
         if self.note and self._store.required:
             self.forget()
             raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.note}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import errno
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from toolcrib import Environment, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
+from tools.files.owners import give_back
 from tools.undo.choose import Target
 from tools.undo.contents import digest_of
 from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
@@ -96,9 +97,9 @@ async def _look(environment: Environment, target: Target) -> tuple[FileState | N
         kinds = {"dir": "a folder", "link": "a link"}
         raise _CantError(f"{kinds.get(info.kind, 'no regular file')} stands there now")
     if info.size > max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None):
-        return FileState("", info.size, info.mode), None
+        return FileState("", info.size, info.mode, info.owner), None
     data = await environment.read_file(target.path)
-    return FileState(digest_of(data), len(data), info.mode), data
+    return FileState(digest_of(data), len(data), info.mode, info.owner), data
 
 
 def _same(one: FileState | None, other: FileState | None) -> bool:
@@ -223,7 +224,7 @@ async def _carry_out(
         if item.action == "nothing" and not item.why_not and item.target.to is None:
             await _remove_folders(environment, item.target, notes)
     items = [replace(item, why_not=failed.get(item.path, item.why_not)) for item in items]
-    _settle(store, step, items, revives)
+    _settle(store, step, items, revives, failed)
     return Done(step, items, notes)
 
 
@@ -232,7 +233,7 @@ async def _change(store: UndoStore, environment: Environment, item: Item) -> tup
     target, before, why = item.target, item.found, ""
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
-        known, (before, why) = before.digest, put(store, data, before.mode)
+        known, (before, why) = before.digest, put(store, data, before)
         if before.digest != known:
             raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
     elif before is not None:
@@ -251,6 +252,8 @@ async def _apply(store: UndoStore, environment: Environment, item: Item, notes: 
     if data is None:
         raise FileNotFoundError(2, "what was in it is no longer kept")
     await environment.write_file(target.path, data, mode=target.to.mode)
+    if why := await give_back(environment, target.path, target.to.owner):
+        notes.append(f"{target.path}: {why}")
 
 
 async def _remove_folders(environment: Environment, target: Target, notes: list[str]) -> None:
@@ -266,9 +269,12 @@ async def _remove_folders(environment: Environment, target: Target, notes: list[
             return
 
 
-def _settle(store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: Sequence[FileChange]) -> None:
+def _settle(
+    store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: Sequence[FileChange], failed: Collection[str]
+) -> None:
+    """The next undo goes on past what this one had to leave; what ``failed`` it tries again."""
     undone = [number for item in items if not item.why_not for number in item.target.ids]
-    passed = [number for item in items if item.why_not for number in item.target.ids]
+    passed = [number for item in items if item.why_not and item.path not in failed for number in item.target.ids]
     if step.kind == "redo":
         back = {item.path for item in items if not item.why_not}
         store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])

@@ -1,1 +1,4 @@
-"""One file a subcommand: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``, as a plugin's has too."""
+"""One file a subcommand, which has the file's name: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``.
+
+A plugin's subcommand is an object with the same three.
+"""

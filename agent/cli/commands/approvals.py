@@ -11,13 +11,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import OK, open_crib
+from agent.cli.options import count
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.approvals import Approvals
     from toolcrib._store import AuditEntry, Grant, TicketRecord
 
-NAME = "approvals"
 HELP = "List, narrow and revoke what was agreed; show what waits and what was decided."
 _EPILOG = """\
 examples:
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or question's id")
     parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
     parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="history: the last N decisions (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="history: the last N decisions (default: 20)")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -49,12 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     with open_crib(args) as crib:
-        session = None
-        if args.session:
-            info = crib.store.sessions.get(args.session)
-            if info is None:
-                raise ToolcribError(f"no session begins with {args.session!r}; `toolcrib sessions` lists them")
-            session = info.id
+        session = crib.find_session(args.session).id if args.session else None
         approvals = Approvals(crib.store, crib.grants)
         match args.action:
             case "list":
@@ -69,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             case "pending":
                 _show(args, approvals.pending(session), _ticket_rows, "no question waits for an answer")
             case "history":
-                _show(args, approvals.history(session, max(1, args.limit)), _entry_rows, "nothing was decided yet")
+                _show(args, approvals.history(session, args.limit), _entry_rows, "nothing was decided yet")
             case _:
                 print(_change(approvals, args))
     return OK

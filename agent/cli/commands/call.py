@@ -13,7 +13,6 @@ from agent.cli.options import add_place_option
 from agent.events import Event, ModelAnswered
 from toolcrib import ExecutedCall, ToolcribError
 
-NAME = "call"
 HELP = "Run one tool and print its result as JSON."
 _EXAMPLE = """toolcrib call terminal '{"command": "ls"}'"""
 _EPILOG = """\
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             near = crib.registry.closest(args.tool)
             hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
-        session = crib.open_session(platform="cli", asker=asker_for(find_terminal()), backend=args.backend)
+        session = crib.open_session(platform="cli", asker=asker_for(find_terminal()), backend=args.backend, once=True)
         session.scope.keep_spill = True  # the result names the file with its full text
         session.watch = _tell
         with interrupting(session.interrupt):

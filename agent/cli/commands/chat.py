@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
     from agent.run import Crib
 
-NAME = "chat"
+_HISTORY_BYTES = 1 << 20
 HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
 _EPILOG = f"""\
 examples:
@@ -108,7 +108,9 @@ class _Below:
 
     async def read_line(self, prompt: str) -> str:
         self._screen.settle()
-        return await self._terminal.read_line(prompt)
+        answer = await self._terminal.read_line(prompt)
+        self._screen.goes_on()
+        return answer
 
     async def confirm(self, question: str) -> bool:
         """True only for a typed ``yes`` or ``y``."""
@@ -161,6 +163,7 @@ def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
         history=InMemoryHistory() if file is None else FileHistory(file),
         completer=LineCompleter(conversation.session.definitions),
         complete_while_typing=False,
+        enable_suspend=True,
     )
     while True:
         try:
@@ -197,10 +200,25 @@ def _history_file() -> Path | None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         file.chmod(0o600)
+        _shorten(file)
     except OSError as error:
         print(f"toolcrib: lines are not remembered: {file}: {error.strerror or error}", file=sys.stderr)
         return None
     return file
+
+
+def _shorten(file: Path) -> None:
+    """It is read whole at each start, and pasted text makes it grow: the older half goes when it is too long."""
+    if file.stat().st_size <= _HISTORY_BYTES:
+        return
+    _, begin, newest = file.read_bytes()[-_HISTORY_BYTES // 2 :].partition(b"\n# ")  # an entry begins with its time
+    short = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        with open(os.open(short, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as out:  # noqa: PTH123 - a descriptor
+            out.write(begin + newest)
+        short.replace(file)
+    finally:
+        short.unlink(missing_ok=True)
 
 
 def _confirm_allowlist(crib: Crib) -> None:

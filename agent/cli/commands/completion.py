@@ -1,12 +1,13 @@
-"""``toolcrib completion``: a script for the shell."""
+"""``toolcrib completion``: a script for the shell, made of what the commands' own parsers take."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
+from importlib import import_module
 
-from agent.cli.app import OK, built_in
+from agent.cli.app import OK, built_in, parser_of
 
-NAME = "completion"
 HELP = "Print a completion script for bash, zsh or fish."
 _EPILOG = """\
 install it:
@@ -17,41 +18,34 @@ install it:
 _BASH = """\
 _toolcrib() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local words
+    local words valued
+    case $command in
+%(cases)s
+        *) words="%(options)s" valued=" --config --profile " ;;
+    esac
     if ((COMP_CWORD == 1)); then words="%(commands)s %(options)s"
     elif [[ $command == call && COMP_CWORD -eq 2 ]] ||
         [[ $command == tools && ${COMP_WORDS[2]} =~ ^(show|enable|disable)$ && $word != -* ]]; then
         words=$(toolcrib tools --names 2>/dev/null)
     elif [[ $before == --backend ]] || [[ $command == env && ${COMP_WORDS[2]} =~ ^(test|shell|stop)$ && $word != -* ]]; then
         words=$(toolcrib env --names 2>/dev/null)
-    else
-        case $command in
-%(cases)s
-            *) words="%(options)s" ;;
-        esac
+    elif [[ $valued == *" $before "* ]]; then words=
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
 complete -o default -F _toolcrib toolcrib
 """
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
-_OPTIONS = "--help --config --profile --verbose"
-_MODEL = "--model --base-url --api-key-env --provider"
-_SESSION = "--max-turns --max-tokens --toolsets --disable --trace --cwd --backend --continue --resume"
-_WORDS = {
-    "approvals": "list narrow revoke pending deny history --session --limit --json",
-    "call": "--plain --backend",
-    "chat": f"{_MODEL} {_SESSION}",
-    "completion": "bash zsh fish",
-    "config": "show get set unset path check --origins --json",
-    "env": "list test shell stop prune --session --all --older-than --yes --json --names",
-    "explain": "--cwd --json --jsonl --replay --session",
-    "run": f"--json --timeout {_MODEL} {_SESSION}",
-    "sessions": "list show --json --here --limit",
-    "tools": "list show enable disable --platform --json --names",
-    "trace": "",
-    "toolsets": "list show resolve --platform --user --explain --json",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What may follow a command."""
+
+    actions: tuple[str, ...]
+    options: tuple[str, ...]
+    valued: tuple[str, ...]
+    """Those of ``options`` that a value follows: a file, a name, a number."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,23 +54,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    names = sorted(built_in())
+    known = {name: _words(parser_of(name, import_module(module))) for name, module in sorted(built_in().items())}
     if args.shell == "fish":
-        print("\n".join(_fish(names)))
+        print("\n".join(_fish(known)))
         return OK
-    cases = "\n".join(f'            {name}) words="{_OPTIONS} {words}" ;;' for name, words in _WORDS.items())
-    script = _BASH % {"commands": " ".join(names), "options": f"{_OPTIONS} --version", "cases": cases}
+    cases = "\n".join(
+        f'        {name}) words="{" ".join(one.actions + one.options)}" valued=" {" ".join(one.valued)} " ;;'
+        for name, one in known.items()
+    )
+    everywhere = "--help --config --profile --verbose --version"
+    script = _BASH % {"commands": " ".join(known), "options": everywhere, "cases": cases}
     print((_ZSH if args.shell == "zsh" else "") + script, end="")
     return OK
 
 
-def _fish(names: list[str]) -> list[str]:
-    lines = [f"complete -c toolcrib -f -n __fish_use_subcommand -a {name!r}" for name in names]
-    lines += [f"complete -c toolcrib -l {option.removeprefix('--')}" for option in f"{_OPTIONS} --version".split()]
-    for name, words in _WORDS.items():
-        when = f"-n '__fish_seen_subcommand_from {name}'"
-        for word in words.split():
-            lines.append(f"complete -c toolcrib {when} " + (f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"))
+def _words(parser: argparse.ArgumentParser) -> Words:
+    actions: list[str] = []
+    options: list[str] = []
+    valued: list[str] = []
+    for action in parser._actions:
+        named = [option for option in action.option_strings if option.startswith("--")]
+        if not action.option_strings:
+            actions += map(str, action.choices or ())
+        options += named
+        valued += named if action.nargs is None else []
+    return Words(tuple(actions), tuple(options), tuple(valued))
+
+
+def _fish(known: dict[str, Words]) -> list[str]:
+    lines = [f"complete -c toolcrib -f -n __fish_use_subcommand -a {name!r}" for name in known]
+    lines += ["complete -c toolcrib -n __fish_use_subcommand -l version"]
+    for name, words in known.items():
+        when = f"complete -c toolcrib -n '__fish_seen_subcommand_from {name}'"
+        lines += [f"{when} -a {word}" for word in words.actions]
+        lines += [f"{when} -l {option[2:]}{' -r' if option in words.valued else ''}" for option in words.options]
     lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from call' -a '(toolcrib tools --names 2>/dev/null)'"]
     lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from env' -a '(toolcrib env --names 2>/dev/null)'"]
     return [*lines, "complete -c toolcrib -l backend -x -a '(toolcrib env --names 2>/dev/null)'"]

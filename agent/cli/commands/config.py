@@ -13,7 +13,6 @@ from agent.cli.app import FAILED, OK
 if TYPE_CHECKING:
     from agent.config import Config
 
-NAME = "config"
 HELP = "Show the settings and where each comes from; get, set, unset, check."
 _EPILOG = """\
 examples:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from agent.cli.app import FAILED, OK
 
-NAME = "doctor"
 HELP = "Check this installation and its configuration; each fault comes with its fix."
 _EPILOG = """\
 It works with a broken configuration too. The exit code is 1 where something is wrong, else 0; notes don't count.

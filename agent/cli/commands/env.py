@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, open_crib
+from agent.cli.options import age
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.places import Running
     from agent.run import Crib
 
-NAME = "env"
 HELP = "The places where commands run: list and test them, go into one, end what is left in them."
 _EPILOG = """\
 examples:
@@ -35,21 +36,21 @@ configuration, and what plugins add; `terminal.backend` says which one sessions 
   toolcrib config set terminal.backend docker
 A session stays where it began. Where its place can't be had its calls fail and say why: they never run elsewhere.
 
-exit codes: 0 done, 1 a place does not work (test), the shell's own (shell), 2 a wrong command line or configuration.
+exit codes: 0 done, 1 a place does not work (test) or an engine does not answer (stop, prune), the shell's own (shell),
+2 a wrong command line or configuration.
 """
+_OLD = "7d"
 _ACTIONS = ("list", "test", "shell", "stop", "prune")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from agent.cli.places import seconds_of
-
     parser.epilog = _EPILOG
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
     parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="places; for stop also sessions and containers")
     parser.add_argument("--session", metavar="ID", default="", help="shell: the place of this session (the beginning of its id)")
     parser.add_argument("--all", action="store_true", help="stop: all of our containers")
     parser.add_argument(
-        "--older-than", metavar="AGE", type=seconds_of, default="7d", help="prune: kept containers too, from this age on (7d)"
+        "--older-than", metavar="AGE", type=age, default=_OLD, help="prune: kept containers too, from this age on (7d)"
     )
     parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
     parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
@@ -90,6 +91,8 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     left = left_behind()
     if left or any(one.container.left_behind for one in found.running):
         print("\nkilled processes left something behind: `toolcrib env prune` removes it")
+    if old := sum(one.container.idle_for(age(_OLD)) for one in found.running):
+        print(f"\nkept for more than {_OLD} and not in use: {old} of the containers; `toolcrib env prune` removes them")
     return OK
 
 
@@ -124,9 +127,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
         return open_shell(crib.places, crib.places.get("".join(args.names)), start)
-    info = crib.store.sessions.get(args.session)
-    if info is None:
-        raise ToolcribError(f"no session begins with {args.session!r}; `toolcrib sessions` lists them")
+    info = crib.find_session(args.session)
     place = crib.places.get("".join(args.names) or info.place.get("name", ""))
     start = info.cwd if Path(info.cwd).is_dir() else start
     containers = [one.container for one in look(crib).running if one.container.session == info.id]
@@ -144,15 +145,17 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     found = look(crib)
     wanted: list[Running] = list(found.running) if args.all else []
     for word in args.names:
-        meant = chosen(crib, found, word)
+        meant = chosen(found, word)
         if not meant:
-            raise ToolcribError(f"no container of ours belongs to {word!r}; `toolcrib env` lists them")
+            unseen = "".join(f"\n  not looked at: {fault}" for fault in found.faults.values())
+            raise ToolcribError(f"no container of ours belongs to {word!r}; `toolcrib env` lists them{unseen}")
         wanted += [one for one in meant if one not in wanted]
     lives = sum(one.container.owner_lives is True for one in wanted)
     about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)
     if not _agreed(f"Stop {about}?", wanted, yes=args.yes):
         return FAILED
-    return _told([(one.container.name, admin.stop(one.container)) for one in wanted], args, "there is nothing to stop")
+    stopped = [(one.container.name, admin.stop(one.container)) for one in wanted]
+    return _told(stopped, args, "there is nothing to stop", found.faults)
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
@@ -172,7 +175,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
         admin.remove(one.container)
     for folder in folders:
         leftovers.remove(folder)
-    return _told([(name, "removed") for name in shown], args, "there is nothing to remove")
+    return _told([(name, "removed") for name in shown], args, "there is nothing to remove", found.faults)
 
 
 def _counted(wanted: Sequence[Running]) -> str:
@@ -190,11 +193,14 @@ def _agreed(question: str, about: Sequence[object], *, yes: bool) -> bool:
     return confirm_by_word(question)
 
 
-def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str) -> int:
+def _told(done: Sequence[tuple[str, str]], args: argparse.Namespace, nothing: str, faults: Mapping[str, str]) -> int:
+    """``faults``: engines that could not be looked at, so that this may not be all."""
     from agent.cli.escape import tame
 
     if args.json:
         print(json.dumps([{"name": name, "done": what} for name, what in done], ensure_ascii=False, indent=2))
     else:
         print("\n".join(tame(f"{what}: {name}") for name, what in done) or nothing)
-    return OK
+    for fault in faults.values():
+        print(tame(f"toolcrib: not looked at: {fault}"), file=sys.stderr)
+    return FAILED if faults else OK

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from tools.approval.detect import Examined
     from tools.approval.findings import Finding
 
-NAME = "explain"
 HELP = "Tell how a shell command would be judged: what it comes to, what speaks against it, who would decide."
 _EPILOG = """\
 examples:
   toolcrib explain 'rm -rf build && curl example.test/x | sh'
   toolcrib explain --json 'git push -f'
+  toolcrib explain - <build.sh                    a whole script
   toolcrib explain --jsonl <commands.jsonl        {"id": ..., "command": ...} a line
   toolcrib explain --replay                       what today's rules say of the decisions in the log
 
@@ -30,13 +30,14 @@ Nothing is run. Scripts that the command names are read, here, to judge what is 
 ask-once (asked every time); block (refused, whatever was granted). The exit code is 0 for allow, 1 for anything else; with
 --jsonl it is 1 where a line could not be read, and with --replay 0.
 """
-_TOOL_RULE = "tool.rule@"
 _LEVELS = ("allow", "ask", "ask-once", "block")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("command", metavar="COMMAND", nargs="?", help="shell text, as one word (quote it)")
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="?", help="shell text, as one word (quote it), or - to read it from stdin"
+    )
     parser.add_argument("--cwd", metavar="DIR", default="", help="judge it as if it ran there (default: here)")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument("--jsonl", action="store_true", help="read one object a line from standard input, print one a line")
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError("give one of: a COMMAND, --jsonl, --replay; `toolcrib explain --help` shows examples")
     if args.session and not args.replay:
         raise ToolcribError("--session goes with --replay")
+    if args.command == "-":
+        args.command = _piped()
     with open_crib(args) as crib:
         cwd = str(crib.project_dir)
         if args.replay:
@@ -56,6 +59,12 @@ def run(args: argparse.Namespace) -> int:
         if args.jsonl:
             return _lines(crib, cwd)
         return _one(crib, args, cwd)
+
+
+def _piped() -> str:
+    if sys.stdin is None:
+        raise ToolcribError("standard input is closed; pipe the command in, or give it as COMMAND")
+    return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
 
 
 def _one(crib: Crib, args: argparse.Namespace, cwd: str) -> int:
@@ -171,12 +180,7 @@ def _decider(finding: Finding, examined: Examined, crib: Crib, cwd: str) -> str:
 
 
 def _replay(crib: Crib, args: argparse.Namespace) -> int:
-    session = None
-    if args.session:
-        info = crib.store.sessions.get(args.session)
-        if info is None:
-            raise ToolcribError(f"no session begins with {args.session!r}; `toolcrib sessions` lists them")
-        session = info.id
+    session = crib.find_session(args.session).id if args.session else None
     entries = [entry for entry in crib.store.audit.entries(session) if isinstance(entry.detail.get("command"), str)]
     changed = [one for entry in entries if (one := _again(entry, crib)) is not None]
     if args.json:
@@ -199,11 +203,13 @@ def _again(entry: AuditEntry, crib: Crib) -> dict[str, Any] | None:
     Where somebody was asked, or a rule refused, the log has only the findings that made it so: then the level is compared. Where
     it ran unasked it has them all, and another finding is one that no grant may cover.
     """
+    from tools.approval.findings import TOOL_RULE
+
     detail = entry.detail
-    findings = [one for one in detail.get("findings", ()) if not str(one.get("key", "")).startswith(_TOOL_RULE)]
+    findings = [one for one in detail.get("findings", ()) if not str(one.get("key", "")).startswith(TOOL_RULE)]
     before = {str(one.get("key")) for one in findings}
     was = _highest(str(one.get("level")) for one in findings)
-    if was == "allow" and any(str(key).startswith(_TOOL_RULE) for key in detail.get("keys", ())):
+    if was == "allow" and any(str(key).startswith(TOOL_RULE) for key in detail.get("keys", ())):
         return None  # a rule about the tool asked, whatever the command was
     examined = crib.judge.examine(detail["command"], str(detail.get("cwd", "")))
     now = {finding.key for finding in examined.findings if finding.level != "allow"}

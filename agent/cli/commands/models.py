@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.providers.listing import ModelInfo
 
-NAME = "models"
 HELP = "Which models the configured servers offer, what they take, and whether they call tools."
 _EPILOG = """\
 examples:
@@ -62,20 +61,20 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(crib: Crib, args: argparse.Namespace) -> tuple[list[Offer], list[str]]:
     """(offers, what went wrong with probes)"""
-    from agent.catalog import ask_places, configured_places, local_places
+    from agent.catalog import ask_servers, configured_servers, local_servers
     from agent.models import environment
 
     environ = environment(crib.config)
-    places = configured_places(crib.config, environ, crib.providers)
-    places += await local_places(places)
-    offers = await ask_places(places, environ, refresh=args.refresh)
+    servers = configured_servers(crib.config, environ, crib.providers)
+    servers += await local_servers(servers)
+    offers = await ask_servers(servers, environ, refresh=args.refresh)
     return await _probe(offers, args.name, environ) if args.probe else (offers, [])
 
 
 async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str]) -> tuple[list[Offer], list[str]]:
     from agent.catalog import FOUND, probe_tools
 
-    chosen = [_to_probe(offer, name) for offer in offers if FOUND not in offer.place.source]
+    chosen = [_to_probe(offer, name) for offer in offers if FOUND not in offer.server.source]
     count = sum(map(len, chosen))
     if not count:
         raise ToolcribError("there is nothing to probe: name a model, as in `toolcrib models NAME --probe`")
@@ -84,9 +83,9 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
     told: list[str] = []
 
     async def ask(offer: Offer, model: ModelInfo) -> ModelInfo:
-        assert offer.place.target is not None  # noqa: S101 - it was asked for its models
+        assert offer.server.target is not None  # noqa: S101 - it was asked for its models
         try:
-            answer = await probe_tools(offer.place.target, model.name, environ)
+            answer = await probe_tools(offer.server.target, model.name, environ)
         except (ProviderError, ConfigError) as error:
             told.append(f"{model.name}: {error}")
             return model
@@ -94,14 +93,14 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
 
     found = []
     for offer in offers:
-        asked = {one.name: await ask(offer, one) for one in _to_probe(offer, name)} if FOUND not in offer.place.source else {}
+        asked = {one.name: await ask(offer, one) for one in _to_probe(offer, name)} if FOUND not in offer.server.source else {}
         found.append(replace(offer, models=tuple(asked.get(one.name, one) for one in offer.models)))
     return found, told
 
 
 def _to_probe(offer: Offer, name: str) -> list[ModelInfo]:
     """Those of that name; without one, the configured model."""
-    endpoint = offer.place.endpoint
+    endpoint = offer.server.endpoint
     exact = name or (endpoint.model if endpoint is not None else "")
     same = [one for one in offer.models if one.name == exact]
     return same or (_matching(offer, name) if name else [])
@@ -122,11 +121,11 @@ def _show(offers: Sequence[Offer], name: str) -> None:
 
         print(f"no server is configured.\n{HOW.format(command='chat')}")
     for offer in offers:
-        place = offer.place
-        where = place.endpoint.server if place.endpoint is not None else ""
-        provider = place.target.provider if place.target is not None else ""
+        server = offer.server
+        where = server.endpoint.server if server.endpoint is not None else ""
+        provider = server.target.provider if server.target is not None else ""
         age = f"; asked {offer.age / 60:.0f} min ago, --refresh asks again" if offer.age else ""
-        print(" ".join(filter(None, (provider, where))) + ("  " if provider else "") + f"({place.source}{age})")
+        print(" ".join(filter(None, (provider, where))) + ("  " if provider else "") + f"({server.source}{age})")
         if offer.fault:
             print(f"  ✗ {tame(offer.fault)}")
         rows = [_row(one, offer) for one in _matching(offer, name)]
@@ -137,7 +136,7 @@ def _show(offers: Sequence[Offer], name: str) -> None:
 
 
 def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
-    used = offer.place.endpoint is not None and offer.place.endpoint.model == model.name
+    used = offer.server.endpoint is not None and offer.server.endpoint.model == model.name
     context = "unknown" if model.context is None else f"{model.context:,}"
     tools = {True: "yes", False: "no", None: "unknown"}[model.tools]
     protocol = _protocol(model, offer)
@@ -149,7 +148,7 @@ def _protocol(model: ModelInfo, offer: Offer) -> str:
     from agent.calling import IN_TEXT, text_protocol
     from agent.providers.factory import DEFAULT
 
-    provider = offer.place.target.provider if offer.place.target is not None else ""
+    provider = offer.server.target.provider if offer.server.target is not None else ""
     if provider == IN_TEXT or (provider == DEFAULT and model.tools is False):
         return text_protocol(model.name, template=model.protocol)[0]
     return ""
@@ -158,13 +157,13 @@ def _protocol(model: ModelInfo, offer: Offer) -> str:
 def _as_json(offer: Offer, name: str) -> dict[str, Any]:
     from agent.catalog import FOUND
 
-    place = offer.place
+    server = offer.server
     return {
-        "source": place.source,
-        "provider": place.target.provider if place.target is not None else None,
-        "base_url": place.endpoint.base_url if place.endpoint is not None else None,
-        "configured": FOUND not in place.source,
-        "model": (place.endpoint.model or None) if place.endpoint is not None else None,
+        "source": server.source,
+        "provider": server.target.provider if server.target is not None else None,
+        "base_url": server.endpoint.base_url if server.endpoint is not None else None,
+        "configured": FOUND not in server.source,
+        "model": (server.endpoint.model or None) if server.endpoint is not None else None,
         "error": offer.fault or None,
         "age": round(offer.age),
         "models": [asdict(one) for one in _matching(offer, name)],

@@ -14,7 +14,6 @@ from toolcrib import ProviderError, ProviderTurn, ToolCall, ToolcribError
 if TYPE_CHECKING:
     from toolcrib._session import ParsedReply
 
-NAME = "parse"
 HELP = "Show how a raw model output is read: text, thinking, calls, and what is wrong with them."
 _WIRES = {
     "chat": ("agent.providers._chat_reader", "ChatReader"),

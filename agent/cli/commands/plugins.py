@@ -6,7 +6,6 @@ import argparse
 
 from agent.cli.app import OK, open_crib
 
-NAME = "plugins"
 HELP = "List the plugins: where they are from, which are enabled, and what keeps one out."
 _EPILOG = """\
 A plugin runs with all your rights, so none is loaded until you name it in the configuration:

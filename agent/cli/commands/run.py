@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agent.cli.oneshot import Outcome, Tally, Watch
     from agent.session import Session
 
-NAME = "run"
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\
 examples:
@@ -180,6 +179,8 @@ def _say_how_it_ended(outcome: Outcome, args: argparse.Namespace) -> None:
         "ended": "a gate ended the run",
         "pending": "a call waits for an answer",
     }
+    if outcome.empty:
+        words["done"] = "the model's answer is empty"
     if outcome.code == 4:
         words["done"] = "something was denied because nobody was asked; `toolcrib chat` asks"
     if outcome.stopped in words:

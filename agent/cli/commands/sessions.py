@@ -9,20 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import FAILED, OK, open_crib
+from agent.cli.options import age, count
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
-NAME = "sessions"
-HELP = "List the stored sessions; `sessions show ID` prints one."
+HELP = "List the stored sessions; `sessions show ID` prints one, `sessions prune` forgets old ones."
 _EPILOG = """\
 examples:
   toolcrib sessions
   toolcrib sessions --here
   toolcrib sessions show 4f1c
   toolcrib chat --resume 4f1c
+  toolcrib sessions prune --older-than 90d    forgets those not used since: what was said, calls, who agreed, undo
 
 The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one.
 """
@@ -30,10 +31,12 @@ The beginning of an id is enough where only one session begins so. `toolcrib tra
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    parser.add_argument("action", nargs="?", choices=("list", "show", "prune"), default="list")
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show")
     parser.add_argument("--here", action="store_true", help="only those of this folder")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="how many to list (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list (default: 20)")
+    parser.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
+    parser.add_argument("--yes", action="store_true", help="prune: do not ask")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -41,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     with open_crib(args) as crib:
         if args.action == "show":
             return _show(crib, args)
+        if args.action == "prune":
+            return _prune(crib, args)
         return _list(crib, args)
 
 
@@ -49,7 +54,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.stories import session_rows
 
     cwd = str(crib.project_dir) if args.here else None
-    found = crib.store.sessions.list(max(1, args.limit), cwd=cwd)
+    found = crib.store.sessions.list(args.limit, cwd=cwd)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
@@ -64,14 +69,30 @@ def _show(crib: Crib, args: argparse.Namespace) -> int:
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions show ID")
-    info = crib.store.sessions.get(args.id)
-    if info is None:
-        raise ToolcribError(f"no session begins with {args.id!r}; `toolcrib sessions` lists them")
+    info = crib.find_session(args.id)
     records = crib.store.sessions.messages(info.id)
     if args.json:
         print(json.dumps({**asdict(info), "records": list(records)}, ensure_ascii=False, indent=2))
     else:
         print("\n".join([*conversation(info, records), *_broken_off(crib, info.id, records)]))
+    return OK
+
+
+def _prune(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.terminal import confirm_by_word, is_interactive
+
+    if args.older_than is None or args.id:
+        raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
+    before = time.time() - args.older_than
+    number = crib.store.old(before)
+    question = f"Forget {number} session{'' if number == 1 else 's'} for good, with their calls and what can be undone of them?"
+    if number and not args.yes:
+        if not is_interactive():
+            raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+        if not confirm_by_word(question):
+            return FAILED
+    number = crib.store.prune(before)
+    print(json.dumps({"forgotten": number}) if args.json else f"forgotten: {number} session{'' if number == 1 else 's'}")
     return OK
 
 

@@ -14,7 +14,6 @@ from toolcrib import ToolcribError, ToolRegistry
 if TYPE_CHECKING:
     from agent.run import Crib
 
-NAME = "tools"
 HELP = "List the tools, and why one is missing; show a schema; switch tools on and off."
 _EPILOG = """\
 examples:

@@ -11,7 +11,6 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.run import Crib
 
-NAME = "toolsets"
 HELP = "List the toolsets; what is in one, and what a platform or a user gets, with its cost."
 ESTIMATE = "estimated: characters of the JSON / 4"
 _EPILOG = """\

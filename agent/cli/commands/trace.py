@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from agent.cli.app import OK, open_crib
 from toolcrib import ToolcribError
 
-NAME = "trace"
 HELP = "Tell what was done in a stored session: turns, calls, how they ended, who agreed."
 _EPILOG = """\
 examples:
@@ -26,17 +24,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from agent.cli.history import story
-    from agent.config import read_secrets
-    from tools.redact import Redactor
 
     with open_crib(args) as crib:
         sessions = crib.store.sessions
         here = str(crib.project_dir)
-        info = sessions.get(args.session) if args.session else sessions.latest(cwd=here) or sessions.latest()
+        info = sessions.get(args.session) if args.session else sessions.latest(cwd=here)
         if info is None:
-            which = f"no session begins with {args.session!r}" if args.session else "no session is stored yet"
-            raise ToolcribError(f"{which}; `toolcrib sessions` lists them")
-        redactor = Redactor.of(os.environ, read_secrets(crib.config.path.parent))
+            which = (
+                f"no session begins with {args.session!r}"
+                if args.session
+                else f"no session of this folder ({here}) is stored yet"
+            )
+            raise ToolcribError(f"{which}; `toolcrib sessions` lists them all")
+        redactor = crib.redactor()
         for line in story(crib.store, info):
             print(redactor.text(line))
     return OK

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
+from agent.cli.options import count
 from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from toolcrib._store import SessionInfo
     from tools.undo.restore import Done
 
-NAME = "undo"
 HELP = "Take back what file tools changed; --redo brings it back again."
 _EPILOG = """\
 examples:
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
     parser.add_argument("--force", action="store_true", help="also files that have changed since")
     parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--limit", metavar="N", type=int, default=20, help="--list: the last N (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="--list: the last N (default: 20)")
     parser.add_argument("--json", action="store_true", help="as JSON; it does not ask either, so it needs --yes or --dry-run")
 
 
@@ -79,9 +79,9 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.undoing import rows, step_json
 
     journal = crib.store.changes
-    sessions = [_info(crib, args.session).id] if args.session else journal.sessions(max(1, args.limit))
+    sessions = [_info(crib, args.session).id] if args.session else journal.sessions(args.limit)
     steps = sorted((step for one in sessions for step in journal.steps(one)), key=lambda step: (step.at, step.id))
-    steps = steps[-max(1, args.limit) :]
+    steps = steps[-args.limit :]
     if args.json:
         print(json.dumps([step_json(step) for step in reversed(steps)], ensure_ascii=False, indent=2))
     elif steps:
@@ -124,6 +124,8 @@ async def _run(crib: Crib, info: SessionInfo, args: argparse.Namespace) -> int:
         if idle or not (args.json or args.yes):
             _show(plan, None, info, args)
         if idle:
+            if plan.refused and not plan.acting and not args.json:
+                print("  something else may be undone: `toolcrib undo --list` shows it, for --session, --turn or --call")
             return FAILED if plan.refused else OK
         if not args.yes and (answer := _may(args)) != OK:
             return answer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,29 +35,3 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         return Done(code, captured.out, captured.err)
 
     return start
-
-
-@pytest.fixture
-def config() -> Callable[[str], Path]:
-    """Write the person's configuration."""
-
-    def write(text: str) -> Path:
-        file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
-
-    return write
-
-
-@pytest.fixture
-def user_plugin(config: Callable[[str], Path]) -> Callable[[str, str], Path]:
-    """A plugin in the person's own folder, enabled."""
-
-    def write(name: str, source: str) -> Path:
-        file = config(f"plugins: {{enabled: [{name}]}}\n").parent / "plugins" / f"{name}.py"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(source)
-        return file
-
-    return write

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,6 @@ def test_every_command_teaches(run: Any, name: str) -> None:
 
 def test_every_command_is_one_file() -> None:
     assert {"call", "chat", "completion", "config", "doctor", "plugins", "tools", "toolsets"} <= set(built_in())
-    for name, module in built_in().items():
-        assert name == import_module(module).NAME
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("tool", "tools"), ("chta", "chat"), ("docter", "doctor")])
@@ -95,6 +92,11 @@ def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> No
     option = ["--config", str(file)]
     assert "terminal" in run("tools", "--names").out.split()
     assert "terminal" not in run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"])).out.split()
+    file.unlink()
+    done = run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"]))
+    assert (done.code, done.out) == (2, "")  # what it would have switched off may not run
+    assert f"--config: {file} does not exist" in done.err
+    assert f"✗ --config: {file} does not exist" in run("doctor", *option).out
 
 
 def test_the_log_is_short_unless_asked_for(run: Any, user_plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +138,17 @@ def test_an_expected_error_of_a_plugin_has_no_traceback(run: Any, user_plugin: A
     user_plugin("extra", ADDS_A_COMMAND.format(name="brew", body="import toolcrib; raise toolcrib.PluginError('no tea left')"))
     done = run("brew")
     assert (done.code, done.err) == (2, "toolcrib: no tea left\n")
+
+
+@pytest.mark.parametrize("body", ["1 / 0", "return 'seven'"])
+def test_any_other_error_of_a_plugin_names_its_command(run: Any, user_plugin: Any, body: str) -> None:
+    user_plugin("extra", ADDS_A_COMMAND.format(name="brew", body=body))
+    done = run("brew")
+    assert done.code == 1
+    assert "the command 'brew' of a plugin" in done.err
+    assert "Error: " in done.err
+    assert "Traceback" not in done.err
+    assert "Traceback" in run("brew", "--verbose").err
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

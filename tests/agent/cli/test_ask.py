@@ -87,6 +87,7 @@ def test_what_is_unclear_is_asked_again(delete: Delete, tmp_path: Path, unclear:
     assert not delete(script).result.is_success
     assert len(script.prompts) == 2
     assert "o    this call only" in script.screen
+    assert (f"  {unclear!r} is none of these:" in script.screen) == bool(unclear)
     assert (tmp_path / "build").exists()
 
 

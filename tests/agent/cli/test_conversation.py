@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent.cli.slash import COMMANDS
+from agent.cli.words import SLASH
 from toolcrib.testing import ChatServer
 
 
@@ -118,6 +120,13 @@ def test_piped_without_a_model_it_is_manual_and_never_looks(run: Any, monkeypatc
     assert "toolcrib chat --base-url" in done.err
 
 
+def test_without_a_model_a_tool_that_is_not_there_is_told(run: Any) -> None:
+    done = run("chat", stdin=b'@termnal {"command": "ls"}\n/image\n')
+    assert "Unknown tool: termnal (did you mean 'terminal'?)" in done.out
+    assert "No model is connected" not in done.out
+    assert "\n\u2717 say which: /image FILE" in done.err
+
+
 def test_manual_whatever_is_configured(run: Any, config: Any) -> None:
     config("model: {base_url: 'http://127.0.0.1:9/v1', name: m}\n")
     done = run("chat", "--provider", "manual", stdin=b"hello\n")
@@ -169,7 +178,7 @@ def test_sessions_are_listed_and_shown(chat: Any, run: Any) -> None:
 
 def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """000-47"""
-    assert "no session is stored yet" in run("trace").err
+    assert f"no session of this folder ({tmp_path}) is stored yet" in run("trace").err
     monkeypatch.setenv("MY_API_KEY", "very-secret-value")
     (tmp_path / "build").mkdir()
     call = ("terminal", {"command": "rm -rf build"})
@@ -183,3 +192,9 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
         assert words in told, words
     assert told.count("denied by nobody") == 1
     assert "very-secret-value" not in told
+
+
+def test_every_command_of_the_chat_is_told_of(run: Any) -> None:
+    told = run("chat", "--help").out
+    assert {*COMMANDS, "/quit"} == {*SLASH}
+    assert [name for name in SLASH if f"  {name}" not in told] == []

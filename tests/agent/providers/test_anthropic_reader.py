@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from agent.providers._anthropic_messages import AnthropicMessages
 from agent.providers._anthropic_reader import AnthropicReader
 from agent.providers._names import WireNames
-from agent.providers.sse import SseReader
 from toolcrib import (
     AuthFailed,
     ContextTooLong,
@@ -28,33 +24,9 @@ from toolcrib import (
 )
 
 
-def rows(corpora: Path) -> list[dict[str, Any]]:
-    source = corpora / "wire" / "exchanges.jsonl"
-    if not source.is_file():
-        pytest.skip(f"{source} is not there")
-    with source.open(encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["api"] == "anthropic"]
-
-
-def cut(body: bytes, seed: int) -> list[bytes]:
-    chance = random.Random(seed)  # noqa: S311 - places to cut, no secret
-    places = [0]
-    while places[-1] < len(body):
-        places.append(places[-1] + chance.choice([1, 3, 17, 200, 5000]))
-    return [body[start:end] for start, end in itertools.pairwise(places)]
-
-
-def read(row: dict[str, Any], seed: int) -> tuple[ProviderTurn, list[StreamEvent]]:
-    events: list[StreamEvent] = []
-    reader = AnthropicReader(events.append)
-    if row["stream"]:
-        sse = SseReader()
-        for piece in cut(row["response_text"].encode(), seed):
-            reader.read_events(sse.feed(piece))
-        reader.read_events(sse.close())
-    else:
-        reader.read_body(json.loads(row["response_text"]))
-    return reader.finish(), events
+@pytest.fixture
+def recorded(recordings: Any) -> Any:
+    return recordings("anthropic", AnthropicReader)
 
 
 def opaque(content: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -74,9 +46,11 @@ def servers(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def differs(row: dict[str, Any], seed: int) -> list[str]:
+def differs(row: dict[str, Any], read: Any) -> list[str]:
     expected = row["expected"]
-    turn, events = read(row, seed)
+    _, turn, error, events = read
+    if turn is None:
+        return [repr(error)]
     content = turn.assistant_turn["content"]
     usage = turn.usage
     # The recordings count as the wire does, without the cached part of the input; a turn counts all of it.
@@ -106,24 +80,17 @@ def differs(row: dict[str, Any], seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_004_14_x_5_x_6_x_10_recorded_replies_are_read_exactly(corpora: Path, seed: int) -> None:
+def test_004_14_x_5_x_6_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
     """004-14, X-5, X-6, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, opaque."""
-    recorded = rows(corpora)
-    wrong = {row["id"]: found for row in recorded if (found := differs(row, seed))}
-    assert not wrong, f"{len(wrong)} of {len(recorded)} differ: {wrong}"
-    assert len(recorded) >= 158
+    rows = recorded.rows()
+    wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
+    assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
+    assert len(rows) >= 158
 
 
-def test_x_10_events_do_not_depend_on_the_cuts(corpora: Path) -> None:
-    """X-10: not only the whole, each event is the same."""
-    for row in rows(corpora):
-        if row["stream"]:
-            assert read(row, 4)[1] == read(row, 5)[1], row["id"]
-
-
-def continued(corpora: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def continued(recorded: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Each recorded reply with calls, and the request that its client sent next."""
-    by_place = {(row["cassette"], row["seq"]): row for row in rows(corpora)}
+    by_place = {(row["cassette"], row["seq"]): row for row in recorded.rows()}
     pairs = [(row, by_place.get((cassette, seq + 1))) for (cassette, seq), row in by_place.items()]
     return [(row, after) for row, after in pairs if after and after["request"] and row["expected"]["tool_calls"]]
 
@@ -142,11 +109,11 @@ def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def test_004_14_the_next_request_has_the_same_blocks_as_the_recorded_one(corpora: Path) -> None:
+def test_004_14_the_next_request_has_the_same_blocks_as_the_recorded_one(recorded: Any) -> None:
     """004-14: the model's blocks in order, signatures byte for byte; all results in the one user message after them."""
-    pairs = continued(corpora)
+    pairs = continued(recorded)
     for row, after in pairs:
-        turn = read(row, 1)[0]
+        turn = recorded.read(row, 1).turn
         ids = {one.id for one in turn.tool_calls}
         sent = after["request"]["messages"]
         place = next(i for i, one in enumerate(sent) if ids & {block.get("id") for block in blocks_of(one)})

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,45 +11,17 @@ from hypothesis import strategies as st
 
 from agent.providers._chat_reader import ChatReader
 from agent.providers._faults import from_status
-from agent.providers.sse import SseReader
 from toolcrib import BadRequest, ContextTooLong, Overloaded, ProviderError, ProviderTurn, RateLimited, StreamBroken, StreamEvent
 
 
-def rows(corpora: Path, name: str) -> list[dict[str, Any]]:
-    source = corpora / "wire" / name
-    if not source.is_file():
-        pytest.skip(f"{source} is not there")
-    with source.open(encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["api"] == "chat"]
+@pytest.fixture
+def recorded(recordings: Any) -> Any:
+    return recordings("chat", ChatReader)
 
 
-def cut(body: bytes, seed: int) -> list[bytes]:
-    chance = random.Random(seed)  # noqa: S311 - places to cut, no secret
-    places = [0]
-    while places[-1] < len(body):
-        places.append(places[-1] + chance.choice([1, 3, 17, 200, 5000]))
-    return [body[start:end] for start, end in itertools.pairwise(places)]
-
-
-def read(row: dict[str, Any], seed: int) -> tuple[ChatReader, ProviderTurn | None, ProviderError | None, list[StreamEvent]]:
-    events: list[StreamEvent] = []
-    reader = ChatReader(events.append)
-    try:
-        if row["stream"]:
-            sse = SseReader()
-            for piece in cut(row["response_text"].encode(), seed):
-                reader.read_events(sse.feed(piece))
-            reader.read_events(sse.close())
-        else:
-            reader.read_body(json.loads(row["response_text"]))
-        return reader, reader.finish(), None, events
-    except ProviderError as error:
-        return reader, None, error, events
-
-
-def differs(row: dict[str, Any], seed: int) -> list[str]:
+def differs(row: dict[str, Any], read: Any) -> list[str]:
     expected = row["expected"]
-    reader, turn, error, events = read(row, seed)
+    reader, turn, error, events = read
     usage = {name: count for name, count in reader.usage.items() if name in ("input", "output")}
     pairs = {"text": reader.text, "reasoning": reader.reasoning, "usage": usage or None}
     wrong = [name for name, got in pairs.items() if got != expected[name]]
@@ -80,27 +49,19 @@ def differs(row: dict[str, Any], seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_x_1_to_5_x_8_x_10_recorded_replies_are_read_exactly(corpora: Path, seed: int) -> None:
+def test_x_1_to_5_x_8_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
     """X-1, X-2, X-3, X-4, X-5, X-8, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, errors."""
-    recorded = rows(corpora, "exchanges.jsonl")
-    wrong = {row["id"]: found for row in recorded if (found := differs(row, seed))}
-    assert not wrong, f"{len(wrong)} of {len(recorded)} differ: {wrong}"
-    assert len(recorded) >= 217
+    rows = recorded.rows()
+    wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
+    assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
+    assert len(rows) >= 217
 
 
-def test_x_10_events_do_not_depend_on_the_cuts(corpora: Path) -> None:
-    """X-10: not only the whole, each event is the same (ids of calls that came without one aside)."""
-    for row in rows(corpora, "exchanges.jsonl"):
-        if row["stream"]:
-            first, second = ([(one.kind, one.text, one.name) for one in read(row, seed)[3]] for seed in (4, 5))
-            assert first == second, row["id"]
-
-
-def test_000_42_recorded_refusals_have_their_kind(corpora: Path) -> None:
+def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
     """000-42, X-4: status and what the server said are in the error; Groq's unread call too."""
-    recorded = rows(corpora, "errors.jsonl")
-    assert recorded
-    for row in recorded:
+    rows = recorded.rows("errors.jsonl")
+    assert rows
+    for row in rows:
         error = from_status(row["status"], row["response_text"], server="s")
         wanted = row["expected"]["error"]
         assert type(error) is BadRequest, row["id"]

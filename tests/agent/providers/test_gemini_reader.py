@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,40 +11,12 @@ from hypothesis import strategies as st
 
 from agent.providers._faults import from_status
 from agent.providers._gemini_reader import GeminiReader
-from agent.providers.sse import SseReader
 from toolcrib import BadRequest, Overloaded, ProviderError, ProviderTurn, RateLimited, StreamBroken, StreamEvent
 
 
-def rows(corpora: Path, name: str) -> list[dict[str, Any]]:
-    source = corpora / "wire" / name
-    if not source.is_file():
-        pytest.skip(f"{source} is not there")
-    with source.open(encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["api"] == "gemini"]
-
-
-def cut(body: bytes, seed: int) -> list[bytes]:
-    chance = random.Random(seed)  # noqa: S311 - places to cut, no secret
-    places = [0]
-    while places[-1] < len(body):
-        places.append(places[-1] + chance.choice([1, 3, 17, 200, 5000]))
-    return [body[start:end] for start, end in itertools.pairwise(places)]
-
-
-def read(row: dict[str, Any], seed: int) -> tuple[GeminiReader, ProviderTurn | None, ProviderError | None, list[StreamEvent]]:
-    events: list[StreamEvent] = []
-    reader = GeminiReader(events.append)
-    try:
-        if row["stream"] and row["response_text"][:1] != "[":
-            sse = SseReader()
-            for piece in cut(row["response_text"].encode(), seed):
-                reader.read_events(sse.feed(piece))
-            reader.read_events(sse.close())
-        else:
-            reader.read_body(json.loads(row["response_text"]))
-        return reader, reader.finish(), None, events
-    except ProviderError as error:
-        return reader, None, error, events
+@pytest.fixture
+def recorded(recordings: Any) -> Any:
+    return recordings("gemini", GeminiReader)
 
 
 def signatures(content: dict[str, Any]) -> list[tuple[str, str]]:
@@ -59,9 +28,9 @@ def signatures(content: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def differs(row: dict[str, Any], seed: int) -> list[str]:
+def differs(row: dict[str, Any], read: Any) -> list[str]:
     expected = row["expected"]
-    reader, turn, error, events = read(row, seed)
+    reader, turn, error, events = read
     if turn is None:
         return [str(error)]
     counted = reader.usage  # the recorded counts are Gemini's own, which leave thoughts and the tools of Google out
@@ -102,34 +71,26 @@ SERVER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolRespon
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_x_1_x_2_x_5_x_7_x_10_recorded_replies_are_read_exactly(corpora: Path, seed: int) -> None:
+def test_x_1_x_2_x_5_x_7_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
     """X-1, X-2, X-5, X-7, X-8, X-10: text, reasoning, calls and their events, usage, finish, signatures in their places."""
-    recorded = rows(corpora, "exchanges.jsonl")
-    wrong = {row["id"]: found for row in recorded if (found := differs(row, seed))}
-    assert not wrong, f"{len(wrong)} of {len(recorded)} differ: {wrong}"
-    assert len(recorded) >= 131
+    rows = recorded.rows()
+    wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
+    assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
+    assert len(rows) >= 131
 
 
-def test_x_10_events_do_not_depend_on_the_cuts(corpora: Path) -> None:
-    """X-10: each event is the same, ids of calls that came without one aside."""
-    for row in rows(corpora, "exchanges.jsonl"):
-        if row["stream"]:
-            first, second = ([(one.kind, one.text, one.name) for one in read(row, seed)[3]] for seed in (4, 5))
-            assert first == second, row["id"]
-
-
-def test_004_15_the_content_of_a_whole_reply_is_kept_as_it_came(corpora: Path) -> None:
+def test_004_15_the_content_of_a_whole_reply_is_kept_as_it_came(recorded: Any) -> None:
     """004-15: not one key of a part is added, lost or moved."""
-    for row in rows(corpora, "exchanges.jsonl"):
-        if not row["stream"] and (turn := read(row, 1)[1]) is not None:
+    for row in recorded.rows():
+        if not row["stream"] and (turn := recorded.read(row, 1).turn) is not None:
             sent = json.loads(row["response_text"])["candidates"][0]["content"]
             assert json.dumps(turn.assistant_turn["parts"]) == json.dumps(sent.get("parts", [])), row["id"]
 
 
-def test_recorded_refusals_have_their_kind(corpora: Path) -> None:
-    recorded = rows(corpora, "errors.jsonl")
-    assert len(recorded) == 4
-    for row in recorded:
+def test_recorded_refusals_have_their_kind(recorded: Any) -> None:
+    rows = recorded.rows("errors.jsonl")
+    assert len(rows) == 4
+    for row in rows:
         error = from_status(row["status"], row["response_text"], server="s")
         assert type(error) is BadRequest, row["id"]
         assert (error.status, error.retryable) == (row["status"], False)

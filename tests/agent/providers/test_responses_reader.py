@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,6 @@ from agent.providers._faults import from_status
 from agent.providers._names import WireNames
 from agent.providers._responses_items import ResponsesItems
 from agent.providers._responses_reader import ResponsesReader
-from agent.providers.sse import SseReader
 from toolcrib import (
     BadRequest,
     ContextTooLong,
@@ -32,41 +28,14 @@ EXPLAINED = {"responses-2388f5cc4f": ["events"]}
 """Recorded, then shortened by hand: its deltas do not add up to its message. The turn has the message, as the client wants it."""
 
 
-def rows(corpora: Path, name: str = "exchanges.jsonl") -> list[dict[str, Any]]:
-    source = corpora / "wire" / name
-    if not source.is_file():
-        pytest.skip(f"{source} is not there")
-    with source.open(encoding="utf-8") as lines:
-        return [row for row in map(json.loads, lines) if row["api"] == "responses"]
+@pytest.fixture
+def recorded(recordings: Any) -> Any:
+    return recordings("responses", ResponsesReader)
 
 
-def cut(body: bytes, seed: int) -> list[bytes]:
-    chance = random.Random(seed)  # noqa: S311 - places to cut, no secret
-    places = [0]
-    while places[-1] < len(body):
-        places.append(places[-1] + chance.choice([1, 3, 17, 200, 5000]))
-    return [body[start:end] for start, end in itertools.pairwise(places)]
-
-
-def read(row: dict[str, Any], seed: int) -> tuple[ProviderTurn | None, ProviderError | None, list[StreamEvent]]:
-    events: list[StreamEvent] = []
-    reader = ResponsesReader(events.append)
-    try:
-        if row["stream"]:
-            sse = SseReader()
-            for piece in cut(row["response_text"].encode(), seed):
-                reader.read_events(sse.feed(piece))
-            reader.read_events(sse.close())
-        else:
-            reader.read_body(json.loads(row["response_text"]))
-        return reader.finish(), None, events
-    except ProviderError as error:
-        return None, error, events
-
-
-def differs(row: dict[str, Any], seed: int) -> list[str]:
+def differs(row: dict[str, Any], read: Any) -> list[str]:
     expected = row["expected"]
-    turn, error, events = read(row, seed)
+    _, turn, error, events = read
     if (wanted := expected.get("error")) is not None:
         return [] if error is not None and wanted["message"] in str(error) and error.text == expected["text"] else [repr(error)]
     if turn is None:
@@ -107,24 +76,17 @@ def differs(row: dict[str, Any], seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_004_13_x_4_x_5_x_10_recorded_replies_are_read_exactly(corpora: Path, seed: int) -> None:
+def test_004_13_x_4_x_5_x_10_recorded_replies_are_read_exactly(recorded: Any, seed: int) -> None:
     """004-13, X-4, X-5, X-10: every recorded reply, at random cuts: text, reasoning, calls, usage, finish, opaque, errors."""
-    recorded = rows(corpora)
-    wrong = {row["id"]: found for row in recorded if (found := differs(row, seed))}
-    assert not wrong, f"{len(wrong)} of {len(recorded)} differ: {wrong}"
-    assert len(recorded) >= 143
+    rows = recorded.rows()
+    wrong = {row["id"]: found for row in rows if (found := differs(row, recorded.read(row, seed)))}
+    assert not wrong, f"{len(wrong)} of {len(rows)} differ: {wrong}"
+    assert len(rows) >= 143
 
 
-def test_x_10_events_do_not_depend_on_the_cuts(corpora: Path) -> None:
-    """X-10: not only the whole, each event is the same."""
-    for row in rows(corpora):
-        if row["stream"]:
-            assert read(row, 4)[2] == read(row, 5)[2], row["id"]
-
-
-def continued(corpora: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def continued(recorded: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Each recorded reply with calls, and the request that its client sent next, where that goes on with it."""
-    by_place = {(row["cassette"], row["seq"]): row for row in rows(corpora)}
+    by_place = {(row["cassette"], row["seq"]): row for row in recorded.rows()}
     pairs = [(row, by_place.get((cassette, seq + 1))) for (cassette, seq), row in by_place.items()]
     return [
         (row, after["request"])
@@ -143,23 +105,23 @@ def same_where_told(recorded: Any, ours: Any) -> bool:
     return bool(recorded == ours)
 
 
-def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(corpora: Path) -> None:
+def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(recorded: Any) -> None:
     """004-13: the output items unchanged and in order, opaque ones byte for byte; then one output a call."""
-    pairs = continued(corpora)
+    pairs = continued(recorded)
     for row, request in pairs:
-        turn = read(row, 1)[0]
+        turn = recorded.read(row, 1).turn
         assert turn is not None
         ids = {item.get("id") for item in turn.assistant_turn["output"]} | {one.id for one in turn.tool_calls}
         text = json.dumps(request["input"]).replace(turn.assistant_turn["id"] + ":", "")  # one server gives an id again each turn
-        recorded = [item for item in json.loads(text) if ids & {item.get("id", ""), item.get("call_id", "")}]
-        outputs = {item["call_id"]: item["output"] for item in recorded if item["type"] == "function_call_output"}
+        sent = [item for item in json.loads(text) if ids & {item.get("id", ""), item.get("call_id", "")}]
+        outputs = {item["call_id"]: item["output"] for item in sent if item["type"] == "function_call_output"}
         items = ResponsesItems(WireNames(()), "m", stored="reasoning.encrypted_content" not in (request.get("include") or ()))
         items.assistant(turn.assistant_turn)
         items.results(outputs.items())
         items.forget_previous()
         ours = json.loads(items.joined())
         names = [(item["type"], item.get("call_id") or item.get("id")) for item in ours]
-        for item in recorded:
+        for item in sent:
             mine = ours[names.index((item["type"], item.get("call_id") or item.get("id")))]
             if item["type"] == "tool_search_call":
                 item = {
@@ -171,7 +133,7 @@ def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(corpora:
             if "namespace" not in mine:
                 item.pop("namespace", None)  # and gives calls one that the server did not
             assert same_where_told(item, mine), (row["id"], item["type"])
-        wanted = [(item["type"], item.get("call_id") or item.get("id")) for item in recorded]
+        wanted = [(item["type"], item.get("call_id") or item.get("id")) for item in sent]
         assert wanted == [name for name in names if name in wanted], row["id"]
         assert [one for one in ours if one["type"] == "reasoning"] == [
             one for one in turn.assistant_turn["output"] if one["type"] == "reasoning"
@@ -180,11 +142,11 @@ def test_004_13_the_next_request_has_the_same_items_as_the_recorded_one(corpora:
     assert len(pairs) >= 39
 
 
-def test_000_42_recorded_refusals_have_their_kind(corpora: Path) -> None:
+def test_000_42_recorded_refusals_have_their_kind(recorded: Any) -> None:
     """000-42: status and what the server said are in the error."""
-    recorded = rows(corpora, "errors.jsonl")
-    assert recorded
-    for row in recorded:
+    rows = recorded.rows("errors.jsonl")
+    assert rows
+    for row in rows:
         error = from_status(row["status"], row["response_text"], server="s")
         assert (type(error), error.status, error.retryable) == (BadRequest, row["status"], False), row["id"]
         assert row["expected"]["error"]["message"] in str(error)

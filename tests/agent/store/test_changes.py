@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,20 @@ def test_sessions_are_listed_by_their_last_change(store: Store) -> None:
     store.changes.begin(step("b", kind="undo"))
     assert list(store.changes.sessions()) == ["c", "a", "b"]
     assert list(store.changes.sessions(1)) == ["c"]
+
+
+def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(store: Store) -> None:
+    """One row a change would grow without end."""
+    for at in (1.0, 2.0, 9.0):
+        store.changes.begin(replace(step(), at=at))
+    told, untold = (store.changes.begin(replace(step(kind="undo"), at=3.0)) for _ in range(2))
+    store.changes.told([told.id])
+    last = store.changes.begin(replace(step(), at=9.5))
+    store.changes.prune(9.0)
+    assert [one.at for one in store.changes.steps("s")] == [9.0, 3.0, 9.5]
+    assert store.changes.untold("s") == [untold]
+    store.changes.prune(100.0)
+    assert store.changes.begin(step()).id > last.id
 
 
 def test_a_number_never_means_another_step(tmp_path: Path) -> None:

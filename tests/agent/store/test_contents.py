@@ -79,6 +79,18 @@ def test_old_contents_go_from_the_file_too(open_contents: Open, tmp_path: Path) 
         assert not each.exists() or b"an old secret" not in each.read_bytes()
 
 
+def test_a_clock_that_was_wrong_for_a_while_costs_nothing(open_contents: Open) -> None:
+    ahead = put(open_contents(later=1e9, max_bytes=100_000), b"a" * 60_000)
+    now = open_contents(max_bytes=100_000)
+    kept = [put(now, bytes([number]) * 30_000) for number in range(3)]
+    assert now.get(ahead) is None, "it is the oldest"
+    assert all(now.get(digest) is not None for digest in kept)
+    behind = open_contents(later=-1e9, max_bytes=100_000)
+    kept = [kept[-1], put(behind, b"b" * 30_000)]
+    put(open_contents(max_bytes=100_000), b"c")
+    assert all(now.get(digest) is not None for digest in kept)
+
+
 def test_a_bound_holds_over_many_short_processes(open_contents: Open) -> None:
     for number in range(20):
         contents = open_contents(max_bytes=100_000)

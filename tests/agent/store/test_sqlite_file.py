@@ -212,7 +212,7 @@ def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: p
 
 def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    with pytest.raises(StoreFailed, match=r"plain/store\.db cannot be opened: .*make its folder writable"):
+    with pytest.raises(StoreFailed, match=r"plain/store\.db cannot be opened: .*make its folder writable.*TOOLCRIB_STATE"):
         SqliteStore(tmp_path / "plain" / "store.db")
 
 

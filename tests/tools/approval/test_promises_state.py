@@ -228,3 +228,63 @@ def test_lines_that_are_sent_to_what_reads_commands_are_judged(command: str) -> 
 )
 def test_input_that_comes_later_and_raw_keys_ask_every_time(command: str) -> None:
     assert "ask-once" in {level for _, level in found(command)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "OPTIND='a[$(rm -rf build)]'",
+        "declare RANDOM='a[$(rm -rf build)]'",
+        "read HISTCMD <<<'a[$(rm -rf build)]'",
+        "printf -v 'a[$(rm -rf build)]' x",
+        "read 'a[$(rm -rf build)]' <<<x",
+        "mapfile -C 'rm -rf build;:' -c 1 <log",
+        "compgen -W '$(rm -rf build)'",
+        "compgen -C 'rm -rf build'",
+        "f() { rm -rf build; }; compgen -F f",
+        "BASH_ALIASES=([ls]='rm -rf build')\nls",
+        "exec 5>z; echo 'rm -rf build' >/dev/fd/5; bash z",
+    ],
+)
+def test_what_the_shell_runs_by_the_way_is_followed(command: str) -> None:
+    assert SOME in found(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("hash -p ./x ls", "code.other-program"),
+        ("BASH_CMDS[ls]=./x", "code.other-program"),
+        ("env 'BASH_FUNC_ls%%=() { rm -rf build; }' bash -c ls", "code.loading-env"),
+        ("echo x >&10", "opaque.opaque"),
+        ("exec 3>&10; echo x >&3", "opaque.opaque"),
+        ("echo x >/proc/$$/fd/1", "process.descriptor"),
+        ("tee /dev/fd/10 <x", "process.descriptor"),
+        ("cp x /dev/shm/toolcrib-*/0/s", "self.channel"),
+        ("echo x >/dev/shm/toolcrib-12-abcdefgh/0/c", "self.channel"),
+    ],
+)
+def test_what_the_shell_and_toolcrib_say_to_each_other_is_not_forged_unasked(command: str, key: str) -> None:
+    assert key in {key.partition("@")[0] for key, _ in found(command)}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "exec 9>lock; echo x >&9",
+        "exec {l}>lock; echo x >&$l",
+        "( flock -n 99 || exit 1; echo x >&99 ) 99>lock",
+        "echo x >/dev/stderr; echo x >/proc/self/fd/2",
+        "ls /dev/shm; cat /tmp/toolcrib-12-abcdefgh/out.txt",
+    ],
+)
+def test_descriptors_of_its_own_are_nothing_to_ask_about(command: str) -> None:
+    assert found(command) == set()
+
+
+def test_a_module_of_the_working_folder_is_read_as_a_script_is() -> None:
+    code = 'import os\nif __name__ == "__main__":\n    os.system("rm -rf build")\n'
+    assert SOME in found("python3 -m tool", files={f"{PROJECT}/tool.py": code})
+    assert SOME in found("python3 -m a.b --help x", files={f"{PROJECT}/a/b/__main__.py": code})
+    assert SOME in found("cd sub && python -I -m tool", files={f"{PROJECT}/sub/tool.py": code, f"{PROJECT}/sub": Seen("dir")})
+    assert found("python3 -m pytest -q && python -m http.server") == set()

@@ -115,13 +115,17 @@ def test_a_cancellation_from_outside_still_cancels(bench: Any) -> None:
         ToolResult("bad", ToolStatus.SUCCESS, 1, views=7),  # type: ignore[arg-type]  # what is tested
         ToolResult("bad", ToolStatus.SUCCESS, 1, message=5),  # type: ignore[arg-type]  # what is tested
         ToolResult("bad", "win", 1),  # type: ignore[arg-type]  # what is tested
+        ToolResult("bad", ToolStatus.PENDING, message="m", suspension="ticket"),  # type: ignore[arg-type]  # what is tested
         ToolOutput(None, state_changes=[("a",)]),  # type: ignore[arg-type,list-item]  # what is tested
+        ToolOutput(ToolResult.success("bad", 1), state_changes=[("a", object())]),
+        ToolOutput(ToolResult.success("bad", 1), state_changes=[(5, 1)]),  # type: ignore[list-item]  # what is tested
     ],
 )
 def test_nonsense_is_answered_with_what_was_expected(bench: Any, result: Any) -> None:
     bench.tool("bad", lambda args: result)
     error = bench.text("bad")["error"]
     assert error.startswith("Tool execution failed: ")
+    assert bench.scope.state == {}  # what could not be stored with the results would break the conversation
     assert bench.status(bench.call("bad")) is ToolCallStatus.FAILED
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -108,6 +110,26 @@ def test_closing_ends_what_still_runs_on_the_loop() -> None:
     assert ended == ["ended"]
     assert run_async(here())
     close_loop()
+
+
+def test_the_end_of_the_process_ends_what_runs_on_the_loop_and_closes_it() -> None:
+    """A client that a tool keeps has no other moment to say goodbye."""
+    code = """
+import asyncio
+from tools.dispatch.bridge import run_async
+async def client():
+    try:
+        await asyncio.sleep(300)
+    finally:
+        print("goodbye")
+async def begin():
+    kept.append(asyncio.create_task(client()))
+    await asyncio.sleep(0)
+kept = []
+run_async(begin())
+"""
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == ("goodbye\n", "")
 
 
 def test_ctrl_c_cancels_the_coroutine_before_it_goes_on() -> None:

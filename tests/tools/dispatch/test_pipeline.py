@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,13 @@ from hypothesis import strategies as st
 
 from toolcrib import (
     Denied,
+    ExecutedCall,
     ExecutionFailed,
     InvalidArguments,
     NotFound,
     StateKey,
+    Suspend,
+    SuspendTicket,
     Tool,
     ToolCall,
     ToolCallContext,
@@ -34,6 +38,7 @@ from toolcrib import (
     WritesFile,
 )
 from toolcrib.testing import call_tool
+from tools.dispatch.scope import CallScope
 
 ONE = {"description": "d", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
 
@@ -234,7 +239,6 @@ def test_agent_loop_tools_answer_a_stub_error_where_no_loop_is(bench: Any, name:
 
 def test_agent_loop_tools_pass_gates_and_hooks_too(bench: Any) -> None:
     """003-17 (!): only where their handler is found differs"""
-    from tools.dispatch.scope import CallScope
 
     seen: list[str] = []
     bench.tool("todo", None)
@@ -285,6 +289,62 @@ def test_state_changes_are_seen_by_the_next_call_and_not_by_the_snapshot(bench: 
 
     bench.tool("t", count)
     assert [bench.call("t").result.data for _ in range(3)] == [0, 1, 2]
+
+
+def test_changes_of_state_from_two_threads_are_both_there(bench: Any) -> None:
+    class Slow(UserDict[str, Any]):
+        """While it is being read, another thread changes the state too."""
+
+        def keys(self) -> Any:
+            other.start()
+            other.join(0.2)  # where it has to wait for us, it comes after us
+            return super().keys()
+
+    other = threading.Thread(target=lambda: bench.scope.change_state({"theirs": 1}))
+    bench.scope.change_state(Slow(ours=1))
+    other.join()
+    assert bench.scope.state == {"ours": 1, "theirs": 1}
+
+
+def test_closing_a_scope_ends_the_calls_that_run_and_the_questions_that_are_asked(bench: Any) -> None:
+    """A chat that is closed leaves no call that waits for ever: for a handler, or for a person."""
+
+    async def for_ever(*given: Any) -> None:
+        begun.set()
+        await asyncio.sleep(300)
+
+    async def close_while(name: str) -> ExecutedCall:
+        bench.scope.cancelled = False
+        task = asyncio.create_task(bench.dispatcher.call(ToolCall(name, name), bench.scope))
+        await begun.wait()
+        await bench.scope.close()
+        assert not bench.scope.running
+        return await task
+
+    begun = asyncio.Event()
+    bench.tool("slow", for_ever)
+    assert asyncio.run(close_while("slow")).status is ToolCallStatus.CANCELLED
+    begun = asyncio.Event()
+    bench.scope.asker, bench.scope.asker_is_async = for_ever, True
+    bench.tool("asks", lambda args: pytest.fail("ran"))
+    bench.plugin(tool_gate=lambda call: Suspend(SuspendTicket("asks", "may it?")))
+    assert asyncio.run(close_while("asks")).status is ToolCallStatus.CANCELLED
+
+
+def test_a_handler_may_close_its_own_scope(bench: Any) -> None:
+    async def close(args: Any) -> str:
+        await bench.scope.close()
+        return "closed"
+
+    bench.tool("t", close)
+    assert bench.text("t") == "closed"
+
+
+def test_a_closed_scope_opens_nothing(bench: Any) -> None:
+    """A call that still ran would open an environment that nobody closes."""
+    bench.tool("t", lambda args, ctx: ctx.environment.cwd)
+    asyncio.run(bench.scope.close())
+    assert "the session was closed meanwhile: open another" in bench.text("t")["error"]
 
 
 def test_keywords_of_dispatch_reach_handlers_that_take_them(bench: Any) -> None:
@@ -418,6 +478,8 @@ def test_a_plain_function_that_returns_an_awaitable_is_awaited(bench: Any) -> No
 
     bench.tool("t", lambda args: later())
     assert bench.call("t").result.data == 5
+    [in_a_thread] = bench.turn(("t", {}))
+    assert in_a_thread.result.data == 5
 
 
 def test_secrets_leave_no_handler(bench: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -535,14 +597,15 @@ def test_folders_of_processes_that_were_killed_are_swept(bench: Any, monkeypatch
     import sys
     import tempfile
 
-    from tools.dispatch import scope
-
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in (f"toolcrib-{ended.pid}-abc", f"toolcrib-{os.getpid()}-abc", "toolcrib-notes-abc", "other"):
         (tmp_path / name).mkdir()
-    scope._sweep.cache_clear()
+    for name, days in (("toolcrib-kept-new", 6), ("toolcrib-kept-old", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "full.txt").write_text("what a person was told of")
+        os.utime(tmp_path / name, (time.time() - days * 86_400,) * 2)
     own = bench.scope.spill_dir
     left = {path.name for path in tmp_path.iterdir() if path != own}
-    assert left == {"other", f"toolcrib-{os.getpid()}-abc", "toolcrib-notes-abc"}
+    assert left == {"other", f"toolcrib-{os.getpid()}-abc", "toolcrib-notes-abc", "toolcrib-kept-new"}

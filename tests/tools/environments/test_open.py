@@ -47,6 +47,20 @@ def test_options_that_it_does_not_take_are_named() -> None:
         open_environment("local", pass_env="HOME")
 
 
+def test_what_a_factory_gets_wrong_is_told_with_its_name() -> None:
+    """003-29"""
+
+    def broken() -> Environment:
+        raise KeyError("socket")
+
+    register_environment("moon", broken)
+    with pytest.raises(EnvironmentFailed, match="'moon' cannot be opened: KeyError: 'socket'"):
+        open_environment("moon")
+    register_environment("moon", lambda: None)  # type: ignore[arg-type, return-value]  # what is tested
+    with pytest.raises(EnvironmentFailed, match="'moon' opened NoneType, which has no execute, spawn, shell_state"):
+        open_environment("moon")
+
+
 def test_the_local_one_is_imported_when_it_is_opened() -> None:
     code = "import sys, tools.environments, tools.terminal_tool; assert 'tools.environments.local' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -15,24 +15,30 @@ if TYPE_CHECKING:
 
 _LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
 """Variables whose text bash expands when it shows them."""
+_NUMBERS = frozenset({"OPTIND", "RANDOM", "SRANDOM", "HISTCMD", "BASHPID"})
+"""Of every shell: what is assigned to them is calculated."""
+_KEYED = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 
 
 def assign(it: Interpreter, state: State, one: Assignment) -> None:
     """``name=value`` in all its forms."""
     compound = next((part for part in one.value.parts if isinstance(part, Compound)), None)
     if compound is not None:
-        state.put(one.name, _array(it, state, one, compound))
+        made = _array(it, state, one, compound)
+        state.put(one.name, made)
+        for element, text in (made.items or {}).items():
+            _named(it, state, one.name, element, text)
         return
     value = expand.single(it, state, one.value, assigned=True)
     key = None
     if one.index is not None:
-        key = parameters.index_key(it, state, one.index, state.vars.get(one.name))
+        key = parameters.index_key(it, state, one.index, state.vars.get(one.name) or inherited(it, one.name))
         key = HOLE if key is None else key
     store(it, state, one.name, value, key, append=one.append)
 
 
 def _array(it: Interpreter, state: State, one: Assignment, compound: Compound) -> Var:
-    old = state.vars.get(one.name, Var())
+    old = state.vars.get(one.name) or inherited(it, one.name)
     known: dict[str, Value] = {}
     if one.append:
         known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
@@ -107,6 +113,7 @@ def _no_index(key: Word, word: Word) -> Word | None:
 def store(it: Interpreter, state: State, name: str, value: Value, key: str | None = None, *, append: bool = False) -> None:
     """Sets a variable, or one element of it (``key`` HOLE: one that is not known)."""
     if "[" in name:
+        it.embedded(state, value._replace(text=name))
         name, _, key = name.rstrip("]").partition("[")
     var = state.vars.get(name)
     for _ in range(8):
@@ -115,21 +122,25 @@ def store(it: Interpreter, state: State, name: str, value: Value, key: str | Non
         name, _, key = var.value.text.partition("[") if key is None else (var.value.text, "", key)
         key = key.rstrip("]") if isinstance(key, str) and key else None
         var = state.vars.get(name)
-    old = var if var is not None else _inherited(it, name)
+    old = var if var is not None else inherited(it, name)
     if "r" in old.flags:
         it.mishap = True
         return
     value = _by_flags(it, state, old, value, key, append=append)
     if key is not None or old.items is not None:
         _element(state, name, old, value, key)
+        _named(it, state, name, "0" if key is None else key, value)
     else:
         state.put(name, Var(value, None, _all_exported(state, old.flags)))
     _takes_effect(it, state, name, value)
 
 
-def _inherited(it: Interpreter, name: str) -> Var:
-    known = it.now.variables.get(name)
-    return Var(Value(known), None, "") if known is not None else Var()
+def inherited(it: Interpreter, name: str) -> Var:
+    if name in _KEYED:
+        return Var(None, {}, "A")
+    known, flags = it.now.variables.get(name), "i" if name in _NUMBERS else ""
+    flags += "x" if "x" in it.now.attributes.get(name, "") else ""
+    return Var(Value(known), None, flags) if known is not None else Var(flags=flags)
 
 
 def _all_exported(state: State, flags: str) -> str:
@@ -168,6 +179,14 @@ def _element(state: State, name: str, old: Var, value: Value, key: str | None) -
     state.put(name, Var(None, items, old.flags, old.open))
 
 
+def _named(it: Interpreter, state: State, array: str, name: str, value: Value) -> None:
+    """Arrays whose elements are the shell's aliases, and where it found programs."""
+    if array == "BASH_ALIASES":
+        state.aliases = {**state.aliases, name: (value.text, it.context.epoch, it.line)}
+    elif array == "BASH_CMDS":
+        state.hashed = {**state.hashed, name: value}
+
+
 def _takes_effect(it: Interpreter, state: State, name: str, value: Value) -> None:
     """Variables whose text the shell itself runs."""
     if name == "PROMPT_COMMAND":
@@ -176,4 +195,4 @@ def _takes_effect(it: Interpreter, state: State, name: str, value: Value) -> Non
         it.embedded(state, value)
     elif name in ("BASH_ENV", "ENV") and value.text:
         it.embedded(state, value)
-        code.script_file(it, state.copy(), value, [value], "shell", [Value("bash")], ())
+        code.script_file(it, state.copy(), value, [value], [Value("bash")], ())

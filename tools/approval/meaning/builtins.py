@@ -114,6 +114,9 @@ def _shift(call: Call) -> list[State]:
     return call.end(0)
 
 
+_SET = {"a": "allexport", "C": "noclobber"}
+
+
 def _set(call: Call) -> list[State]:
     call.note()
     state = call.state
@@ -135,8 +138,8 @@ def _set(call: Call) -> list[State]:
         if text[:1] not in ("-", "+") or not text[1:]:
             state.positional = settled(words[at:])
             break
-        if "a" in text[1:]:
-            state.options = state.options | {"allexport"} if text[0] == "-" else state.options - {"allexport"}
+        named = {_SET[letter] for letter in text[1:] if letter in _SET}
+        state.options = state.options | named if text[0] == "-" else state.options - named
     return call.end(0)
 
 
@@ -269,6 +272,16 @@ def _jobs(call: Call) -> list[State]:
     return call.end(None)
 
 
+def _compgen(call: Call) -> list[State]:
+    for at, value in enumerate(call.argv[1:-1], 1):
+        following = call.argv[at + 1]
+        if re.fullmatch(r"-\w*[CF]", value.text):
+            call.it.text(following.text, call.state.copy())
+        elif re.fullmatch(r"-\w*W", value.text):
+            call.it.embedded(call.state, following)
+    return _jobs(call)
+
+
 TABLE: dict[str, Callable[[Call], list[State]]] = {
     ":": _nothing,
     "true": _nothing,
@@ -311,5 +324,6 @@ TABLE: dict[str, Callable[[Call], list[State]]] = {
     "builtin": _command,
     "exec": _command,
     "type": _type,
-    **dict.fromkeys(["jobs", "dirs", "times", "caller", "compgen", "complete", "history", "ulimit", "umask"], _jobs),
+    "compgen": _compgen,
+    **dict.fromkeys(["jobs", "dirs", "times", "caller", "complete", "history", "ulimit", "umask"], _jobs),
 }

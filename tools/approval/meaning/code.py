@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tools.approval.meaning import effects, filestate, interpreters
 from tools.approval.meaning.act import Code, Target
 from tools.approval.meaning.ending import finished
-from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.state import Seen
 from tools.approval.meaning.value import HOLE, Taint, Value, settled, unknown
 
@@ -50,11 +50,13 @@ def here(
 def new_shell(it: Interpreter, state: State, zero_and_args: Values) -> State:
     """The shell that a new process starts with: of the variables only the exported ones."""
     child = state.copy()
-    child.vars = {name: var for name, var in state.vars.items() if "x" in var.flags and var.items is None}
+    passed = ((name, var) for name, var in state.vars.items() if var.items is None)
+    child.vars = {name: var if "x" in var.flags else Var() for name, var in passed}
+    child.vars |= {name: Var(value, None, "x") for name, value in state.env.items()}
     child.positional = settled(zero_and_args[1:])
     child.zero = zero_and_args[0] if zero_and_args else Value("bash")
     child.frames, child.aliases, child.traps, child.hashed = (), {}, (), {}
-    child.options = state.options & {"export -f"}
+    child.options = state.options & {"export -f"} | {"child"}
     if "export -f" not in state.options:
         child.functions = {}
     child.out, child.flow, child.levels = None, "", 0
@@ -100,8 +102,6 @@ def shell_text(
 def sourced(it: Interpreter, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
     """``source`` and ``.``"""
     text = filestate.content(it, state, path)
-    if text is None and "/" not in path.text and path.known:
-        text = None
     if text is None:
         it.act(state, argv, targets)
         state.status = None
@@ -122,9 +122,7 @@ def sourced(it: Interpreter, state: State, path: Value, args: Values, argv: Valu
     return results
 
 
-def script_file(
-    it: Interpreter, state: State, path: Value, args: Values, language: str, argv: Values, targets: Targets
-) -> list[State]:
+def script_file(it: Interpreter, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
     """A shell runs the file ``path``; ``args`` are $0 and the rest."""
     text = filestate.content(it, state, path)
     if text is None:
@@ -153,7 +151,7 @@ def shell_program(it: Interpreter, state: State, name: str, argv: Values, target
             no_run = no_run or ("n" in word and word[0] == "-")
             at += 1 + (word[-1] == "o" and word[1:] != "o")
         elif word in ("--rcfile", "--init-file") and at + 1 < len(argv):
-            script_file(it, state.copy(), argv[at + 1], [argv[0]], "shell", argv, targets)
+            script_file(it, state.copy(), argv[at + 1], [argv[0]], argv, targets)
             at += 2
         else:
             no_run = no_run or word in ("--version", "--help")
@@ -165,7 +163,7 @@ def shell_program(it: Interpreter, state: State, name: str, argv: Values, target
     if text_wanted and rest:
         return shell_text(it, state, rest[0], "argument", argv, targets, rest[1:] or [Value(name)])
     if rest and not from_stdin:
-        return script_file(it, state, rest[0], rest, "shell", argv, targets)
+        return script_file(it, state, rest[0], rest, argv, targets)
     if state.stdin is not None:
         return shell_text(it, state, state.stdin, "stdin", argv, targets, [Value(name), *rest])
     it.act(state, argv, targets)
@@ -195,6 +193,10 @@ def interpreter(
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
     for path in found.files:
+        text = filestate.content(it, state, path)
+        if text is not None:
+            pieces.append(Code(spec.language, text, "file", path.text))
+    for path in found.modules if len(state.cwds) == 1 else ():
         text = filestate.content(it, state, path)
         if text is not None:
             pieces.append(Code(spec.language, text, "file", path.text))

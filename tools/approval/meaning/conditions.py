@@ -64,6 +64,8 @@ def _unary(it: Interpreter, state: State, op: str, value: Value) -> bool | None:
 def _binary(it: Interpreter, state: State, left: Value, op: str, right: Value, *, matching: bool) -> bool | None:
     if op in ("=", "==", "!="):
         same = _equal(left, right, matching=matching)
+        if same is False and matching and "nocasematch" in state.options:
+            same = None
         return None if same is None else same == (op != "!=")
     if op in _NUMBERS:
         one = arithmetic.evaluate(it, state, left) if matching or left.text.strip().lstrip("-").isdigit() else None

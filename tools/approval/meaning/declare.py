@@ -40,8 +40,10 @@ def _forgotten(call: Call, value: Value, words: list[str]) -> None:
         if var is not None and "n" in var.flags and "-n" not in words and var.value is not None:
             name = var.value.text
         state.put(name, None if name == "IFS" else Var(None, None, ""))
-    if ("-f" in words or var is None) and name in state.functions:
-        state.functions = {one: body for one, body in state.functions.items() if one != name}
+    if "-f" in words and not value.known:
+        state.options |= {"functions?"}
+    if "-f" in words or (var is None and name not in call.it.now.variables):
+        state.functions = {**state.functions, name: ()}
 
 
 def _element_forgotten(call: Call, name: str, index: str, var: Var | None) -> None:
@@ -68,6 +70,7 @@ def declare(call: Call) -> list[State]:
     if "f" in flags or "F" in flags:
         if name == "export":
             state.options |= {"export -f"}
+        state.emit(unknown())
         return call.end(0)
     if not rest:
         state.emit(unknown(Taint.SECRET))
@@ -108,7 +111,7 @@ def _declared(
     old = state.vars.get(name) if not local or match is None or match[3] else None
     if local and match is None:
         old = Var()
-    kept = old.flags if old is not None else ""
+    kept = (old if old is not None else assigning.inherited(it, name)).flags
     attributes = "".join(sorted({*kept, *(flag for flag in flags if flag in "xinluA")} - set(minus)))
     readonly = "r" if "r" in flags else ""
     base = old if old is not None else (Var() if match is not None or local or flags else _now(it, name))

@@ -63,7 +63,7 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
         _shadowed(it, state, path, argv, targets)
     name = it.bare(state, argv)
     if name in WRAPPERS or name in SPECIALS:
-        found = inner(name, argv, state.stdin)
+        found = inner(name, argv)
         special = SPECIALS.get(name)
         if special is not None:
             found = (found or []) + special(argv, state.stdin)
@@ -134,6 +134,10 @@ def _wrapped(it: Interpreter, state: State, name: str, argv: Values, targets: Ta
     return states
 
 
+_RESETTING = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
+"""What gives a command another environment than its own."""
+
+
 def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
     context = it.context
     changes = {
@@ -142,6 +146,8 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         "fed": context.fed or one.fed,
     }
     env, cwds, stdin, wild, files = state.env, state.cwds, state.stdin, state.wild, state.files
+    if one.bare or name in _RESETTING:
+        state.wild |= Taint.UNKNOWN
     if one.environment:
         state.env = {**env, **one.environment}
     if one.cwd is not None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning.shellstate import State
-from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, tainted, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
@@ -19,6 +19,7 @@ _SECRET = re.compile(
     r"|^/proc/(?:self|\d+)/environ$|/\.config/gcloud/|/\.azure/|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store/|/\.my\.cnf$"
     r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$"
 )
+_OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _NET = ("/dev/tcp/", "/dev/udp/")
 
 
@@ -91,18 +92,24 @@ def _unpacked(state: State, name: str) -> Value | None:
 
 def write(it: Interpreter, state: State, path: Value, value: Value, *, append: bool) -> None:
     text = path.text
+    if open_one := _OPEN.fullmatch(text):
+        behind = state.fds.get(f"{open_one[1]}>")
+        if behind is not None:
+            write(it, state, behind, value, append=True)
+        return
     if text.startswith("/dev/"):
         return
     for name in absolute(it, state, text):
         old = None
-        if append:
+        spared = not append and "noclobber" in state.options  # what is there stays, but for `>|`
+        if append or spared:
             old = state.files.get(name)
             if old is None and name.startswith("/") and HOLE not in name and not is_secret(name):
                 seen = it.snapshot.look(name)
                 if seen.kind != "missing":
                     it.read[name] = None
                     old = Value(seen.text, seen.taint) if seen.text is not None else unknown(Taint.LOCAL | seen.taint)
-        new = joined([old, value]) if old is not None else value
+        new = value if old is None else either(old, value) if spared else joined([old, value])
         if len(state.cwds) > 1 and name in state.files:
             new = either(state.files[name], new)
         state.write(name, new._replace(shown=""))
@@ -113,9 +120,3 @@ def write(it: Interpreter, state: State, path: Value, value: Value, *, append: b
 def mark(it: Interpreter, state: State, path: str, taint: Taint) -> None:
     """A file gets unknown content of a kind."""
     write(it, state, Value(path), unknown(taint), append=False)
-
-
-def read_all(it: Interpreter, state: State, paths: list[Value]) -> Value:
-    """The files' contents after one another."""
-    pieces = [content(it, state, path) for path in paths]
-    return joined([piece if piece is not None else tainted(EMPTY, Taint.NONE) for piece in pieces])

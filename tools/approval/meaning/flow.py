@@ -69,6 +69,8 @@ def case(it: Interpreter, command: Case, state: State) -> list[State]:
     falling: list[State] = []
     for item in command.items:
         matches = _matches(it, open_states[0], subject, item.patterns) if open_states else False
+        if matches is False and open_states and "nocasematch" in open_states[0].options:
+            matches = None
         inside, falling = falling, []
         if matches is True:
             inside, open_states = inside + open_states, []

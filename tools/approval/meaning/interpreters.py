@@ -30,12 +30,15 @@ class Interpreter(NamedTuple):
 
 
 class Found(NamedTuple):
-    """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin."""
+    """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin;
+    ``modules``: files that are run instead of a library's where they are there.
+    """
 
     pieces: list[Value]
     files: list[Value]
     args: list[Value]
     reads: bool
+    modules: tuple[Value, ...] = ()
 
 
 def _one(
@@ -188,7 +191,7 @@ def _cluster(spec: Interpreter, value: Value, following: Value | None, at: int, 
 
 
 def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
-    pieces, files, args, _ = found
+    pieces, files, args, *_ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:
             if spec.language == "sql":  # sqlite3 DATABASE SQL SQL
@@ -201,4 +204,13 @@ def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
             return Found(pieces, files, operands[1:], True)
         return Found(pieces, [operands[0]], operands[1:], False)
     module = bool(args)
-    return Found(pieces, files, operands or args, spec.stdin and not pieces and not files and not module)
+    reads = spec.stdin and not pieces and not files and not module
+    return Found(pieces, files, operands or args, reads, _modules(args[0]) if module and not operands else ())
+
+
+def _modules(name: Value) -> tuple[Value, ...]:
+    """``python -m NAME``: the working folder comes before all libraries."""
+    if not name.known or not all(map(str.isidentifier, name.text.split("."))):
+        return ()
+    path = name.text.replace(".", "/")
+    return Value(f"{path}.py", name.taint), Value(f"{path}/__main__.py", name.taint)

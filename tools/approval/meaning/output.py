@@ -43,7 +43,7 @@ _READERS = names(
 def of_program(it: Interpreter, state: State, name: str, argv: Values) -> Value:
     """What a program prints."""
     if name == "echo":
-        return echo(argv)
+        return echo(argv, escapes="xpg_echo" in state.options)
     if name == "printf":
         return printf(argv)
     known = _KNOWN.get(name)

@@ -220,10 +220,10 @@ def _transformed(it: Interpreter, state: State, part: Parameter, value: Value | 
     change = _change(it, state, part)
     if isinstance(value, Many):
         return Many(tuple(map(change, value.values)), value.star)
-    return change(_whole_home(it, part, value))
+    return change(_whole_home(part, value))
 
 
-def _whole_home(it: Interpreter, part: Parameter, value: Value) -> Value:
+def _whole_home(part: Parameter, value: Value) -> Value:
     """An unknown home begins with a slash all the same."""
     if part.name == "HOME" and value.text == "~":
         return Value(f"/{HOLE}", Taint.UNKNOWN)
@@ -234,7 +234,7 @@ def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) 
     start, length = _bounds(it, state, part.argument)
     if isinstance(value, Many):
         return _slice_of_many(state, part, value, start, length)
-    value = _whole_home(it, part, value)
+    value = _whole_home(part, value)
     text = value.text
     if start is None or length is False:
         return unknown(value.taint)

@@ -35,9 +35,9 @@ def unescaped(text: str, *, echo: bool = False) -> tuple[str, bool]:
     return text, stop is not None
 
 
-def echo(argv: Values) -> Value:
+def echo(argv: Values, *, escapes: bool = False) -> Value:
     words = list(argv[1:])
-    newline, escapes = True, False
+    newline = True
     while words and re.fullmatch(r"-[neE]+", words[0].text):
         for letter in words[0].text[1:]:
             newline = newline and letter != "n"

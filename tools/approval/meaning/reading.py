@@ -109,6 +109,9 @@ def _fields(state: State, text: str, count: int) -> list[str]:
 def mapfile(call: Call) -> list[State]:
     call.note()
     state = call.state
+    for at, value in enumerate(call.argv[1:-1], 1):
+        if re.fullmatch(r"-\w*C", value.text):
+            call.it.text(f"{call.argv[at + 1].text} 0 {HOLE}", state.copy())
     names = [value.text for at, value in enumerate(call.argv[1:], 1)
              if not value.text.startswith("-") and not re.fullmatch(r"-\w*[dnOsucC]", call.argv[at - 1].text)]  # fmt: skip
     trimmed = any(re.match(r"-\w*t", value.text) for value in call.argv[1:])

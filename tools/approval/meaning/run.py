@@ -164,6 +164,12 @@ class Interpreter(Base):
                 ends += self.traps(self.command(command, child), state.traps)
             files = merged_files(ends)
             feeds = distinct([end.printed() for end in ends]) if not last else feeds
+        if "lastpipe" in state.options:  # the last command's shell is this one
+            for end in ends:
+                if end.capture and state.out is not None:
+                    end.out = (state.out, end.printed())
+                end.files, end.stdin, end.capture = files, state.stdin, state.capture
+            return ends
         return self.returned(state, ends, files)
 
     def returned(self, state: State, ends: Sequence[State], files: Mapping[str, Value]) -> list[State]:

@@ -165,7 +165,10 @@ def dispatch(
     if functions and (bodies := _function(it, state, name)):
         if targets:
             it.act(state, (), targets)
-        return flow.call(it, state, name, bodies, argv[1:])
+        passed_on = "child" not in state.options or name in state.functions
+        if passed_on and name not in _SPECIAL and "functions?" not in state.options:
+            return flow.call(it, state, name, bodies, argv[1:])
+        flow.call(it, state.copy(), name, bodies, argv[1:])  # it may not count: not exported, forgotten, in POSIX mode
     if name in state.hashed:
         argv = [state.hashed[name], *argv[1:]]
         name = argv[0].text
@@ -173,6 +176,11 @@ def dispatch(
     if handler is not None:
         return handler(Call(it, state, argv, targets, cmd))
     return external.run(it, state, argv, targets)
+
+
+_SPECIAL = frozenset({"break", ":", ".", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
+                      "source", "times", "trap", "unset"})  # fmt: skip
+"""Builtins that a shell in POSIX mode knows before its functions."""
 
 
 def _function(it: Interpreter, state: State, name: str) -> tuple[Body, ...]:
@@ -190,7 +198,8 @@ def _function(it: Interpreter, state: State, name: str) -> tuple[Body, ...]:
         if isinstance(item.command, Function) and item.command.name == name:
             command = item.command.body
     found = (Body(command, text),)
-    state.functions = {**state.functions, name: found}
+    if "child" not in state.options:
+        state.functions = {**state.functions, name: found}
     return found
 
 
@@ -223,7 +232,7 @@ def _aliased(it: Interpreter, cmd: Simple, state: State) -> list[State] | None:
     aliases = state.aliases
     inner = {name: value for name, value in aliases.items() if name != part.text}
     certain = epoch < it.context.epoch or (epoch == it.context.epoch and line < it.line)
-    certain = certain and ("expand_aliases" in state.options or it.now.interactive)
+    certain = certain and "expand_aliases" in state.options
     plain: list[State] = []
     other = state if certain else state.copy()
     script = _spliced(it, cmd, text, inner)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from tools.approval.meaning import containers, feeding
-from tools.approval.meaning.value import Taint, Value, joined, names, unknown
-from tools.approval.meaning.wrappers import ASSIGNMENT, Inner, takes_next, words_of
+from tools.approval.meaning.value import EMPTY, Taint, Value, joined, names, unknown
+from tools.approval.meaning.wrappers import Inner, takes_next, words_of
 
 Values = Sequence[Value]
 
@@ -51,9 +51,14 @@ def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
+_ANY_NAME = re.compile(r"([^-=][^=]*)=", re.DOTALL)
+"""``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
+
+
 def _env(argv: Values, stdin: Value | None) -> list[Inner]:
     environment: dict[str, Value] = {}
     cwd: Value | None = None
+    bare = False
     at = 1
     while at < len(argv):
         value = argv[at]
@@ -71,15 +76,20 @@ def _env(argv: Values, stdin: Value | None) -> list[Inner]:
             cwd = following
             at += 2
         elif text in ("-u", "--unset", "-a", "--argv0"):
+            if following is not None and text in ("-u", "--unset"):
+                environment[following.text] = EMPTY
             at += 2
         elif text[:1] == "-":
+            bare = bare or text == "-" or re.match(r"-[v0]*i|--i", text) is not None
+            if unset := re.match(r"-[v0i]*u(.+)|--unset=(.+)", text):
+                environment[unset[1] or unset[2]] = EMPTY
             cwd = value._replace(text=text[8:]) if text.startswith("--chdir=") else cwd
             at += 1
-        elif (match := ASSIGNMENT.match(text)) is not None:
+        elif (match := _ANY_NAME.match(text)) is not None:
             environment[match[1]] = value._replace(text=text[match.end() :])
             at += 1
         else:
-            return [Inner(argv=list(argv[at:]), environment=environment, cwd=cwd)]
+            return [Inner(argv=list(argv[at:]), environment=environment, bare=bare, cwd=cwd)]
     return []
 
 

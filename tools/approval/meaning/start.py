@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+
 from tools.approval.meaning.act import Fault, Meaning
 from tools.approval.meaning.base import Context, Stop
 from tools.approval.meaning.run import Interpreter
-from tools.approval.meaning.shellstate import State
+from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.state import Budget, ShellNow, Snapshot
-from tools.approval.meaning.value import Value
+from tools.approval.meaning.value import Value, unknown
 from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
+
+_MOST_ELEMENTS = 1_000
+"""Of all arrays of the session's shell; beyond, what is in them is not known."""
 
 
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget) -> Meaning:
@@ -16,7 +21,11 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget) ->
     try:
         script = parse(text, budget)
         it.context = Context(text=text)
-        it.traps(it.whole(script, _begin(now)))
+        first = _begin(now)
+        if first.traps:
+            _trapped(it, first, [end for begin in _signalled(it, first) for end in it.whole(script, begin)])
+        else:
+            it.traps(it.whole(script, first))
     except ShellSyntaxError as error:
         it.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -35,6 +44,62 @@ def _begin(now: ShellNow) -> State:
     if now.cwd.startswith("/"):
         state.cwds = (now.cwd,)
     state.positional = tuple(map(Value, now.positional))
+    variables = now.variables
+    for name in ("IFS", "CDPATH"):  # all others are looked up where they are used
+        if name in variables:
+            state.put(name, Var(Value(variables[name])))
+    if "SHELLOPTS" in variables or "BASHOPTS" in variables:
+        state.options = _options(variables.get("SHELLOPTS", ""), variables.get("BASHOPTS", ""))
     if now.interactive:
         state.aliases = {name: (text, -1, -1) for name, text in now.aliases.items()}
+        state.options |= {"expand_aliases"}
+    if now.attributes or now.arrays:
+        _declared(now, state)
+    if now.traps:
+        state.traps = tuple(text for text in now.traps.values() if text)
     return state
+
+
+@functools.lru_cache(maxsize=16)
+def _options(*lists: str) -> frozenset[str]:
+    return frozenset(":".join(lists).split(":"))
+
+
+def _declared(now: ShellNow, state: State) -> None:
+    whole = sum(map(len, now.arrays.values())) <= _MOST_ELEMENTS
+    for name in {**now.arrays, **now.attributes}:
+        flags = now.attributes.get(name, "")
+        if flags == "x":
+            continue
+        elements = now.arrays.get(name, {} if "a" in flags or "A" in flags else None)
+        if elements is None:
+            known = now.variables.get(name)
+            state.put(name, Var(None if known is None else Value(known), None, flags))
+        elif whole:
+            state.put(name, Var(None, {key: Value(text) for key, text in elements.items()}, flags))
+        else:
+            state.put(name, Var(None, {"0": unknown()}, flags, open=True))
+
+
+# -- traps of the session's shell: what they do was judged when they were set ---------------------------------------
+
+
+def _signalled(it: Interpreter, first: State) -> list[State]:
+    """The shell as it is, and as it is after its traps: a signal may have come since it was last looked at."""
+    acts, faults = dict(it.acts), dict(it.faults)
+    after: list[State] = []
+    for signal, text in it.now.traps.items():
+        if text and signal != "EXIT":
+            after += it.text(text, first.copy())
+    it.acts, it.faults = acts, faults
+    for one in after:
+        one.flow = ""
+    return it.merge([first.copy(), *after])
+
+
+def _trapped(it: Interpreter, first: State, ends: list[State]) -> None:
+    """Judges them again where something changed that they may go by."""
+    for end in ends:
+        functions = any(body.text != it.now.functions.get(name) for name, found in end.functions.items() for body in found)
+        changed = functions or end.vars != first.vars or end.aliases != first.aliases or end.cwds != first.cwds
+        it.traps([end], () if changed else first.traps)

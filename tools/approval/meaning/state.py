@@ -57,6 +57,10 @@ class ShellNow:
     positional: tuple[str, ...] = ()
     interactive: bool = False
     """Whether aliases are expanded (they are in an interactive shell, and after ``shopt -s expand_aliases``)."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    traps: Mapping[str, str] = field(default_factory=dict)
+    """As in ``toolcrib.ShellState``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,12 +54,19 @@ def find(state: State, name: str) -> Var | None:
     return None
 
 
+def _meant(state: State, name: str) -> str:
+    """What a reference of another command's leads to."""
+    var = state.vars.get(name)
+    return var.value.text if var is not None and "n" in var.flags and var.value is not None else name
+
+
 def scalar(it: Interpreter, state: State, name: str) -> Value:
     """``$name``: "" where it is certainly not set, MAYBE_UNSET where that can't be told."""
     var = find(state, name)
     if var is not None:
         value = var.scalar()
         return value if value is not None else EMPTY
+    name = _meant(state, name)
     if state.wild:
         return unknown(state.wild)
     if name in state.vars:
@@ -77,7 +84,7 @@ def _special(it: Interpreter, state: State, name: str) -> Value:
         return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
     if name == "OLDPWD":
         return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
-    if name in it.now.variables:
+    if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
         return Value(it.now.variables[name])
     if name == "HOME":
         return Value(it.home(state))

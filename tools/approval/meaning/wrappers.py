@@ -18,7 +18,7 @@ class Inner:
     """A command inside another: ``argv``, or ``text`` that a shell reads.
 
     ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
-    ``cwd``: where it goes first. ``stdin``: what it feeds instead.
+    ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -27,6 +27,7 @@ class Inner:
     fed: bool = False
     own: bool = False
     environment: dict[str, Value] = field(default_factory=dict)
+    bare: bool = False
     cwd: Value | None = None
     stdin: Value | None = None
     zero: list[Value] = field(default_factory=list)
@@ -206,7 +207,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
 }  # fmt: skip
 
 
-def inner(name: str, argv: Values, stdin: Value | None) -> list[Inner] | None:
+def inner(name: str, argv: Values) -> list[Inner] | None:
     """The commands inside; None where ``name`` is no wrapper, or wraps nothing here."""
     for wrapper in WRAPPERS.get(name, ()):
         found = _wrapped(wrapper, argv)

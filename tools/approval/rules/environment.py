@@ -6,7 +6,7 @@ import re
 
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.rules.persistence import plain_editor
-from tools.approval.table import Test, View, rule
+from tools.approval.table import Test, View, opt, rule
 
 _LOADERS = frozenset(
     [
@@ -310,6 +310,26 @@ RULES = (
             "export PATH=./node_modules/.bin:/usr/bin",
         ),
         at=_loaded,
+        dry=False,
+    ),
+    rule(
+        "code.other-program",
+        "ask-once",
+        "hash",
+        opt("-p"),
+        "makes a name stand for another program from now on",
+        yes="hash -p ./x ls",
+        no=("hash -r", "hash git"),
+        dry=False,
+    ),
+    rule(
+        "code.other-program",
+        "ask-once",
+        "@environment",
+        Test(lambda view: any(name == "BASH_CMDS" for name, _ in assigned(view))),
+        "makes a name stand for another program from now on",
+        yes=("BASH_CMDS[ls]=./x",),
+        no=("CMDS=x",),
         dry=False,
     ),
     rule(

@@ -63,6 +63,17 @@ def _computed(view: View) -> bool:
     )
 
 
+def _with_variables(view: View) -> bool:
+    """``e`` among options without a dash."""
+    words = view.words
+    return any(
+        re.fullmatch(r"[aAcfghjlmnNrsSTuvwxXZ]*e[aAcefghjlmnNorsSTuvwxXZ]*", word) is not None
+        and (at == 0 or re.fullmatch(r"-\w*[CGgOoptUuqs]|--\w+", words[at - 1]) is None)
+        and (at == 0 or words[0][:1] == "-" or not words[0].endswith(("o", "O", "U", "p", "t", "k", "q")))
+        for at, word in enumerate(words)
+    )
+
+
 _AGENT = r"(?:.*[/ ])?toolcrib(?:[ .-].*)?"
 
 RULES = (
@@ -111,6 +122,15 @@ RULES = (
         yes="kill -9 -- -4242",
         no="kill -9 4242",
         dry=False,
+    ),
+    rule(
+        "secret.process",
+        "ask-once",
+        "ps",
+        Test(_with_variables),
+        "shows the variables of processes, where keys stand",
+        yes=("ps eww", "ps auxe", "ps -p 12 e", "ps -ef e"),
+        no=("ps aux", "ps -ef", "ps axo pid,etime", "ps -C node", "ps -eo pid,etime,cmd", "ps -u eve", "ps -p 12 -o etime"),
     ),
     rule(
         "self.kill",

@@ -85,6 +85,8 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
+    if given[0] == "sessions":
+        return given[1:2] == ["prune"]
     if given[0] == "env":  # other sessions' places
         return bool(_ENDS.intersection(given[1:2]))
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
@@ -143,12 +145,14 @@ RULES = (
             "toolcrib --config /tmp/x.yaml chat",
             "toolcrib grants add x",
             "toolcrib undo --turn 3",
+            "toolcrib sessions prune --older-than 1d",
         ),
         no=(
             "toolcrib tools",
             "toolcrib approvals",
             "toolcrib explain 'rm -rf /'",
             "toolcrib config show",
+            "toolcrib sessions show prune",
             "toolcrib approvals list",
         ),
         dry=False,

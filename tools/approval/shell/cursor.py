@@ -13,7 +13,6 @@ from tools.approval.shell.heredocs import Heredoc, read_body
 from tools.approval.shell.tree import Part, Quoted, Script, Word
 
 BLANKS = re.compile(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?").match
-LINE = re.compile(r"[ \t]*+\n").match
 ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 """As part of a pattern: a word ends here."""
 IS_ENDED = re.compile(ENDED).match

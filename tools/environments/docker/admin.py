@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
+from tools.environments.docker.engine import unanswered
 from tools.environments.docker.link import LABEL, OWNER
 
 if TYPE_CHECKING:
@@ -137,7 +138,4 @@ def client_of(host: str) -> Iterator[docker.DockerClient]:
             raise
         raise EnvironmentFailed(f"the docker engine at {address} says: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        why = getattr(error, "strerror", None) or str(error)[:200]
-        raise EnvironmentFailed(
-            f"the docker engine at {address} does not answer ({why}): is it running, and may you use it?"
-        ) from error
+        raise unanswered(address, error) from error

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker.channel import DockerChannel
+from tools.environments.docker.engine import cause, unanswered
 from tools.environments.docker.mounts import Mount, check_mount, read_mount
 from tools.environments.docker.watch import watchdog
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 LABEL = "toolcrib.session"
 OWNER = "toolcrib.owner"
 KEY = "toolcrib.key"
+_CONFLICT = 409
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,6 +38,8 @@ _REMOVAL = 1.0
 _SOCKET = "unix:///var/run/docker.sock"
 _WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
 _KEEP = ("remove", "reuse")
+_NO_SHELL = (126, 127)
+"""What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +205,7 @@ class DockerLink:
                 f"cannot {what} the container: the docker engine says: {error.explanation or error}"
             ) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-            raise EnvironmentFailed(
-                f"the docker engine at {self._address} does not answer ({_short(error)}): is it running, and may you use it?"
-            ) from error
+            raise unanswered(self._address, error) from error
 
     def _ready(self) -> Container:
         """A container that runs."""
@@ -258,7 +260,7 @@ class DockerLink:
         with self._lock:
             container = self._ready()
             api = self._engine().api
-            with self._explained("run a shell in"):
+            with self._explained("run a shell in"), self._a_shell():
                 made = api.exec_create(container.id, list(argv), stdin=True, stdout=True, stderr=True, tty=False)["Id"]
                 held = api.exec_start(made, socket=True)
         raw = getattr(held, "_sock", held)
@@ -274,6 +276,20 @@ class DockerLink:
             return None if said["Running"] else said["ExitCode"]
 
         return DockerChannel(raw, held, code)
+
+    @contextlib.contextmanager
+    def _a_shell(self) -> Iterator[None]:
+        """Where none can be opened since the container has ended, it is said why. Raises EnvironmentFailed."""
+        import docker
+
+        try:
+            yield
+        except docker.errors.APIError as error:
+            if error.status_code == _CONFLICT and (why := self.diagnose()):
+                raise EnvironmentFailed(
+                    f"no shell could be started in {self.where} ({why}); nothing was run: {self.advice()}"
+                ) from error
+            raise
 
     def variables(self) -> Mapping[str, str]:
         with self._lock:
@@ -308,13 +324,24 @@ class DockerLink:
         except docker.errors.NotFound:
             return f"the container {container.name} was removed"
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-            return f"the docker engine does not answer ({_short(error)})"
+            return f"the docker engine does not answer {cause(error)}"
         state = container.attrs["State"]
         if state.get("OOMKilled") and not state.get("Running"):
             return f"the container {container.name} ran out of memory"
         if not state.get("Running"):
-            return f"the container {container.name} was stopped (exit code {state.get('ExitCode')})"
+            why = f": its image {self.options.image} has no /bin/sh that works" if self._never_ran() else ""
+            return f"the container {container.name} was stopped (exit code {state.get('ExitCode')}){why}"
         return ""
+
+    def _never_ran(self) -> bool:
+        state = {} if self._container is None else self._container.attrs["State"]
+        return not state.get("Running") and state.get("ExitCode") in _NO_SHELL
+
+    def silence(self) -> str:
+        return ""
+
+    def advice(self) -> str:
+        return "set another image, such as debian:12" if self._never_ran() else "call again"
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -349,11 +376,3 @@ def _reap(client: docker.DockerClient) -> None:
         if labels.get("toolcrib.keep") != "reuse" and _owner.is_dead(labels.get(OWNER, "")):
             with contextlib.suppress(docker.errors.APIError):  # somebody was faster
                 container.remove(force=True, v=True)
-
-
-def _short(error: BaseException) -> str:
-    text = str(error)
-    for sign in ("FileNotFoundError", "PermissionError", "ConnectionRefusedError", "timed out"):
-        if sign in text:
-            return sign
-    return text[:200]

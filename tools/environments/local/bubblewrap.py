@@ -12,7 +12,7 @@ from typing import TypeVar
 from toolcrib import EnvironmentFailed, FileInfo, Health
 from tools.environments.local import LocalEnvironment, files
 from tools.environments.local.sandbox import Sandbox
-from tools.environments.shell.place import is_supported
+from tools.environments.shell.launcher import is_supported
 
 _T = TypeVar("_T")
 MASKED = (
@@ -59,7 +59,7 @@ class BubblewrapEnvironment(LocalEnvironment):
     def identity(self) -> str:
         return Sandbox.where
 
-    def _place(self, root: str) -> Sandbox:
+    def _launcher(self, root: str) -> Sandbox:
         self._sandbox = Sandbox(root, self._writable, self._masked, self._network, self._processes)
         return self._sandbox
 
@@ -137,6 +137,10 @@ class BubblewrapEnvironment(LocalEnvironment):
         inside = any(path.startswith(f"{folder}/") for folder in self._writable)
         return super().holder(path) if inside else f"{self.identity} {self._root}"
 
+    async def give_file(self, path: str, uid: int, gid: int) -> None:
+        with self._explained(path):
+            self._seen(lambda view: files.give(path, uid, gid, view))
+
     async def delete_folder(self, path: str) -> None:
         with self._explained(path):
             self._seen(lambda view: files.delete_folder(path, view))
@@ -169,7 +173,8 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 def _folder(path: str, what: str) -> str:
     found = os.path.realpath(Path(path).expanduser())
     if not Path(found).is_dir():
-        raise EnvironmentFailed(f"{what} {found} does not exist: create it or choose another")
+        wrong = "is not a folder: choose one" if Path(found).exists() else "does not exist: create it or choose another"
+        raise EnvironmentFailed(f"{what} {found} {wrong}")
     if found == "/":
         raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
     return found

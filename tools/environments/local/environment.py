@@ -6,16 +6,19 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, ShellState
+from tools.environments._dropped import when_dropped
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.oneshot import OneShot
 from tools.environments.shell.folder import make_root
-from tools.environments.shell.place import LocalPlace, Place, is_supported
+from tools.environments.shell.launcher import Launcher, LocalLauncher, is_supported
 from tools.environments.shell.pool import ShellPool
+from tools.environments.shell.snapshot import first_state
 from tools.environments.shell.watchdog import watchdog
 
 
@@ -45,7 +48,8 @@ class LocalEnvironment:
     command gets a shell of its own, and only the folder carries over.
 
     Where the folder is gone, one call fails, says so, and moves the session to the nearest folder above that exists: a command
-    never runs elsewhere than where it was judged. What was left running in the background lives on until ``close``.
+    never runs elsewhere than where it was judged. What was left running in the background lives on until ``close``, or until
+    nobody has the environment any more.
     """
 
     def __init__(self, cwd: str | None = None, *, pass_env: Sequence[str] = ()) -> None:
@@ -80,8 +84,8 @@ class LocalEnvironment:
     def _variables(self) -> Mapping[str, str]:
         return child_environment(self._pass_env)
 
-    def _place(self, root: str) -> Place:
-        return LocalPlace(root)
+    def _launcher(self, root: str) -> Launcher:
+        return LocalLauncher(root)
 
     def _open(self) -> ShellPool:
         with self._lock:
@@ -90,7 +94,8 @@ class LocalEnvironment:
             if self._pool is None:
                 self._root = make_root()
                 watchdog.enter(self._root)
-                self._pool = ShellPool(self._place(self._root), self._cwd, self._variables)
+                self._pool = ShellPool(self._launcher(self._root), self._cwd, partial(child_environment, self._pass_env))
+                self._dropped = when_dropped(self, partial(_end, self._pool, self._root))
             return self._pool
 
     @property
@@ -136,7 +141,7 @@ class LocalEnvironment:
         if self._one is not None:
             return None
         if self._pool is None:  # judging alone starts nothing
-            self._first = self._first or ShellState(variables=dict(self._variables()), aliases_on=True)
+            self._first = self._first or first_state(self._variables())
             return self._first
         return await self._pool.state()
 
@@ -167,12 +172,11 @@ class LocalEnvironment:
             self._closed = True
             pool, self._cwd = self._pool, self.cwd
             root, self._root = self._root, ""
-        for place in (self._one, pool):
-            if place is not None:
-                await place.close()
-        if root:
-            shutil.rmtree(root, ignore_errors=True)
-            watchdog.leave(root)
+        if self._one is not None:
+            await self._one.close()
+        if pool is not None:
+            await _end(pool, root)
+            self._dropped.detach()
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -197,6 +201,10 @@ class LocalEnvironment:
         """What holds this file: this machine, whichever shell runs commands."""
         return "local"
 
+    async def give_file(self, path: str, uid: int, gid: int) -> None:
+        """``path`` is resolved, as for ``write_file``; a regular file."""
+        files.give(path, uid, gid)
+
     async def delete_folder(self, path: str) -> None:
         """``path`` is resolved, as for ``write_file``; an empty folder."""
         files.delete_folder(path)
@@ -204,6 +212,13 @@ class LocalEnvironment:
     async def list_dir(self, path: str) -> list[FileInfo]:
         """``path`` is resolved, as for ``write_file``."""
         return files.list_dir(path)
+
+
+async def _end(pool: ShellPool, root: str) -> None:
+    await pool.close()
+    if root:
+        shutil.rmtree(root, ignore_errors=True)
+        watchdog.leave(root)
 
 
 if TYPE_CHECKING:

@@ -120,6 +120,18 @@ def delete(path: str, root: str = "/") -> None:
         os.unlink(name, dir_fd=parent)
 
 
+def give(path: str, uid: int, gid: int, root: str = "/") -> None:
+    with _folder_of(path, root) as (parent, name):
+        fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
+        try:
+            found = os.fstat(fd)
+            _require_regular(found, path)
+            os.fchown(fd, uid, gid)
+            os.fchmod(fd, stat.S_IMODE(found.st_mode))  # a change of the owner clears setuid bits
+        finally:
+            os.close(fd)
+
+
 def delete_folder(path: str, root: str = "/") -> None:
     with _folder_of(path, root) as (parent, name):
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -236,7 +248,9 @@ def _take_over(fd: int, old: os.stat_result | None, mode: int | None) -> None:
 
 
 def _info(path: str, found: os.stat_result) -> FileInfo:
-    return FileInfo(path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode))
+    return FileInfo(
+        path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
+    )
 
 
 def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:

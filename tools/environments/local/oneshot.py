@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import _groups
-from tools.environments._capture import Capture
+from tools.environments._output import Output
 from tools.environments.local.running import Running
 from tools.environments.local.spawn import Shell, reported_cwd, spawn
 from tools.environments.shell.linger import Lingering
@@ -48,8 +48,8 @@ class OneShot:
         started, interrupts = time.monotonic(), self._interrupts
         child = spawn(self._shell, request.command, cwd, {**self._base(), **request.env}, request.stdin)
         try:
-            captures = {name: Capture(name, request.keep, request.spill) for name in child.pipes}
-            running = Running(child.process, child.pipes, captures, request.on_output)
+            output = Output(request)
+            running = Running(child.process, child.pipes, output)
             with self._lock:
                 self._running.add(running)
                 missed = self._interrupts != interrupts  # it came while the process was started
@@ -59,7 +59,7 @@ class OneShot:
                 await running.finish(request.timeout)
             finally:
                 self._settle(running, child.process.pid)
-                kept = {name: capture.finish() for name, capture in captures.items()}
+                kept = output.finish()
             ended_in = reported_cwd(child.report, cwd)
         finally:
             os.close(child.report)

@@ -10,16 +10,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from typing import Literal, TypeAlias
 
+from toolcrib._environment import Ended
 from tools.environments import _groups
-from tools.environments._capture import Capture
+from tools.environments._output import Output
+from tools.environments._waiter import Waiter
 
 _log = logging.getLogger(__name__)
 
-Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
-OnOutput: TypeAlias = Callable[[str, bytes], None]
 
 _CHUNK = 1 << 16
 _LINGER = 0.2
@@ -36,16 +34,13 @@ class Running:
     afterwards, the others are closed.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], pipes: dict[str, int], captures: dict[str, Capture], on_output: OnOutput | None
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pipes: dict[str, int], output: Output) -> None:
         self.pipes = pipes
         self.ended: Ended = "exited"
         self._process = process
-        self._captures = captures
-        self._on_output = on_output
+        self._output = output
         self._loop = asyncio.get_running_loop()
-        self._wake: asyncio.Future[None] | None = None
+        self._waiter = Waiter()
         self._pidfd: int | None = None
         self.exited = False
         self._lock = threading.Lock()
@@ -85,12 +80,12 @@ class Running:
         while not self.exited:
             if self.ended != "exited":
                 return
-            await self._next(deadline)
+            await self._waiter.wait(deadline)
             if deadline is not None and not self.exited and self._loop.time() >= deadline:
                 self.ended = "timeout"
         deadline = self._loop.time() + _LINGER
         while self.pipes and self.ended == "exited" and self._loop.time() < deadline:
-            await self._next(deadline)
+            await self._waiter.wait(deadline)
 
     async def _end(self) -> None:
         """INT, TERM, KILL to everything in the session, each only while something lives."""
@@ -101,26 +96,11 @@ class Running:
             _groups.send(groups, signal.SIGCONT)  # a stopped process receives nothing else
             give_up = self._loop.time() + grace
             while self._loop.time() < give_up:
-                await self._next(self._loop.time() + _LOOK)
+                await self._waiter.wait(self._loop.time() + _LOOK)
                 if self.exited and not _groups.living(session, groups):
                     self._drain()
                     return
         self._drain()
-
-    async def _next(self, deadline: float | None) -> None:
-        """Until something happens or the deadline passes."""
-        self._wake = self._loop.create_future()
-        timer = None if deadline is None else self._loop.call_at(deadline, self._notify)
-        try:
-            await self._wake
-        finally:
-            self._wake = None
-            if timer is not None:
-                timer.cancel()
-
-    def _notify(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     # -- being told to stop --------------------------------------------------------------------------------------
 
@@ -134,7 +114,7 @@ class Running:
     def _interrupted(self) -> None:
         if self.ended == "exited":
             self.ended = "interrupted"
-            self._notify()
+            self._waiter.wake()
 
     def _kill(self) -> None:
         """Everything, at once; returns when it is dead, so that a caller may count on it."""
@@ -175,7 +155,7 @@ class Running:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
-        self._notify()
+        self._waiter.wake()
 
     def _read(self, name: str, fd: int) -> bool:
         """One chunk. False where there is none now."""
@@ -191,15 +171,9 @@ class Running:
             os.close(fd)
             del self.pipes[name]
             if not self.pipes:
-                self._notify()
+                self._waiter.wake()
             return False
-        self._captures[name].add(chunk)
-        if self._on_output is not None:
-            try:
-                self._on_output(name, chunk)
-            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
-                _log.exception("on_output raised; this command's output is no longer shown while it runs")
-                self._on_output = None
+        self._output.take(name, chunk)
         return True
 
     def _drain(self) -> None:

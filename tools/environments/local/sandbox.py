@@ -18,7 +18,7 @@ from pathlib import Path
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _groups
-from tools.environments.shell.place import ShellProcess
+from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
 _INNER = "/dev/.toolcrib"
@@ -113,7 +113,7 @@ class _Process:
 
 
 class Sandbox:
-    """One bubblewrap and the shells in it. Started when first needed, and again where it has died. A Place for shells.
+    """One bubblewrap and the shells in it. Started when first needed, and again where it has died. A Launcher of shells.
 
     Where commands kill its keeper, it is ended with all that still runs in it before another is started.
     """

@@ -1,12 +1,12 @@
-"""Work that blocks, in a thread of its own."""
+"""Work that blocks, in a thread of its own; and work that must come to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -39,3 +39,12 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
 
     threading.Thread(target=run, name="remote-aside", daemon=True).start()
     return await future
+
+
+async def in_spite(work: Coroutine[Any, Any, None]) -> None:
+    """Returns when ``work`` is done, though whoever waits for it is cancelled meanwhile, however often. Raises what it raises."""
+    task = asyncio.get_running_loop().create_task(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import logging
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from tools.environments._capture import Capture
+from toolcrib._environment import Ended
 from tools.environments._groups import Member, Moment
+from tools.environments._output import Output
 from tools.environments.remote import frame, processes
+from tools.environments.remote.aside import in_spite
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 
-_log = logging.getLogger(__name__)
-
-Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
-OnOutput: TypeAlias = Callable[[str, bytes], None]
 Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
 """Runs a script over there in another channel. Raises Lost."""
 
@@ -45,19 +41,18 @@ _BEGIN = 5.0
 class Call:
     """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads."""
 
-    def __init__(self, keeper: Keeper, captures: dict[str, Capture], on_output: OnOutput | None, beside: Beside) -> None:
+    def __init__(self, keeper: Keeper, output: Output, beside: Beside) -> None:
         self.ended: Ended = "exited"
         self.lost = False
         """The shell ran it and then did not answer."""
         self.simple = False
         """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
-        self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
+        self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
         self._keeper = keeper
-        self._captures = captures
-        self._on_output = on_output
         self._beside = beside
         self._loop = asyncio.get_running_loop()
         self._told: set[Member] = set()
+        self._asked = False
 
     @property
     def shell_pid(self) -> int:
@@ -68,15 +63,6 @@ class Call:
     @property
     def _begun(self) -> Moment:
         return processes.moment(self.exchange.out.facts.partition(b" ")[2].decode("ascii", "replace"))
-
-    def _take(self, name: str, data: bytes) -> None:
-        self._captures[name].add(data)
-        if self._on_output is not None:
-            try:
-                self._on_output(name, data)
-            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
-                _log.exception("on_output raised; this command's output is no longer shown while it runs")
-                self._on_output = None
 
     # -- to the end ----------------------------------------------------------------------------------------------
 
@@ -89,10 +75,7 @@ class Call:
                     await self._end()
             except asyncio.CancelledError:
                 self.ended = "interrupted"
-                ending = self._loop.create_task(self._end())
-                while not ending.done():
-                    with contextlib.suppress(asyncio.CancelledError):  # told again: it takes some seconds at most
-                        await asyncio.shield(ending)
+                await in_spite(self._end())  # it takes some seconds at most
                 raise
 
     async def _until(self, deadline: float | None) -> None:
@@ -106,6 +89,8 @@ class Call:
             if now >= look:
                 if await self._is_lost():
                     return await self._give_up()
+                if await self._is_gone():
+                    await self._ask_again()
                 pause = min(2 * pause, _WATCH_MOST)
                 look = self._loop.time() + pause
             await self._keeper.next(look if deadline is None else min(look, deadline))
@@ -117,12 +102,29 @@ class Call:
         """
         before = b""
         for _ in range(_LOOKS if self.exchange.begun else 0):
-            said = (await self._beside(frame.idle(self.shell_pid))).out
+            said = await self._look(frame.idle(self.shell_pid))
             if not said or (before and said != before) or self._keeper.pump(self.exchange):
                 return False
             before = said
             await self._keeper.next(self._loop.time() + _WATCH)
         return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
+
+    async def _is_gone(self) -> bool:
+        """Whether the shell ended, and with it the line that asked for the end of the command, which it had read already."""
+        if self._asked or not self.shell_pid or not await self._look(frame.gone(self.shell_pid)):
+            return False
+        await self._keeper.next(self._loop.time() + _WATCH)  # else its keeper will answer soon
+        self._asked = not self._keeper.pump(self.exchange)
+        return self._asked
+
+    async def _look(self, script: str) -> bytes:
+        """What it printed; nothing where no process can be started there now. Where the way broke, the command's own channel says
+        so.
+        """
+        try:
+            return (await self._beside(script)).out
+        except Lost:
+            return b""
 
     async def _give_up(self) -> None:
         self.lost = True

@@ -108,6 +108,16 @@ class Link(Protocol):
         """
         ...
 
+    def silence(self) -> str:
+        """Where the place itself ended what ran there just now, since it had heard nothing of us: a sentence that says so. Else
+        "". May block for some seconds, never raises.
+        """
+        ...
+
+    def advice(self) -> str:
+        """What to do where no shell could be started, after ``diagnose``: words for the end of a sentence. Never raises."""
+        ...
+
     def close(self) -> None:
         """Lets go of everything, and removes what was made for this session. May be called twice."""
         ...

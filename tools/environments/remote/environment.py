@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 
 from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
-from tools.environments._capture import Capture
+from tools.environments._dropped import when_dropped
+from tools.environments._output import Output
 from tools.environments._request import command_text, never_run
 from tools.environments.remote import frame, left, oneshot, processes
 from tools.environments.remote.aside import aside
@@ -19,29 +20,32 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
-from tools.environments.remote.shell import Shell, what_happened
+from tools.environments.remote.shell import Shell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.shell import driver
-from tools.environments.shell.snapshot import Snapshot, leaves_all
+from tools.environments.shell.snapshot import SHELL_ENDED, Snapshot, first_state, leaves_all
 
 _START = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
+_NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
+_GONE = "what was only in it, such as processes and temporary files, is gone"
 _ON = "A new shell goes on with the state from before: variables, functions, options."
+_OLD = "A new shell goes on; variables, functions and options that commands changed lately are lost."
 
 
 class RemoteEnvironment(RemoteFiles):
     """``cwd`` is where the first command starts, ``env`` what its shell gets beyond what every process gets there. Safe to use
-    from several threads and event loops at once.
-
-    As in LocalEnvironment, commands are read by one bash that stays, and calls that come meanwhile by copies of it. Differences:
-    what a process left running prints may be among the output of a command that runs at that time, and is lost in between;
-    where the way there breaks, the call fails with what is known, is not repeated, and the next one gets a new shell.
+    from several threads and event loops at once. As in LocalEnvironment, commands are read by one bash that stays, and calls that
+    come meanwhile by copies of it. Differences: what a process left running prints may be among the output of a command that runs
+    at that time, and is lost in between; where the way there breaks, the call fails with what is known, is not repeated, and the
+    next one gets a new shell.
     """
 
     def __init__(self, link: Link, cwd: str, *, env: Mapping[str, str] | None = None) -> None:
         self._link = link
         self._keepers = Keepers(link)
+        self._dropped = when_dropped(self, self._keepers.end)
         super().__init__(link, self._keepers)
         self._cwd = cwd
         self._env = {"TERM": "dumb", **(env or {})}
@@ -106,8 +110,7 @@ class RemoteEnvironment(RemoteFiles):
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             self._bare = self._bare or oneshot.OneShot(self._link, self._env)
-        notice = self._said()
-        outcome = await self._bare.execute(request, text, cwd, notice)
+        outcome = await self._bare.execute(request, text, cwd, self._said())
         if request.cwd is None:
             self._cwd = outcome.cwd
         return outcome
@@ -117,7 +120,7 @@ class RemoteEnvironment(RemoteFiles):
         shell = self._shell
         if own and shell is not None:
             self._keepers.unpark(shell.keeper)
-            if not shell.keeper.lost:
+            if shell.keeper.drain():  # it may have ended just now
                 return shell
             self._forget(shell, f"The connection to {self._link.where} had broken between two commands.")
         elif not own:
@@ -133,8 +136,7 @@ class RemoteEnvironment(RemoteFiles):
         except Lost as error:
             keeper.close()
             raise await self._broke(error, "nothing was run") from error
-        if own:
-            self._shell = new
+        self._shell = new if own else self._shell
         return new
 
     async def _inherit(self) -> None:
@@ -143,15 +145,13 @@ class RemoteEnvironment(RemoteFiles):
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):
             self._generation += 1
-            self._notice = (
-                f"{self._link.where} was replaced: what was only in it, such as processes and temporary files, is gone. {_ON}"
-            )
+            self._notice = f"{self._link.where} was replaced: {_GONE}. {_ON}"
         elif lost is not None:
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
+            self._notice = self._notice.replace(_ON, _OLD if lost.stale else _ON)
             living = await lost.living(self._keepers.beside)
-            if living:
-                self._notice += f" Still running over there from before: process {', '.join(map(str, living))}."
+            self._notice += f" Still running over there from before: process {', '.join(map(str, living))}." if living else ""
 
     async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
@@ -159,21 +159,21 @@ class RemoteEnvironment(RemoteFiles):
             await self.upload(f"{shell.folder}/i", request.stdin)
         if self._interrupts != interrupts:  # it came while the shell was made ready: nothing is run
             return never_run(cwd, self._link.where)
-        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        output = Output(request)
         try:
-            call = await self._run(shell, request, text, cwd, captures, interrupts)
+            call = await self._run(shell, request, text, cwd, output, interrupts)
             if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self.is_folder(cwd):
                 # It had died before: nothing was run.
                 self._notice = f"The shell had ended between two commands. {_ON}"
                 self._generation += own
-                call = await self._run(shell, request, text, cwd, captures, interrupts)
+                call = await self._run(shell, request, text, cwd, output, interrupts)
             if not call.exchange.begun:
                 if call.ended == "exited":
-                    raise await self._no_folder(shell, own, cwd)
+                    raise await self._not_begun(shell, own, cwd)
             elif own:
                 await self._settle(shell, call, request.cwd is None)
         finally:
-            kept = {name: capture.finish() for name, capture in captures.items()}
+            kept = output.finish()
         notice = self._said() if own else ""
         return ExecOutcome(
             exit_code=1 if call.lost else int(call.exchange.out.status or 1),
@@ -190,11 +190,9 @@ class RemoteEnvironment(RemoteFiles):
         said, self._notice = self._notice.strip(), ""
         return said
 
-    async def _run(
-        self, shell: Shell, request: ExecRequest, text: str, cwd: str, captures: dict[str, Capture], interrupts: int
-    ) -> Call:
+    async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int) -> Call:
         shell.start(self._snapshot, self._env, cwd)
-        call = Call(shell.keeper, captures, request.on_output, self._keepers.beside)
+        call = Call(shell.keeper, output, self._keepers.beside)
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
             self._calls.add(call)
@@ -231,9 +229,12 @@ class RemoteEnvironment(RemoteFiles):
         why = await aside(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
 
-    async def _no_folder(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
+    async def _not_begun(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
+        if self._snapshot is not None and await self.is_folder(cwd):
+            shell.snapshot = self._snapshot = self._snapshot.untrapped()
+            return EnvironmentFailed(f"{SHELL_ENDED}, which was not run: call again")
         if cwd != self._cwd or not own:
-            return EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
+            return EnvironmentFailed(_NOWHERE.format(cwd))
         shell.cwd = None
         with contextlib.suppress(EnvironmentFailed):  # the next call will say so
             self._cwd = await self.nearest(cwd)
@@ -244,6 +245,8 @@ class RemoteEnvironment(RemoteFiles):
 
     async def _settle(self, shell: Shell, call: Call, moves: bool) -> None:
         """Takes stock of what a command did to the session's shell."""
+        silence = await ended_by_silence(self._link, shell, call)
+        self._notice += f" {silence}"
         if not shell.alive:
             self._generation += 1
             try:
@@ -254,7 +257,7 @@ class RemoteEnvironment(RemoteFiles):
             except Lost:
                 told = False
             if not told:
-                self._notice = f"{what_happened(call)} {_ON}"
+                self._notice = f"{silence or what_happened(call)} {_OLD if shell.unknown else _ON}"
         elif shell.cwd is None:
             with contextlib.suppress(Lost):  # the next call will say so
                 await shell.look_where(self._keepers.beside, call.shell_pid or shell.pid)
@@ -278,11 +281,11 @@ class RemoteEnvironment(RemoteFiles):
         restore = driver.exports(self._env) if snapshot is None else snapshot.restore()
         channel = await aside(self._link.open, ARGV)
         spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
-        exchange = spawned.exchange
         lines = first_lines(cwd, restore, bare=snapshot is not None)
+        lines += frame.run_open(text, spawned.exchange.first, spawned.exchange.last, request.env)
         try:
-            if not await spawned.start(lines + frame.run_open(text, exchange.first, exchange.last, request.env), _START):
-                raise EnvironmentFailed(f"the folder {cwd} does not exist, so the command was not run: choose another cwd")
+            if not await spawned.start(lines, _START):
+                raise EnvironmentFailed(_NOWHERE.format(cwd))
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
             await self._keepers.beside(left.record(self._keepers.root, spawned.pid))
@@ -312,7 +315,7 @@ class RemoteEnvironment(RemoteFiles):
         if snapshot is None and not self._keepers.bare:
             known = None if self._first else await aside(self._link.variables)
             if known is not None:
-                self._first = ShellState(variables={**known, **self._env}, aliases_on=True)
+                self._first = first_state({**known, **self._env})
             if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
                 return self._first
             await self._try("\\builtin :")
@@ -385,15 +388,13 @@ class RemoteEnvironment(RemoteFiles):
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
-        if self._shell is not None:
-            self._keepers.unpark(self._shell.keeper)
-            self._shell.keeper.close()
-        self._shell = None
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            self._keepers.unpark(shell.keeper)
+            shell.keeper.close()
         if self._bare is not None:
             await self._bare.close()
         for spawned in list(self._spawned):
             spawned.end()
-        with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
-            await self._keepers.end_all()
-        self._keepers.close()
-        await aside(self._link.close)
+        await self._keepers.end()
+        self._dropped.detach()

@@ -121,8 +121,16 @@ rmdir -- "./$2" </dev/null || exit 1
 )
 _STAT = r"""
 { [ -e "$1" ] || [ -L "$1" ]; } || exit 40
-LC_ALL=C stat -c '%f %s %Y %.9Y' -- "$1"
+LC_ALL=C stat -c '%f %s %Y %.9Y %u %g' -- "$1"
 """
+_GIVE = (
+    _ENTER
+    + _PLAIN
+    + r"""
+[ -e "./$2" ] || exit 40; [ -f "./$2" ] || exit 44
+mode=$(stat -c %a -- "./$2") && chown -h -- "$3" "./$2" && chmod "$mode" "./$2" || exit 1
+"""
+)
 _LIST = (
     r"""
 [ -e "$1" ] || [ -L "$1" ] || exit 40; [ -L "$1" ] && exit 43; [ -d "$1" ] || exit 41
@@ -218,6 +226,11 @@ class RemoteFiles:
         folder, name = _split(path)
         self._raise(await self._script(_DELETE, [folder, name]), path)
 
+    async def give_file(self, path: str, uid: int, gid: int) -> None:
+        """``path`` is resolved, as for ``write_file``; a regular file."""
+        folder, name = _split(path)
+        self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"]), path)
+
     async def delete_folder(self, path: str) -> None:
         """``path`` is resolved, as for ``write_file``; an empty folder."""
         folder, name = _split(path)
@@ -291,4 +304,5 @@ def _info(path: str, words: Sequence[str]) -> FileInfo | None:
     for test, name in ((modes.S_ISREG, "file"), (modes.S_ISDIR, "dir"), (modes.S_ISLNK, "link")):
         if test(mode):
             kind = name  # type: ignore[assignment]  # one of these
-    return FileInfo(path, kind, size, float(exact), modes.S_IMODE(mode))
+    owner = (int(words[4]), int(words[5])) if len(words) == 6 and words[4].isdecimal() and words[5].isdecimal() else None
+    return FileInfo(path, kind, size, float(exact), modes.S_IMODE(mode), owner)

@@ -50,6 +50,11 @@ def idle(pid: int) -> str:
     )
 
 
+def gone(pid: int) -> str:
+    """A script: prints something where there is no such process any more."""
+    return f"[ -e /proc/{pid} ] || echo gone"
+
+
 # -- the keeper's own work -----------------------------------------------------------------------------------------
 
 

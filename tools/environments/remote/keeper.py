@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from tools.environments._waiter import Waiter
 from tools.environments.remote import frame
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
 
@@ -57,7 +58,7 @@ class Keeper:
         self._chunks = 0
         self._more = False
         self.name = secrets.token_hex(4)
-        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
+        self._waiter = Waiter()
         self._lock = threading.Lock()
 
     async def greet(self, text: str, limit: float) -> Answer:
@@ -124,6 +125,8 @@ class Keeper:
 
     def drain(self) -> bool:
         """Reads and forgets what processes left running print between commands. False once the channel is gone."""
+        if self.lost:
+            return False
         try:
             for _ in range(_TURN):
                 if self.channel.read() is None:
@@ -156,25 +159,14 @@ class Keeper:
 
     async def next(self, deadline: float | None) -> None:
         """Until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
-        loop = asyncio.get_running_loop()
         if self._more:  # a channel may have taken in more than it gave, which its descriptor does not tell
             await asyncio.sleep(0)
             return
-        future: asyncio.Future[None] = loop.create_future()
-        self._wake = loop, future
-        timer = loop.call_at(deadline, self.notify) if deadline is not None else None
-        try:
-            await future
-        finally:
-            self._wake = None
-            if timer is not None:
-                timer.cancel()
+        await self._waiter.wait(deadline)
 
     def notify(self) -> None:
         """In the loop that waits."""
-        wake = self._wake
-        if wake is not None and not wake[1].done():
-            wake[1].set_result(None)
+        self._waiter.wake()
 
     def close(self) -> None:
         with self._lock:

@@ -65,7 +65,7 @@ class Keepers:
             if keeper is None:
                 return await self._open()
             self._reader.leave(keeper)
-            if not keeper.lost:
+            if keeper.drain():  # it may have ended just now
                 return keeper
             keeper.close()
 
@@ -90,11 +90,13 @@ class Keepers:
         except Lost as error:
             keeper.close()
             why = await aside(self.link.diagnose)
-            self.bare = not why and isinstance(error.__cause__, ChannelEnded) and error.__cause__.code in _MISSING
+            ended = error.__cause__.code if isinstance(error.__cause__, ChannelEnded) else None
+            # A place full of processes starts none either, and where a bash has answered there is one.
+            self.bare = not why and not self.sessions and ended in _MISSING
             if self.bare:
                 raise NoBash(f"{oneshot.WHY.format(self.link.where)}; nothing was run") from error
             raise EnvironmentFailed(
-                f"no shell could be started in {self.link.where} ({why or error}); nothing was run: call again"
+                f"no shell could be started in {self.link.where} ({why or error}); nothing was run: {self.link.advice()}"
             ) from error
         if answer.status:
             keeper.close()
@@ -153,8 +155,15 @@ class Keepers:
         self.give_back(keeper)
         return answer
 
-    async def end_all(self) -> None:
-        """All that our shells left running, and our folder. Raises Lost, EnvironmentFailed."""
+    async def end(self) -> None:
+        """All that our shells left running, our folder, the channels and the way there."""
+        with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
+            await self._end_all()
+        self.close()
+        await aside(self.link.close)
+
+    async def _end_all(self) -> None:
+        """Raises Lost, EnvironmentFailed."""
         if not self.sessions:
             return
         keeper = await self.take()

@@ -13,17 +13,25 @@ from tools.environments.remote.keeper import Answer, Lost
 _STALL = 60.0
 """Seconds in which at least some byte must have moved."""
 _LOOK = 0.005
-# It reads a line first, so that nothing comes before we listen; its own last line says that it came to its end.
-_AROUND = 'IFS= read -r _go; (\n{text}\n); set -- $?; for _to in 1 2; do printf "\\n%s %s\\n" {nonce} $1 >&$_to; done'
+# It reads a line first, so that nothing comes before we listen. Its first line says that what came before is another's, such as
+# a greeting of the account's .bashrc; its last one that it came to its end.
+_AROUND = (
+    'IFS= read -r _go; for _to in 1 2; do printf "\\n{first}\\n" >&$_to; done; (\n{text}\n); set -- $?; '
+    'for _to in 1 2; do printf "\\n{last} %s\\n" $1 >&$_to; done'
+)
 _PIECE = 1 << 20
+
+
+class NeverBegan(Lost):
+    """The shell ended, or waits, before it ran anything of ours."""
 
 
 def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
     """``text`` is for sh; ``data`` its stdin. Blocks. Raises Lost, EnvironmentFailed."""
-    nonce = secrets.token_hex(16)
-    channel = link.open(["sh", "-c", _AROUND.format(text=text, nonce=nonce), "sh", *args])
+    first, last = secrets.token_hex(16), secrets.token_hex(16)
+    channel = link.open(["sh", "-c", _AROUND.format(text=text, first=first, last=last), "sh", *args])
     said: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-    end = f"\n{nonce} ".encode()
+    begin, end = f"\n{first}\n".encode(), f"\n{last} ".encode()
     over: set[str] = set()
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
@@ -48,12 +56,20 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
                     if not left:
                         channel.close_input()
             if time.monotonic() - moved > _STALL:
-                raise Lost(f"nothing came for {_STALL:g} seconds")
+                kind = Lost if begin in said["stdout"] else NeverBegan
+                raise kind(f"nothing came for {_STALL:g} seconds")
             waiting = not left or not taken
             select.select([channel], [], [], (_LOOK if left else 1.0) if waiting else 0)
     except (ChannelEnded, ChannelBroken) as error:
-        raise Lost(str(error)) from error
+        kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else Lost
+        raise kind(str(error)) from error
     finally:
         channel.close()
-    out, _, status = bytes(said["stdout"]).rpartition(end)
-    return Answer(int(status), out, bytes(said["stderr"]).rpartition(end)[0])
+    out, status = _between(said["stdout"], begin, end)
+    return Answer(int(status), out, _between(said["stderr"], begin, end)[0])
+
+
+def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:
+    """What stands between the marks, and what after the last."""
+    start, stop = said.find(begin) + len(begin), said.rfind(end)
+    return bytes(memoryview(said)[start:stop]), bytes(said[stop + len(end) :])

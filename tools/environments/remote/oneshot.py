@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
-from tools.environments._capture import Capture
+from tools.environments._output import Output
 from tools.environments.remote import left
-from tools.environments.remote.aside import aside
+from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.remote.once import run_once
@@ -70,12 +70,12 @@ class OneShot:
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
-        captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
+        output = Output(request)
         name = await self._files(request.stdin)
         try:
             text = exports({**self._env, **request.env}).replace("\\builtin ", "") + text
             argv = ["sh", "-c", _RUN, "sh", text, cwd, f"{name}.in" if request.stdin else "/dev/null", f"{name}.cwd"]
-            running = _Running(self, Keeper(await aside(self._link.open, argv)), captures, request)
+            running = _Running(self, Keeper(await aside(self._link.open, argv)), output)
             with self._lock:
                 self._running.add(running)
             try:
@@ -90,7 +90,7 @@ class OneShot:
             known = "the command may have run, and may still be running; it was not tried again"
             raise EnvironmentFailed(f"{self._link.where} broke: {self._link.diagnose() or error}; {known}") from error
         finally:
-            kept = {name: capture.finish() for name, capture in captures.items()}
+            kept = output.finish()
         if not running.exchange.begun:
             why = f"the folder {cwd} cannot be entered" if code == _NO_FOLDER else f"sh cannot be started ({code})"
             raise EnvironmentFailed(f"{why} in {self._link.where}, so the command was not run: choose another cwd")
@@ -160,24 +160,17 @@ class OneShot:
 
 
 class _Running:
-    def __init__(self, place: OneShot, keeper: Keeper, captures: dict[str, Capture], request: ExecRequest) -> None:
+    def __init__(self, place: OneShot, keeper: Keeper, output: Output) -> None:
         self.keeper = keeper
         self.ended = ""
         self._place = place
         self._loop = asyncio.get_running_loop()
-        self._on_output = request.on_output
-        self._captures = captures
-        self.exchange = Exchange(lambda data: self._take("stdout", data), lambda data: self._take("stderr", data))
+        self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
 
     @property
     def session(self) -> int:
         """0 before it has begun."""
         return int(self.exchange.out.facts or 0)
-
-    def _take(self, name: str, data: bytes) -> None:
-        self._captures[name].add(data)
-        if self._on_output is not None:
-            self._on_output(name, data)
 
     async def finish(self, limit: float | None) -> int:
         """Its exit code. When cancelled, ends it. Raises Lost."""
@@ -190,10 +183,7 @@ class _Running:
                         await self._end()
                 except asyncio.CancelledError:
                     self.ended = "interrupted"
-                    ending = self._loop.create_task(self._end())
-                    while not ending.done():
-                        with contextlib.suppress(asyncio.CancelledError):  # told again: it takes some seconds at most
-                            await asyncio.shield(ending)
+                    await in_spite(self._end())  # it takes some seconds at most
                     raise
         except Lost as error:
             if isinstance(error.__cause__, ChannelEnded) and error.__cause__.code is not None:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 from toolcrib import ExecRequest
 from tools.environments.remote import frame, processes
+from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Beside, Call
+from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
@@ -20,6 +22,7 @@ from tools.environments.shell.snapshot import Snapshot, with_status
 _STUCK = 2.0
 _PAUSE = 0.002
 _REPORT_LIMIT = 20.0
+_ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 """Seconds that a shell has to tell its state after a command."""
 
 
@@ -32,6 +35,8 @@ class Shell:
         self.alive = False
         self.cwd: str | None = None
         self.snapshot: Snapshot | None = None
+        self.stale = self.unknown = False
+        """Whether, when it was last asked, its state after the last command could not be had; ``unknown``: nor that before it."""
         self._mark = secrets.token_hex(16)
         self._before = self._runs = self._ended = self._told = ""
         """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
@@ -141,7 +146,7 @@ class Shell:
         report = driver.report(self._mark, f"&{frame.OUT}")
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && {{ {frame.begin(exchange.first)}; \\builtin eval {quote(report)}; }}\n"
         await self._exchange(lines + frame.finish(exchange.last), exchange, _REPORT_LIMIT)
-        told = Snapshot.read(self._report(b"".join(said)), self._mark.encode()) if exchange.done else None
+        told = Snapshot.read(self._report(b"".join(said)), self._mark.encode(), self.folder) if exchange.done else None
         self.snapshot, self._told = told or self.snapshot, self._ended if told else self._told
         return told is not None
 
@@ -162,7 +167,7 @@ class Shell:
         of, _, report = data.partition(b"\n")
         who = of.decode("ascii", "replace")
         if who and of == again and who in (self._ended, self._runs, *also) and report.endswith(f"{self._mark} END\n".encode()):
-            told = Snapshot.read(self._report(report), self._mark.encode())
+            told = Snapshot.read(self._report(report), self._mark.encode(), self.folder)
             if told is not None:
                 self.snapshot, self._told, self._ended = told, who, who
                 return None
@@ -170,7 +175,10 @@ class Shell:
 
     async def recover(self, beside: Beside) -> bool:
         """What it told last, of a shell that can no longer be reached. Raises Lost."""
-        await self._fetch(beside, self._before)
+        told = self._told
+        missing = await self._fetch(beside, self._before) is not None
+        self.stale = missing and told != self._ended
+        self.unknown = self.stale and told != self._before
         self._told = self._ended
         return self.snapshot is not None
 
@@ -180,7 +188,11 @@ class Shell:
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
-        told = Snapshot.read(self._report(state), mark) if head == mark and found and state.endswith(mark + b" END\n") else None
+        told = (
+            Snapshot.read(self._report(state), mark, self.folder)
+            if head == mark and found and state.endswith(mark + b" END\n")
+            else None
+        )
         if told is None:
             return False
         await beside(f"rm -f {self.folder}/z {self.folder}/s")
@@ -190,6 +202,13 @@ class Shell:
 
     def _report(self, data: bytes) -> bytes:
         return data.removesuffix(f"{self._mark} END\n".encode())
+
+
+async def ended_by_silence(link: Link, shell: Shell, call: Call) -> str:
+    """See Link.silence; "" for a command that cannot have ended so."""
+    if call.ended != "exited" or (shell.alive and call.exchange.out.status not in _ENDED):
+        return ""
+    return await aside(link.silence)
 
 
 def what_happened(call: Call) -> str:

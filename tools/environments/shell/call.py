@@ -7,18 +7,17 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Literal, TypeAlias
 
+from toolcrib._environment import Ended
 from tools.environments import _groups
-from tools.environments._capture import Capture
+from tools.environments._output import STREAMS, Output
+from tools.environments._waiter import Waiter
 from tools.environments.shell.ending import STEPS, Ending
-from tools.environments.shell.place import kill_session
+from tools.environments.shell.launcher import kill_session
 from tools.environments.shell.shell import Shell
 
 _log = logging.getLogger(__name__)
 
-Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
-OnOutput: TypeAlias = Callable[[str, bytes], None]
 
 _CHUNK = 1 << 16
 _TURN = 32
@@ -26,8 +25,10 @@ _TURN = 32
 _LINGER = 0.2
 """Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
 _LOOK = 0.01
-_AT_ONCE = 0.001
-"""Seconds that a command is waited for in place: most end sooner than the event loop could be told to watch for it."""
+_AT_ONCE = 0.003
+"""Seconds that a command is waited for in place, after one that ended so soon: the event loop takes longer to watch for it ..."""
+_GLANCE = 0.0002
+"""... and otherwise, as nobody else in the loop has a turn meanwhile."""
 _TELLING = 0.3
 """Seconds that a command which is to be ended waits for its shell to come to it."""
 _WATCH = 0.25
@@ -44,8 +45,7 @@ class Call:
     def __init__(
         self,
         shell: Shell,
-        captures: dict[str, Capture],
-        on_output: OnOutput | None,
+        output: Output,
         begun: _groups.Moment,
         traps: Callable[[], bool],
     ) -> None:
@@ -55,14 +55,13 @@ class Call:
         self.held: list[int] = []
         """Read ends of streams that something left behind still writes to."""
         self._shell = shell
-        self._captures = captures
-        self._on_output = on_output
+        self._output = output
         self._begun = begun
         self._traps = traps
         self._loop = asyncio.get_running_loop()
-        self._wake: asyncio.Future[None] | None = None
+        self._waiter = Waiter()
         self._more: set[str] = set()
-        self._open = dict.fromkeys(captures, True)
+        self._open = dict.fromkeys(STREAMS, True)
         self._attached = self._released = False
 
     def done(self) -> bool:
@@ -72,8 +71,9 @@ class Call:
 
     async def finish(self, limit: float | None) -> None:
         """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        begin = time.perf_counter()
         try:
-            if not self._at_once():
+            if not self._at_once(begin + (_AT_ONCE if self._shell.is_quick else _GLANCE)):
                 self._loop.add_reader(self._shell.epoll.fileno(), self._ready)
                 self._attached = True
                 await self._until_done(None if limit is None else self._loop.time() + limit)
@@ -83,15 +83,13 @@ class Call:
             await self._cancelled()
             raise
         finally:
+            self._shell.is_quick = time.perf_counter() - begin < _AT_ONCE
             self._release()
 
-    def _at_once(self) -> bool:
+    def _at_once(self, give_up: float) -> bool:
         """Whether it ended, and all that writes to its streams, before anybody else had to be told to wait for it."""
-        give_up = time.monotonic() + _AT_ONCE
-        while self.ended == "exited" and self._shell.status is None and self._shell.says(_AT_ONCE):
+        while self.ended == "exited" and self._shell.status is None and self._shell.says(give_up):
             self._shell.collect()
-            if time.monotonic() > give_up:
-                break
         if not self.done() or self.ended != "exited":
             return False
         self._drain()
@@ -108,7 +106,7 @@ class Call:
     async def _until_done(self, deadline: float | None) -> None:
         while not self.done() and self.ended == "exited":
             soon = self._loop.time() + (_WATCH if self._shell.process.fileno() >= 0 else _LOOK)
-            await self._next(soon if deadline is None else min(soon, deadline))
+            await self._waiter.wait(soon if deadline is None else min(soon, deadline))
             if self.done():
                 break
             if deadline is not None and self._loop.time() >= deadline:
@@ -120,7 +118,7 @@ class Call:
         self._drain()
         deadline = self._loop.time() + _LINGER
         while any(self._open.values()) and self.ended == "exited" and self._loop.time() < deadline:
-            await self._next(deadline)
+            await self._waiter.wait(deadline)
             self._drain()
 
     def _look(self) -> None:
@@ -139,7 +137,7 @@ class Call:
         """INT, TERM, KILL, each only while something lives."""
         give_up = self._loop.time() + _TELLING
         while self._shell.is_telling and not self.done() and self._loop.time() < give_up:
-            await self._next(self._loop.time() + _LOOK)
+            await self._waiter.wait(self._loop.time() + _LOOK)
             self._gone()
         ending = Ending(self._shell.process, self._begun, traps=self._traps())
         for number, grace in STEPS:
@@ -152,23 +150,9 @@ class Call:
                     return
                 if self._loop.time() >= give_up:
                     break
-                await self._next(self._loop.time() + pause)
+                await self._waiter.wait(self._loop.time() + pause)
                 pause = min(2 * pause, _LOOK)
         self._drain()
-
-    async def _next(self, deadline: float) -> None:
-        """Until something happens or the deadline passes."""
-        self._wake = self._loop.create_future()
-        timer = self._loop.call_at(deadline, self._notify)
-        try:
-            await self._wake
-        finally:
-            self._wake = None
-            timer.cancel()
-
-    def _notify(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
     # -- being told to stop --------------------------------------------------------------------------------------
 
@@ -183,7 +167,7 @@ class Call:
         """Before ``finish``, from the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
-            self._notify()
+            self._waiter.wake()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -199,13 +183,13 @@ class Call:
                 shell.epoll.unregister(fd)
                 self._gone()
         if self.done():
-            self._notify()
+            self._waiter.wake()
 
     def _gone(self) -> None:
         if not self.exited and self._shell.exit_code() is not None:
             self._shell.collect()
             self.exited = True
-            self._notify()
+            self._waiter.wake()
 
     def _pump(self, name: str, turns: int = _TURN) -> None:
         for _ in range(turns):
@@ -234,18 +218,12 @@ class Call:
             self._open[name] = False
             return 0
         self._open[name] = True
-        self._captures[name].add(chunk)
-        if self._on_output is not None:
-            try:
-                self._on_output(name, chunk)
-            except Exception:  # noqa: BLE001 - a watcher's fault must not cost the result
-                _log.exception("on_output raised; this command's output is no longer shown while it runs")
-                self._on_output = None
+        self._output.take(name, chunk)
         return len(chunk)
 
     def _drain(self) -> None:
         """What the FIFOs hold already, all of it, however slow we are. Not more: a writer that escaped us may never stop."""
-        for name in self._captures:
+        for name in STREAMS:
             if read := self._read(name):
                 left = self._shell.folder.room(name) - read
                 while left > 0 and (read := self._read(name)):

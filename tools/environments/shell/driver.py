@@ -48,7 +48,12 @@ def report(mark: str, to: str | None = None) -> str:
 
 def arm(inner: str) -> str:
     """The EXIT trap by which an ending shell hands its state over."""
-    return f"""\\builtin trap -- '\\builtin eval "$(<{inner}/x)"' EXIT\n"""
+    return f"\\builtin trap -- '{last_words(inner)}' EXIT\n"
+
+
+def last_words(inner: str) -> str:
+    """What that trap runs."""
+    return f'\\builtin eval "$(<{inner}/x)"'
 
 
 def at_exit(inner: str, mark: str) -> str:
@@ -65,12 +70,23 @@ def at_exit(inner: str, mark: str) -> str:
 def start(inner: str, cwd: str, mark: str) -> str:
     """The first lines. What is restored comes from the file ``r``; ``cwd`` must be there, or the shell says so and ends."""
     return (
+        f"{speak(inner)}\n"
         f"\\builtin shopt -s expand_aliases\n"
-        f"\\builtin cd -P -- {quote(cwd)} || {{ \\builtin echo {mark} NOCD >{inner}/s;\\builtin exit 1; }}\n"
+        f"\\builtin cd -P -- {quote(cwd)} || {{ \\builtin echo {mark} NOCD;\\builtin exit 1; }}\n"
         f'\\builtin eval "$(<{inner}/r)"\n'
         f"{arm(inner)}"
-        f"\\builtin echo {mark} PID $$ >{inner}/s\n"
+        f"\\builtin echo {mark} PID $$\n"
     )
+
+
+def speak(inner: str) -> str:
+    """From then on what is not a command's own output goes to ``s``: a path would be read, and the file opened, each time.
+
+    Programs do not inherit it, as bash keeps it aside while a command runs. A command that may use its descriptors for something
+    else is therefore followed by this again, and what tells its state does not count on it.
+    """
+    # bash would end where `exec` finds nothing there.
+    return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"
 
 
 _PLAIN = re.compile(r"[\w./+:,@%^-][\w./+:=,@%^ -]*")
@@ -143,9 +159,9 @@ def finish(inner: str, nonce: str) -> str:
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $?;$(<{inner}/f)" >{inner}/s'
 
 
-def finish_only(inner: str, nonce: str) -> str:
-    """The same without the state."""
-    return f"\\builtin echo {nonce} $? >{inner}/s"
+def finish_only(nonce: str) -> str:
+    """The same without the state, after a command that changes nothing."""
+    return f"\\builtin echo {nonce} $?"
 
 
 def finish_apart(inner: str, nonce: str) -> str:
@@ -155,7 +171,7 @@ def finish_apart(inner: str, nonce: str) -> str:
 
 def tell_apart(inner: str) -> str:
     """The state, without what a DEBUG trap prints meanwhile."""
-    return f'\\builtin eval "$(<{inner}/g)"'
+    return f'\\builtin eval "$(<{inner}/g)" >/dev/null'
 
 
 def exports(env: Mapping[str, str]) -> str:

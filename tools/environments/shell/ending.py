@@ -6,7 +6,7 @@ import signal
 import time
 
 from tools.environments import _groups
-from tools.environments.shell.place import ShellProcess
+from tools.environments.shell.launcher import ShellProcess
 
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 """Each signal, and the seconds until the next."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import itertools
 import os
 import shutil
+import stat
 import tempfile
-from pathlib import Path
 
 from toolcrib import EnvironmentFailed
+from tools.environments import leftovers
 
 _PREFIX = "toolcrib-"
 _ROOMY = 512 << 20
@@ -22,7 +22,7 @@ _PIPE = 1 << 20
 def make_root() -> str:
     """A new private folder, in memory where that is possible. Raises EnvironmentFailed."""
     base = _base()
-    _sweep(base)
+    leftovers.sweep(base)
     try:
         return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=base)
     except OSError as error:
@@ -38,16 +38,6 @@ def _base() -> str:
         if os.access(memory, os.W_OK | os.X_OK) and about.f_bavail * about.f_frsize >= _ROOMY:
             return memory
     return tempfile.gettempdir()
-
-
-@functools.cache
-def _sweep(base: str) -> None:
-    """Once a process: folders of ours whose process was killed before it could remove them."""
-    for folder in Path(base).glob(f"{_PREFIX}*-*"):
-        owner = folder.name.split("-")[1]
-        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to look at
-            if owner.isdigit() and folder.lstat().st_uid == os.geteuid() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Folder:
@@ -131,12 +121,13 @@ class Folder:
             os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
-        """Whether a command has not removed it, as ``rm -rf`` in a temporary folder may."""
+        """Whether no command has removed it, as ``rm -rf`` in a temporary folder may, nor put anything in place of a FIFO: the
+        shell would write there.
+        """
         try:
-            os.stat("s", dir_fd=self._fd, follow_symlinks=False)
+            return all(stat.S_ISFIFO(os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mode) for name in _FIFOS)
         except OSError:
             return False
-        return True
 
     def room(self, stream: str) -> int:
         """Bytes that a stream's FIFO can hold at once."""
@@ -172,6 +163,7 @@ def _make_folder(root: str) -> str:
 
 _numbers = itertools.count()
 _STREAMS = {"stdout": "o", "stderr": "e"}
+_FIFOS = ("s", *_STREAMS.values())
 _FIONREAD = 0x541B
 
 

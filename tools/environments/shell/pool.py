@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
-from tools.environments._capture import Capture
+from tools.environments._output import Output
 from tools.environments._request import command_text
 from tools.environments.shell import driver
 from tools.environments.shell.call import Call
+from tools.environments.shell.launcher import Launcher, ShellProcess
 from tools.environments.shell.linger import Lingering
-from tools.environments.shell.place import Place, ShellProcess
 from tools.environments.shell.shell import Shell
-from tools.environments.shell.snapshot import Snapshot, leaves_all, with_status
+from tools.environments.shell.snapshot import SHELL_ENDED, Snapshot, first_state, leaves_all, with_status
 from tools.environments.shell.spawned import Spawned
 
 _CLOSE_GRACE = 0.5
@@ -41,10 +41,10 @@ class _Lease:
 class ShellPool:
     """``base`` gives the variables of the first shell. Safe to use from several threads and event loops at once."""
 
-    def __init__(self, place: Place, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, launcher: Launcher, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
         self.generation = 0
-        self._place = place
+        self._launcher = launcher
         self._base = base
         self._shell: Shell | None = None
         self._snapshot: Snapshot | None = None
@@ -71,7 +71,7 @@ class ShellPool:
         lease = await self._take(cwd)
         shell = lease.shell
         said = shell.snapshot or self._snapshot
-        captures: dict[str, Capture] = {}
+        output: Output | None = None
         call: Call | None = None
         try:
             there = cwd if shell.cwd != cwd else None
@@ -80,8 +80,8 @@ class ShellPool:
             text = with_status(said, self._status, text)
             shell.begin(_bytes(text), request.stdin, there, request.env, brief=brief)
             # It runs from here on, while we get ready to listen.
-            captures = {name: Capture(name, request.keep, request.spill) for name in ("stdout", "stderr")}
-            call = Call(shell, captures, request.on_output, begun, functools.partial(self._may_trap, shell, request.command))
+            output = Output(request)
+            call = Call(shell, output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
                 self._calls.add(call)
                 missed = self._interrupts != interrupts  # it came while the shell was started
@@ -90,11 +90,11 @@ class ShellPool:
             await call.finish(request.timeout)
         finally:
             notice = self._settle(lease, call, request.cwd is None)
-            kept = {name: capture.finish() for name, capture in captures.items()}
+            kept = output.finish() if output is not None else {}
         if shell.no_folder:
             raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
         if shell.status is None and not shell.attached and call.ended == "exited":
-            raise EnvironmentFailed("the shell ended before it could be given the command, which was not run: call again")
+            raise EnvironmentFailed(f"{SHELL_ENDED}, which was not run: call again")
         status = _exit_code(shell, call)
         if lease.own:
             self._status = status
@@ -104,7 +104,7 @@ class ShellPool:
             stderr=kept["stderr"],
             cwd=shell.cwd,
             duration=time.monotonic() - started,
-            where=self._place.where,
+            where=self._launcher.where,
             ended=call.ended,
             notice=notice,
         )
@@ -147,7 +147,8 @@ class ShellPool:
             return _Lease(await self.copy(cwd), own=False)
         try:
             if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
-                self._replace(shell, "The shell had ended between two commands.")
+                gone = shell.exit_code() is not None
+                self._replace(shell, "The shell had ended between two commands." if gone else _CHANGED)
                 shell = None
             if shell is None:
                 shell = self._shell = self._new(cwd)
@@ -167,8 +168,8 @@ class ShellPool:
         self._collect()
         said = self._snapshot
         if said is None:
-            return Shell(self._place, driver.exports(self._base()), cwd)
-        return Shell(self._place, said.restore(), cwd, apart=said.has_debug_trap)
+            return Shell(self._launcher, driver.exports(self._base()), cwd)
+        return Shell(self._launcher, said.restore(), cwd, apart=said.has_debug_trap)
 
     async def _told(self) -> None:
         """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
@@ -220,6 +221,9 @@ class ShellPool:
         """Another shell takes its place, when it is needed."""
         shell.collect()
         self._snapshot = shell.snapshot or self._snapshot
+        if self._snapshot is not None and self._snapshot.is_trapped and not shell.attached:
+            self._snapshot = self._snapshot.untrapped()
+            why = "The shell's own DEBUG, ERR or RETURN traps kept it from beginning, and are gone."
         self._shell = None
         self.generation += 1
         if why:
@@ -275,7 +279,7 @@ class ShellPool:
         await self._told()
         snapshot = self._collect()
         if snapshot is None:
-            self._first = self._first or ShellState(variables=dict(self._base()), aliases_on=True)
+            self._first = self._first or first_state(self._base())
             return self._first
         if self._state is None or self._state[0] is not snapshot:
             self._state = snapshot, snapshot.state()
@@ -310,6 +314,7 @@ class ShellPool:
         self._lingering.close()
 
 
+_CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
 _LOST = 1
 """The exit code of a command whose own is not known."""
 
@@ -346,6 +351,8 @@ def _bytes(text: str) -> bytes:
 
 
 def _what_happened(call: Call | None, shell: Shell) -> str:
+    if shell.disowned:
+        return "Something wrote into what the shell says of itself, so that it had to be ended."
     if call is not None and call.lost and not shell.was_whole:
         return "This command removed the folder through which its shell is spoken to; its exit code is not known."
     if call is not None and call.lost:

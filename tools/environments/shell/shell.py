@@ -14,12 +14,16 @@ from collections.abc import Mapping
 from toolcrib import EnvironmentFailed
 from tools.environments.shell import driver
 from tools.environments.shell.folder import Folder
-from tools.environments.shell.place import Place, ShellProcess, kill_session
+from tools.environments.shell.launcher import Launcher, ShellProcess, kill_session
 from tools.environments.shell.snapshot import Snapshot
 
-_AWAKE = 0.00015
-"""Seconds in which we look again and again before we sleep."""
 _CHUNK = 1 << 16
+_TURN = 32
+"""Chunks that are read before others have their turn."""
+_HEADING = 1 << 12
+"""More bytes than a heading has."""
+_MOST = 1 << 26
+"""Bytes of a report, beyond which it is none."""
 _EDGE = select.EPOLLIN | select.EPOLLET
 
 
@@ -28,11 +32,12 @@ class Shell:
     One call at a time.
 
     ``snapshot`` is the last whole one, ``whole`` whether it is of now: a shell that was killed could not say more.
+    ``is_quick``: its last command ended as soon as it was given.
     """
 
-    def __init__(self, place: Place, restore: str, cwd: str, *, apart: bool = False) -> None:
-        self.place = place
-        self.folder = Folder(place.root, place.inner)
+    def __init__(self, launcher: Launcher, restore: str, cwd: str, *, apart: bool = False) -> None:
+        self._launcher = launcher
+        self.folder = Folder(launcher.root, launcher.inner)
         self._mark = secrets.token_hex(16)
         self._end, self._exit = f"{self._mark} END\n".encode(), f"{self._mark} EXIT\n".encode()
         self._brief = False
@@ -42,12 +47,14 @@ class Shell:
         self._in_report = self._leaving = False
         self._reading = threading.Lock()
         self._late = False
+        self._mixed = not apart
         self._said_pid = 0
         self._apart = apart
         self._armed = True
-        self.no_folder = False
+        self.no_folder = self.disowned = False
         self.was_whole = True
         self.running = False
+        self.is_quick = False
         self.status: int | None = None
         self.snapshot: Snapshot | None = None
         self.whole = False
@@ -55,12 +62,13 @@ class Shell:
         self.epoll, self._poll = select.epoll(), select.poll()
         try:
             self._write_files(restore)
-            self.process: ShellProcess = place.start(self.folder.inner, self.folder.path)
+            self.process: ShellProcess = launcher.start(self.folder.inner, self.folder.path)
         except BaseException:
             self.epoll.close()
             self.folder.close()
             raise
-        for fd in (self.folder.reports, *self.folder.streams.values()):
+        self.epoll.register(self.folder.reports, select.EPOLLIN)  # it is not always read to its end
+        for fd in self.folder.streams.values():
             self.epoll.register(fd, _EDGE)
         self._poll.register(self.folder.reports, select.POLLIN)
         if self.process.fileno() >= 0:
@@ -117,11 +125,17 @@ class Shell:
         with self._reading:
             self._nonce = nonce.encode()
             self.status, self.whole, self._late = None, False, self._in_report
-            self._brief = brief and not self._apart
-            finish = driver.finish_only if self._brief else driver.finish_apart if self._apart else driver.finish
+            self._brief, self._mixed = brief and not self._apart, not self._apart
             given = driver.with_input(folder.inner) if stdin != b"" else b""
-            self._feed(b"%s%s\n%s\n%s" % (line, given, finish(folder.inner, nonce).encode(), self._waiting))
+            self._feed(b"%s%s\n%s\n%s" % (line, given, self._finish(nonce).encode(), self._waiting))
         return feed
+
+    def _finish(self, nonce: str) -> str:
+        if self._brief:
+            return driver.finish_only(nonce)
+        inner = self.folder.inner
+        finish = driver.finish_apart if self._apart else driver.finish
+        return f"{finish(inner, nonce)}\n{driver.speak(inner)}"
 
     def over(self) -> None:
         """The command is done: its input goes."""
@@ -131,29 +145,35 @@ class Shell:
         with contextlib.suppress(OSError):  # full: it no longer reads, which whoever waits will notice
             os.write(self.folder.input, data)
 
-    def says(self, wait: float) -> bool:
-        """Whether it says anything within so many seconds. What commands print does not count.
+    def says(self, give_up: float) -> bool:
+        """Whether it says anything until then, as ``perf_counter`` has it. What commands print does not count.
 
-        A processor that was put to sleep takes longer to wake, on a virtual machine above all, than the shortest commands take.
+        We look again and again, and let others run: a processor that was put to sleep takes longer to wake, on a virtual machine
+        above all, than the shortest commands take.
         """
-        give_up = time.perf_counter() + _AWAKE
         while time.perf_counter() < give_up:
             if self._poll.poll(0):
                 return True
-        return bool(self._poll.poll(wait * 1000))
+            os.sched_yield()
+        return False
 
     # -- what it says --------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Takes in what it has said by now. From any thread."""
+        """Takes in what it has said by now, or a part of it where a command writes there without end. From any thread."""
         with self._reading:
-            while self.folder.reports >= 0:
+            for _ in range(_TURN):
+                if self.folder.reports < 0:
+                    return
                 try:
                     chunk = os.read(self.folder.reports, _CHUNK)
                 except BlockingIOError:
                     return
                 self._buffer += chunk
                 self._read()
+                if len(self._buffer) > _MOST:
+                    self._buffer.clear()
+                    self._disown()
                 if len(chunk) < _CHUNK:
                     return
 
@@ -169,12 +189,19 @@ class Shell:
                 self._in_report, self._seen = False, 0
                 self._take(told)
                 continue
+            if not self._is_heard():
+                del self._buffer[: max(self._buffer.rfind(b"\n") + 1, len(self._buffer) - _HEADING)]
+                return
             at = self._buffer.find(b"\n")
             if at < 0:
                 return
             line = bytes(self._buffer[:at])
             del self._buffer[: at + 1]
             self._heading(line)
+
+    def _is_heard(self) -> bool:
+        """Whether a heading may be among what came: all else was written by something that has no business there."""
+        return self._mark.encode() in self._buffer or (bool(self._nonce) and self._nonce in self._buffer)
 
     def _heading(self, line: bytes) -> None:
         """What is no heading was written by something that has no business here."""
@@ -192,7 +219,7 @@ class Shell:
             self.no_folder = True
         elif said.startswith(b"PID ") and not self._said_pid:
             self._said_pid = int(said[4:])
-            self.place.attach(self.process, self._said_pid)
+            self._launcher.attach(self.process, self._said_pid)
 
     def _take(self, data: bytes) -> None:
         # A signal may end it while it tells its state: then it begins again.
@@ -205,22 +232,30 @@ class Shell:
             path, _, last = last.partition(b"\n" + mark + b"\n")
             traps = said.decode("utf-8", "surrogateescape")
             self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
-        snapshot = Snapshot.read(last, mark, traps)
+        snapshot = Snapshot.read(last, mark, self.folder.inner, traps)
         if snapshot is None:
+            self._disown()
             return
         self._armed, was_late, self._late = snapshot.has_exit_trap, self._late, False
-        if snapshot.has_debug_trap != self._apart:
-            self._apart = snapshot.has_debug_trap
-            if self._apart and not leaves:  # what the trap printed is among it
-                self._ask_again()
-                return
+        self._apart = snapshot.has_debug_trap
+        if (self._apart or not snapshot.is_sound) and self._mixed and not leaves:  # what a trap printed is among it
+            self._ask_again()
+            return
+        if not snapshot.is_sound:
+            self._disown()
+            return
         self.whole = leaves or not was_late
         if self.snapshot is None or self.snapshot.sections != snapshot.sections:  # else what was read from it stays of use
             self.snapshot = snapshot
 
+    def _disown(self) -> None:
+        """What it has become cannot be told: it ends, since the next command would be judged by what it was before."""
+        self.disowned = True
+        kill_session(self.process)
+
     def _ask_again(self) -> None:
         if not self._nonce:  # else the command that was given to it meanwhile will tell
-            self._in_report = True
+            self._in_report, self._mixed = True, False
             self._feed(b"' >/dev/null 2>&1\n%s\n%s" % (driver.tell_apart(self.folder.inner).encode(), self._waiting))
 
     @property

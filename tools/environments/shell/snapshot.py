@@ -5,9 +5,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from toolcrib import ShellState
 from tools.environments.shell import driver
+
+V = TypeVar("V")
+
+SHELL_ENDED = (
+    "the shell ended before it could be given the command (if its own DEBUG, ERR or RETURN trap did that, it is gone now)"
+)
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _ANSI = r"\$'(?:[^'\\]|\\.)*'"
@@ -15,7 +22,9 @@ _PLAIN = r"'[^']*'"
 _ARRAY = rf'\((?:[^"\'()\\$]|\\.|{_QUOTED}|{_ANSI}|{_PLAIN}|\$|\((?=\)))*\)'
 _DECLARED = rf"^declare (-\S+) (\w+)(?:=({_QUOTED}|{_ANSI}|{_ARRAY}|[^\n]*))?$"
 _ALIAS = rf"^alias (?:-- )?([^=\n]+)=((?:{_PLAIN}|\\'|{_ANSI})+)$"
-_FUNCTION = r"^(\S+) \(\) ?\n(?=\{)"
+_ELEMENT = rf"\[({_QUOTED}|{_ANSI}|[^\]\"]*)\]=({_QUOTED}|{_ANSI})"
+_TRAP = rf"^trap -- ((?:{_PLAIN}|\\'|{_ANSI})*) (\S+)$"
+_FUNCTION = r"^(?:function )?(\S+) \(\) ?\n(?=\{)"
 _OWN = frozenset(
     {
         *("BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"),
@@ -36,21 +45,36 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class Snapshot:
-    """One report. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape)."""
+    """One report. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own``: the text of
+    our EXIT trap, which is none of the user's.
+    """
 
-    def __init__(self, sections: list[str]) -> None:
+    def __init__(self, sections: list[str], own: str = "") -> None:
         self.sections = sections
+        self._own = own
         variables, self._functions, self._exported, self._aliases, self._traps, self._umask, positional = sections
         self._variables = variables
         self._positional = positional
 
     @classmethod
-    def read(cls, data: bytes, mark: bytes, traps: str | None = None) -> Snapshot | None:
-        """None where it is not whole. ``traps``: those that were told before it."""
+    def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> Snapshot | None:
+        """None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were told before it."""
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 8:
             return None
-        return cls([*parts[:4], parts[4] if traps is None else traps, *parts[5:7]])
+        return cls([*parts[:4], parts[4] if traps is None else traps, *parts[5:7]], driver.last_words(inner))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing else was written between its parts, as far as that can be seen. Before the first a trap may print."""
+        begins = ((self._aliases, "alias "), (self._traps, "trap -- "))
+        return (
+            all(not text or text.startswith(first) for text, first in begins)
+            and all(line.startswith("declare -f") for line in self._exported.splitlines())
+            and (not self._functions or _pattern(_FUNCTION).match(self._functions) is not None)
+            and re.fullmatch(r"umask [0-7]+\n", self._umask) is not None
+            and re.match(r"\d+\n", self._positional) is not None
+        )
 
     @property
     def has_debug_trap(self) -> bool:
@@ -76,6 +100,11 @@ class Snapshot:
         """Whether commands run others: a DEBUG, ERR or RETURN trap is set."""
         return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
 
+    def untrapped(self) -> Snapshot:
+        """The same without what runs beside commands: such traps may keep a shell from ever beginning."""
+        kept = [each for each in _each_trap(self._traps) if not _is_beside(each)]
+        return Snapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self._own)
+
     # -- for gates -----------------------------------------------------------------------------------------------
 
     def state(self) -> ShellState:
@@ -86,10 +115,28 @@ class Snapshot:
             functions=_Lazy(self._bodies),
             positional=tuple(self._arguments()),
             aliases_on="expand_aliases" in self._list("BASHOPTS"),
+            attributes=_Lazy(self._attributes),
+            arrays=_Lazy(self._arrays),
+            traps=_Lazy(self._handlers),
         )
 
     def _values(self) -> dict[str, str]:
         return {name: _scalar(value) for _, name, value in self._declared() if value}
+
+    def _handlers(self) -> dict[str, str]:
+        told = {name: _unquoted(text) for text, name in _pattern(_TRAP).findall(self._traps)}
+        return {name: text for name, text in told.items() if text != self._own}
+
+    def _attributes(self) -> dict[str, str]:
+        told = ((name, flags.strip("-")) for flags, name, value in self._declared() if _is_theirs(name, value))
+        return {name: flags for name, flags in told if flags and name != "OPTIND"}
+
+    def _arrays(self) -> dict[str, Mapping[str, str]]:
+        return {
+            name: {_unquoted(key): _unquoted(each) for key, each in _pattern(_ELEMENT).findall(value)}
+            for _, name, value in self._declared()
+            if value.startswith("(") and _is_theirs(name, value)
+        }
 
     def _bodies(self) -> dict[str, str]:
         # Each definition begins at a line `name () `; inside a body such lines are indented or part of a string, and a
@@ -144,6 +191,11 @@ class Snapshot:
         return [*lines, *(f"\\builtin set -o {name}" for name in wanted)]
 
 
+def first_state(variables: Mapping[str, str]) -> ShellState:
+    """Of a shell that has run nothing, with these variables in its environment."""
+    return ShellState(variables=dict(variables), aliases_on=True, attributes=dict.fromkeys(variables, "x"))
+
+
 def leaves_all(now: Snapshot | None, command: str) -> bool:
     """Whether a command changes nothing of what a shell tells of itself."""
     if now is None:
@@ -158,18 +210,18 @@ def with_status(now: Snapshot | None, status: int, command: str) -> str:
     return f"(\\builtin exit {status}); {command}"
 
 
-class _Lazy(Mapping[str, str]):
-    def __init__(self, make: Callable[[], dict[str, str]]) -> None:
+class _Lazy(Mapping[str, V]):
+    def __init__(self, make: Callable[[], dict[str, V]]) -> None:
         self._make = make
-        self._made: dict[str, str] | None = None
+        self._made: dict[str, V] | None = None
 
     @property
-    def _all(self) -> dict[str, str]:
+    def _all(self) -> dict[str, V]:
         if self._made is None:
             self._made = self._make()
         return self._made
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> V:
         return self._all[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -186,7 +238,7 @@ class _Lazy(Mapping[str, str]):
     def __repr__(self) -> str:
         return repr(self._all)
 
-    def __reduce__(self) -> tuple[type, tuple[dict[str, str]]]:
+    def __reduce__(self) -> tuple[type, tuple[dict[str, V]]]:
         return dict, (self._all,)
 
 
@@ -194,9 +246,17 @@ def _is_theirs(name: str, value: str | None) -> bool:
     return name not in _OWN and (name != "OLDPWD" or value is not None)
 
 
+def _each_trap(traps: str) -> list[str]:
+    return [trap for trap in re.split(r"^(?=trap -- )", traps, flags=re.MULTILINE) if trap.startswith("trap -- ")]
+
+
+def _is_beside(trap: str) -> bool:
+    return trap.rstrip("\n").endswith((" DEBUG", " ERR", " RETURN"))
+
+
 def _without_exit(traps: str) -> str:
-    kept = [trap for trap in re.split(r"^(?=trap -- )", traps, flags=re.MULTILINE) if trap.startswith("trap -- ")]
-    last = [trap for trap in kept if trap.rstrip("\n").endswith((" DEBUG", " ERR", " RETURN"))]
+    kept = _each_trap(traps)
+    last = [trap for trap in kept if _is_beside(trap)]
     first = [trap for trap in kept if trap not in last and not trap.rstrip("\n").endswith(" EXIT")]
     return "".join(f"\\builtin {trap}" for trap in [*first, *last])
 

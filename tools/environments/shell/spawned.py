@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 
 from tools.environments import _groups
-from tools.environments.shell.place import kill_session
+from tools.environments.shell.launcher import kill_session
 from tools.environments.shell.shell import Shell
 
 _CHUNK = 1 << 16

@@ -24,16 +24,21 @@ _GRACE = 1.0
 
 class _Wake:
     """A descriptor that is readable while there may be something. paramiko's own can lose one of two events at once, and
-    writes to a number that may be another's by then.
+    writes to a number that may be another's by then. It is told by ``set`` that something came; ``now`` says so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fed: Callable[[Callable[[], None]], None]) -> None:
+        self._fed = fed
         self._lock = threading.Lock()
         self._ends: tuple[int, int] | None = os.pipe()
         self.fd = self._ends[0]
         self._set = False
 
     def set(self) -> None:
+        if not self._set:
+            self._fed(self.now)
+
+    def now(self) -> None:
         with self._lock:
             if self._ends is not None and not self._set:
                 self._set = True
@@ -57,7 +62,9 @@ class _Wake:
 
 
 class SshChannel:
-    """``room``: how many bytes can be sent without waiting. ``why``: what broke the connection. ``done``: it is let go of."""
+    """``room``: how many bytes can be sent without waiting. ``why``: what broke the connection. ``fed``: calls what it is given,
+    soon. ``done``: it is let go of.
+    """
 
     def __init__(
         self,
@@ -66,6 +73,7 @@ class SshChannel:
         *,
         room: Callable[[], int],
         why: Callable[[], str],
+        fed: Callable[[Callable[[], None]], None],
         done: Callable[[], None],
     ) -> None:
         self._channel = channel
@@ -74,7 +82,7 @@ class SshChannel:
         self._held: tuple[Stream, memoryview] = "stdout", memoryview(b"")
         self._why = why
         self._done = done
-        self._wake = _Wake()
+        self._wake = _Wake(fed)
         self._err_first = False
         self._dead_since = 0.0
         self._timer: threading.Timer | None = None
@@ -84,7 +92,7 @@ class SshChannel:
         for buffer in (channel.in_buffer, channel.in_stderr_buffer):
             buffer.set_event(self._wake)  # type: ignore[arg-type]  # all that is called of an event it has
         if end.code is not None:
-            self._wake.set()
+            self._wake.now()
 
     def fileno(self) -> int:
         return self._wake.fd
@@ -96,7 +104,7 @@ class SshChannel:
             over = self._channel.closed  # before the last look: what came until then is there
             found = self._next()
             if found is not None or over:
-                self._wake.set()
+                self._wake.now()
             if found is None:
                 self._check(over)
         return found
@@ -135,7 +143,7 @@ class SshChannel:
             now = time.monotonic()
             if not self._dead_since:
                 self._dead_since = now
-                self._timer = threading.Timer(_GRACE, self._wake.set)
+                self._timer = threading.Timer(_GRACE, self._wake.now)
                 self._timer.daemon = True
                 self._timer.start()
             elif now - self._dead_since >= _GRACE:

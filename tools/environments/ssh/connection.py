@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import math
 import select
 import shlex
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -21,6 +23,11 @@ from tools.environments.ssh.dial import limited
 from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
 
 _OPEN_LIMIT = 20.0
+_NOTICE = 1.0
+"""Seconds in which paramiko's own thread notices that a connection broke."""
+_SIGN_LIMIT = 3.0
+"""Seconds that a guard has for a sign of life."""
+_LATELY = 30.0
 _SMALL, _LARGE = 1 << 14, 1 << 15
 
 
@@ -35,6 +42,7 @@ class Connection:
         self._told = False
         self._full = False
         self._guard: guard.Guard | None = None
+        self._silence = -math.inf
         self._sock = cast("Line", transports[0].sock)
         self._lock = threading.Lock()
 
@@ -57,7 +65,8 @@ class Connection:
         ticket = guard.Ticket()
         room = functools.partial(self._room_for, ticket)
         room()  # asks the guard to look
-        return SshChannel(channel, end, room=room, why=self._why, done=lambda: self._gone(channel.get_id()))
+        fed, done = self._transport.fed, lambda: self._gone(channel.get_id())
+        return SshChannel(channel, end, room=room, why=self._why, fed=fed, done=done)
 
     def _session(self, command: str) -> paramiko.Channel | None:
         try:
@@ -83,12 +92,21 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Where no channel is left for a guard, there is none."""
+        """Where no channel is left for a guard, there is none. Where one has ended there is another."""
+        if self._guard is not None and self._guard.gone:
+            self.silenced()
+            self._guard = None
         if self._guard is None and not self._full:
             with contextlib.suppress(EnvironmentFailed):  # the next call says so
                 channel = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} 2>/dev/null")
                 self._full = channel is None
                 self._guard = guard.Guard(channel) if channel is not None else None
+
+    def silenced(self) -> bool:
+        """Whether, a moment ago, the guard ended all that ran, since it had heard nothing of us for too long."""
+        if self.alive and self._guard is not None and self._guard.has_ended_all(_SIGN_LIMIT):
+            self._guard, self._silence = None, time.monotonic()
+        return time.monotonic() - self._silence < _LATELY
 
     def beat(self, folder: str) -> None:
         """A sign of life to the guard, which removes ``folder`` in the end. Waits until it can be sent: an upload may fill the
@@ -125,12 +143,18 @@ class Connection:
 
     def _why(self) -> str:
         """What broke it, for people; tells the link."""
-        text = next((text for each in self._transports if (text := _reason(each))), "the connection was closed")
+        text = self._reason()
+        if not text and self._transport.over.wait(_NOTICE):  # whoever sends may meet it before those who read
+            text = self._reason()
+        text = text or "the connection was closed"
         with self._lock:
             told, self._told = self._told, True
         if not told:
             self._lost(text)
         return text
+
+    def _reason(self) -> str:
+        return next((text for each in self._transports if (text := _reason(each))), "")
 
     def look(self) -> None:
         """Tells the link where it has broken."""

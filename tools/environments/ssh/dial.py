@@ -60,7 +60,7 @@ def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport
     while True:
         try:
             with _AT_ONCE:
-                return _greet(hop, _carrier(hop, through, before))
+                return _greet(hop, _carrier(hop, through, before), before)
         except _NoGreeting as error:
             if not error.dropped or time.monotonic() > give_up:
                 raise EnvironmentFailed(
@@ -130,7 +130,7 @@ def _unreachable(hop: Hop, error: OSError, waited: float) -> EnvironmentFailed:
     return EnvironmentFailed(f"{place} cannot be connected to: {error.strerror or error}")
 
 
-def _greet(hop: Hop, carrier: object) -> Transport:
+def _greet(hop: Hop, carrier: object, before: Hop | None) -> Transport:
     import paramiko
 
     from tools.environments.ssh.transport import Heard, Transport, keep_asking
@@ -142,7 +142,7 @@ def _greet(hop: Hop, carrier: object) -> Transport:
         with limited(transport, 2 * _GREET_LIMIT):
             transport.start_client(timeout=_GREET_LIMIT)
             key = transport.get_remote_server_key()
-            known_hosts.check(hop, key.get_name(), key.asbytes())
+            known_hosts.check(hop, key.get_name(), key.asbytes(), before)
             authenticate(transport, hop)
     except BaseException as error:
         transport.end()

@@ -8,7 +8,7 @@ from typing import Any
 from toolcrib import Environment, EnvironmentFailed
 from tools.environments.remote.environment import RemoteEnvironment
 from tools.environments.remote.keeper import Lost
-from tools.environments.remote.once import run_once
+from tools.environments.remote.once import NeverBegan, run_once
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
 
@@ -32,6 +32,9 @@ def _folder(link: SshLink, cwd: str) -> str:
     text = 'case $1 in "~") cd;; "~/"*) cd && cd -- "${1#??}";; *) cd -- "$1";; esac && pwd -P && echo .'
     try:
         answer = run_once(link, text, [cwd], b"")
+    except NeverBegan as error:
+        why = link.diagnose() or error
+        raise EnvironmentFailed(f"no shell could be started in {link.where} ({why}); nothing was run: {link.advice()}") from error
     except Lost as error:
         raise EnvironmentFailed(f"{link.where} broke: {link.diagnose() or error}") from error
     if answer.status:

@@ -7,6 +7,7 @@ guard has seen it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ BEAT = 10.0
 """Seconds between two signs of life."""
 SILENCE = 60
 """Seconds without one after which the guard acts: where a link is cut, sshd itself learns it only much later."""
+
+_OVER = "over"
+"""What it says before it ends the others."""
 
 # A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
 SCRIPT = rf"""
@@ -53,15 +57,22 @@ while IFS= read -r -t {SILENCE} line; do
   [[ $line && $line != "$folder" ]] && folder=$line && exec 9<"$folder"
   look; echo
 done
+echo {_OVER}
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
 [[ $folder ]] || exit
-for file in /proc/[0-9]*/fd/9; do
-  [[ $file != "/proc/$$/"* && $file -ef $folder ]] && exit
-done
-rm -rf -- "$folder"
+# What is in the folder is of use to whoever comes again soon, whose own guard is there by then.
+{{
+  for line in {{1..20}}; do
+    [[ -d $folder ]] || exit
+    for file in /proc/[0-9]*/fd/9; do [[ $file -ef $folder ]] && exit; done
+    sleep 0.25
+  done
+  rm -rf -- "$folder"
+}} </dev/null >/dev/null 2>&1 9<&- &
 """
 
 
+_LOOK = 0.01
 _PATIENCE = 5.0
 """Seconds that a new process waits for being seen; then it must do without."""
 
@@ -73,6 +84,7 @@ class Guard:
         self._channel = channel
         self._lock = threading.Lock()
         self._asked = self._looked = 0
+        self._over = False
         channel.settimeout(0.0)
 
     def ask(self, folder: str = "") -> int:
@@ -88,8 +100,29 @@ class Guard:
     def has_looked(self, number: int) -> bool:
         with self._lock:
             if self._channel.recv_ready():
-                self._looked += self._channel.recv(1 << 16).count(b"\n")
+                said = self._channel.recv(1 << 16)
+                self._looked += said.count(b"\n")
+                self._over = self._over or _OVER.encode() in said
             return self._looked >= number or self._channel.closed
+
+    @property
+    def gone(self) -> bool:
+        """Whether it guards no more."""
+        return self._channel.closed
+
+    def has_ended_all(self, within: float) -> bool:
+        """Whether it heard nothing of us, and ended all that ran. Waits ``within`` seconds for a sign of life: while it ends the
+        others it gives none.
+        """
+        give_up = time.monotonic() + within
+        number = 0
+        with contextlib.suppress(Exception):  # whatever paramiko raises: it takes nothing more, and is on its way out
+            number = self.ask()
+        while not self.gone and time.monotonic() < give_up and not (number and self.has_looked(number) and not self._over):
+            time.sleep(_LOOK)
+        if self.gone:
+            self.has_looked(0)  # its last words
+        return self._over and self.gone
 
 
 class Ticket:

@@ -33,8 +33,10 @@ def entries(hop: Hop) -> list[Entry]:
     return [entry for file in hop.known_hosts for names, entry in _read(file) if _matches(names, hop.listed)]
 
 
-def check(hop: Hop, kind: str, key: bytes) -> None:
-    """Raises EnvironmentFailed where this key is not one that ``hop`` is known by. ``key`` as on the wire."""
+def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
+    """Raises EnvironmentFailed where this key is not one that ``hop`` is known by. ``key`` as on the wire; ``before`` is the jump
+    host on the way there.
+    """
     found = entries(hop)
     shown = f"{kind} {fingerprint(key)}"
     for entry in found:
@@ -51,12 +53,12 @@ def check(hop: Hop, kind: str, key: bytes) -> None:
         raise EnvironmentFailed(
             f"the host key of {hop.where} has changed: it is {shown}, but known is {listed}. Nothing was sent. Somebody may "
             "be in between. If the host was set up anew and its operator confirms this fingerprint, remove the old key: "
-            f"ssh-keygen -R {shlex.quote(hop.listed)} -f {shlex.quote(str(known[0].file))}; then {_accept(hop)}"
+            f"ssh-keygen -R {shlex.quote(hop.listed)} -f {shlex.quote(str(known[0].file))}; then {_accept(hop, before)}"
         )
     files = " or ".join(str(file) for file in hop.known_hosts) or "any file (UserKnownHostsFile is none)"
     raise EnvironmentFailed(
         f"the host key of {hop.where} is not known: it is {shown}, and {hop.listed} is not in {files}. Nothing was sent. "
-        f"Compare the fingerprint with what the host's operator says, then {_accept(hop)}"
+        f"Compare the fingerprint with what the host's operator says, then {_accept(hop, before)}"
     )
 
 
@@ -65,10 +67,11 @@ def fingerprint(key: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
-def _accept(hop: Hop) -> str:
+def _accept(hop: Hop, before: Hop | None) -> str:
+    jump = f" -J {before.where}" if before is not None else ""
     file = f" -o UserKnownHostsFile={shlex.quote(str(hop.known_hosts[0]))}" if hop.known_hosts else ""
     port = f" -p {hop.port}" if hop.port != 22 else ""
-    return f"connect once by hand and accept it: ssh{port}{file} {hop.user}@{hop.name}"
+    return f"connect once by hand and accept it: ssh{jump}{port}{file} {hop.user}@{hop.name}"
 
 
 def _read(file: Path) -> Iterator[tuple[str, Entry]]:

@@ -106,10 +106,26 @@ class SshLink:
         for connection in list(self._connections):
             connection.look()
         if not self._reason:
-            return ""
+            return self.silence().rstrip(".").replace("Nothing", "nothing", 1)
         first = self._hops[0]
         now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
         return f"{self._reason}; {first.host} {now}"
+
+    def silence(self) -> str:
+        if not any(connection.silenced() for connection in list(self._connections)):
+            return ""
+        return (
+            f"Nothing was heard from this machine over there for more than {guard.SILENCE} seconds (was it suspended?), so what "
+            "ran there was ended."
+        )
+
+    def advice(self) -> str:
+        if self._reason:
+            return "call again"
+        return (
+            "may this account run commands (nologin, ForceCommand), and does nothing in its login files, such as .bashrc, "
+            "end the shell or wait?"
+        )
 
     def close(self) -> None:
         self._closed.set()

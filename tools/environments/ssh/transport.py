@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import select
 import signal
 import socket
 import threading
@@ -23,6 +24,10 @@ _PULSE = 2.0
 _END = 5.0
 _SILENCE = 8.0
 """Seconds without a byte, though we asked, after which a connection through a jump host counts as lost."""
+_AHEAD = 1 << 17
+"""Bytes that are read from a socket at once: paramiko asks for 16, and then for the rest of a packet."""
+_MANY = 8
+"""Packets after which those who wait for them are woken, though more have come: each may hold 32 KiB."""
 
 
 @dataclass(slots=True)
@@ -34,22 +39,33 @@ class End:
     tell: Callable[[], None] = lambda: None
 
 
+def _demote(record: logging.LogRecord) -> bool:
+    """What goes wrong is raised, and told in words of ours: paramiko's own, with their traces, are for who looks for them."""
+    record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return logging.getLogger(_LOG).isEnabledFor(logging.DEBUG)
+
+
 class Transport(paramiko.Transport):
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
         self.ends: dict[int, End] = {}
         self.broke: Exception | None = None
         self.over = threading.Event()
+        self._fed: list[Callable[[], None]] = []
+        self._later: list[Any] = []
+        if isinstance(sock, (Line, Heard)):
+            sock.before_waiting = self._wake
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
         self.set_log_channel(_LOG)
         log = logging.getLogger(_LOG)
         if not log.handlers:
             log.addHandler(logging.NullHandler())  # else Python prints what nobody listens to
+            log.addFilter(_demote)
 
     def get_exception(self) -> Exception | None:
-        """paramiko forgets what it has told once, and tells it whoever opens a channel just then."""
+        """paramiko forgets what it has told once, and tells it whoever opens a channel just then; at times before it is over."""
         error = super().get_exception()
-        if error is not None and not self.is_active():
+        if error is not None and not isinstance(error, paramiko.ChannelException):  # that is of one channel only
             self.broke = error
         return error
 
@@ -57,8 +73,45 @@ class Transport(paramiko.Transport):
         try:
             super().run()
         finally:
+            self._wake()
             self.sock.close()  # paramiko leaves it open where it was told to stop before it began
             self.over.set()
+
+    def fed(self, wake: Callable[[], None]) -> None:
+        """Calls ``wake`` before this transport waits for more, and soon: whoever is woken for each packet by itself takes longer
+        to read it than the next one takes to come.
+        """
+        if threading.current_thread() is not self:
+            wake()
+            return
+        self._fed.append(wake)
+        if len(self._fed) >= _MANY:
+            self._wake()
+
+    def _wake(self) -> None:
+        fed, self._fed = self._fed, []
+        for wake in fed:
+            wake()
+
+    def _send_message(self, data: Any) -> None:
+        if threading.current_thread() is self:  # it may have to wait until there is room
+            self._wake()
+        super()._send_message(data)  # type: ignore[misc]  # the stubs leave it out
+
+    def _send_user_message(self, data: Any) -> None:
+        """While keys are exchanged nothing else may be sent. The thread that exchanges them must not wait until it has: what it
+        has to say, that a channel is closed for instance, comes after. paramiko's waits for itself, and gives the connection up.
+        """
+        if threading.current_thread() is self and (self._later or not self.clear_to_send.is_set()):
+            self._later.append(data)
+        else:
+            super()._send_user_message(data)  # type: ignore[misc]  # the stubs leave it out
+
+    def _parse_newkeys(self, message: Any) -> None:
+        super()._parse_newkeys(message)  # type: ignore[misc]  # as above
+        later, self._later = self._later, []
+        for data in later:
+            self._send_user_message(data)
 
     def end(self) -> None:
         """Closes it, and waits until its thread has noticed."""
@@ -113,6 +166,9 @@ class Line(socket.socket):
 
     greeting = b""
     """What was said first."""
+    before_waiting: Callable[[], None] = staticmethod(lambda: None)
+    _ahead = memoryview(b"")
+    """What has come and was not asked for yet."""
 
     def prepare(self) -> None:
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -122,14 +178,26 @@ class Line(socket.socket):
                 self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """Of one thread."""
+        if not self._ahead:
+            self._ahead = memoryview(self._more(flags))
+        data = bytes(self._ahead[:size])
+        self._ahead = self._ahead[size:]
+        return data
+
+    def _more(self, flags: int) -> bytes:
+        poll = select.poll()  # not `select`, which knows no descriptor above 1023
+        poll.register(self, select.POLLIN)
+        if not poll.poll(0):
+            self.before_waiting()
         try:
-            data = super().recv(size, flags)
-            self.greeting = self.greeting or data
-            return data
+            data = super().recv(_AHEAD, flags)
         except TimeoutError as error:
             if error.errno == errno.ETIMEDOUT:
                 raise Lost from error
             raise
+        self.greeting = self.greeting or data
+        return data
 
 
 class Heard:
@@ -139,11 +207,14 @@ class Heard:
     """
 
     def __init__(self, channel: paramiko.Channel) -> None:
+        self.before_waiting: Callable[[], None] = lambda: None
         self._channel = channel
         self._wait = 0.1
         self._silent = 0.0
 
     def recv(self, size: int) -> bytes:
+        if not self._channel.recv_ready():
+            self.before_waiting()
         try:
             data = self._channel.recv(size)
         except TimeoutError:

@@ -113,6 +113,15 @@ def test_output_is_seen_as_it_comes(env: Environment, folder: Path) -> None:
     assert asyncio.run(env.execute(request)).stdout.head == b"first\nlast\n"
 
 
+def test_a_watcher_that_raises_costs_nothing_but_itself(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(name: str, chunk: bytes) -> None:
+        raise RuntimeError("broken watcher")
+
+    outcome = run("echo a; sleep .05; echo b; exit 3", on_output=broken)
+    assert (outcome.exit_code, outcome.stdout.head) == (3, b"a\nb\n")
+    assert caplog.text.count("on_output raised") == 1
+
+
 def test_calls_run_side_by_side(env: Environment, says: Says) -> None:
     """Each in a shell of its own, which starts from the session's; what it changes there is not carried over."""
     says("a=1; f() { echo f$1; }")

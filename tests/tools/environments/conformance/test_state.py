@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,20 @@ def test_nothing_makes_it_lose_its_place(run: Run, command: str) -> None:
         assert (outcome.exit_code, str(number).encode() in lines) == (number + 40, True), outcome
 
 
+@pytest.mark.parametrize(
+    "taken", ["exec 10>log 11>log", 'for fd in {3..30}; do eval "exec $fd>log"; done', "exec {a}>log {b}>log"]
+)
+def test_a_command_that_takes_descriptors_which_the_shell_uses_gets_nothing_of_its_talk(
+    run: Run, says: Says, folder: Path, taken: str
+) -> None:
+    says("x=1")
+    assert run(f"{taken}; x=2; (exit 3)").exit_code == 3
+    assert [run("true").exit_code, run("false").exit_code] == [0, 1]
+    outcome = run("echo $x")
+    assert (outcome.stdout.head, outcome.notice) == (b"2\n", "")
+    assert (folder / "log").read_bytes() == b""
+
+
 FORGE = r"""
 for text in "$nonce" 00000000000000000000000000000000; do
   for fd in /proc/$$/fd/* /proc/$PPID/fd/* /dev/shm/toolcrib-$PPID-*/*/* /dev/.toolcrib/*/*; do
@@ -217,3 +232,12 @@ def test_sessions_share_nothing(opened: Callable[..., Environment]) -> None:
         return (await other.execute(ExecRequest("echo ${a-nothing} ${PWD##*/}"))).stdout.head
 
     assert asyncio.run(main()) == b"nothing work\n"
+
+
+@pytest.mark.parametrize("trap", ["trap 'exit 3' DEBUG", "trap 'kill -9 $$' DEBUG"])
+def test_a_trap_that_lets_no_shell_begin_does_not_end_the_session(run: Run, says: Says, trap: str) -> None:
+    says("x=kept")
+    assert run(trap).ended == "exited"  # the shell died with the line that it had read already
+    with contextlib.suppress(EnvironmentFailed):  # where it was learned from the shell before: said, and not run
+        run("echo $x")
+    assert run("echo $x").stdout.head == b"kept\n"

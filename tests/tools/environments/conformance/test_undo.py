@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import secrets
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -65,10 +66,39 @@ def undo(crib: Crib, session: Session, environment: Environment, what: Any = "tu
 
 
 def tree(folder: Path) -> dict[str, Any]:
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mode, path.is_file() and path.read_bytes())
-        for path in sorted(folder.rglob("*"))
-    }
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        about = path.stat()
+        found[str(path.relative_to(folder))] = (about.st_mode, about.st_uid, path.is_file() and path.read_bytes())
+    return found
+
+
+def test_a_file_of_somebody_else_stays_theirs(
+    opened: Callable[..., Environment], folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """Where root may give files away; a container's root may not, and that is said."""
+    if os.geteuid():
+        pytest.skip("only root can give files away")
+    for name in ("old", "moved"):
+        (folder / name).write_text("one\n")
+        os.chown(folder / name, 12345, 54321)
+        (folder / name).chmod(0o4755)
+    with assemble(project_dir=folder) as crib:
+        environment = opened()
+        session = begin(crib, environment, folder)
+        call(session, "patch", diff="--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n")
+        call(session, "patch", diff="diff --git a/moved b/new\nrename from moved\nrename to new\n")
+        renamed = (folder / "new").stat()
+        done = undo(crib, session, environment)
+        found = [(folder / name).stat() for name in ("old", "moved")]
+        do(environment.close())
+    assert not done.refused
+    theirs = request.node.callspec.params["opened"] != "docker"
+    for one in (renamed, *found):
+        assert (one.st_uid, one.st_gid, one.st_mode & 0o7777) == ((12345, 54321) if theirs else (0, 0)) + (0o4755,)
+    assert [note.partition(": ")[2] for note in done.notes] == [
+        "its owner was 12345:54321 and is 0:0 now: only root there may change that"
+    ] * (0 if theirs else 2)
 
 
 @pytest.fixture

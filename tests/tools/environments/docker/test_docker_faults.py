@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import getpass
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import open_environment
+from tools.environments.docker.engine import unanswered
 
 pytestmark = pytest.mark.xdist_group("docker")
 
@@ -186,7 +188,7 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
     assert state is not None
     assert state.variables["y"] == "2"
     assert said(env, "echo $x $y; f") == "1 2\nf\n"
-    assert "state from before" in run(env, "kill -9 $$").notice
+    assert "that commands changed lately are lost" in run(env, "kill -9 $$").notice  # f may have changed something
     assert said(env, "echo $x $y; f; z=3") == "1 2\nf\n"
     asyncio.run(env.write_file("/tmp/file", b"x"))
     assert said(env, "rm /dev/shm/full; echo $z") == "3\n"
@@ -198,7 +200,9 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
     [
         ({"image": ""}, "needs an image"),
         ({"image": "nowhere/none:1"}, "docker pull nowhere/none:1"),
-        ({"host": "unix:///nowhere/docker.sock"}, "does not answer"),
+        ({"host": "unix:///nowhere/docker.sock"}, r"does not answer \(there is no such socket\): start the engine"),
+        ({"host": "tcp://127.0.0.1:1"}, r"does not answer \(nothing listens there\): start the engine"),
+        ({"mounts": []}, "has no /bin/sh that works"),  # ours borrows all that it has
         ({"mounts": ["/:/host:ro"]}, "the whole machine"),
         ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
@@ -213,6 +217,11 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
 def test_what_cannot_be_had_is_said(opened: Open, options: dict[str, Any], why: str) -> None:
     with pytest.raises(EnvironmentFailed, match=why):
         run(opened(**options), "true")
+
+
+def test_who_may_not_use_the_engine_is_told_how_to() -> None:
+    said = str(unanswered("unix:///var/run/docker.sock", PermissionError(13, "Permission denied")))
+    assert f"does not answer (you may not use it): join the group of its socket (usermod -aG docker {getpass.getuser()}," in said
 
 
 def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, engine: Any, folder: Path) -> None:

@@ -44,6 +44,7 @@ def test_commands(env: Environment, run: Callable[..., ExecOutcome], folder: Pat
     for command, code in (("echo 'unclosed", 2), ("kill -9 $$", 137), ("sleep 60 & exit 6", 6), ("no-such-command", 127)):
         assert run(command).exit_code == code
     assert run("printf '\\036%s 0 1 /\\036%s\\n' 0 0; head -c 9000000 /dev/zero; exit 4").exit_code == 4
+    assert run("echo seen; exit 5", on_output=lambda *_: 1 // 0).exit_code == 5
     assert "bash is missing" in asyncio.run(env.health()).problem
     for options, said in (({"cwd": "/nowhere"}, "/nowhere cannot be entered"), ({"env": {"A=B": ""}}, "cannot be passed")):
         with pytest.raises(EnvironmentFailed, match=said):

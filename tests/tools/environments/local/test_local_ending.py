@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from tools.environments import open_environment
 
 Run = Callable[..., ExecOutcome]
 Alive = Callable[[int], bool]
@@ -208,3 +211,12 @@ asyncio.run(main())
     assert len(pids(folder)) == 3
     eventually(lambda: not any(alive(pid) for pid in pids(folder)))
     eventually(lambda: not list(Path("/dev/shm").glob(f"toolcrib-{process.pid}-*")))
+
+
+def test_one_that_is_dropped_without_being_closed_ends_all_the_same(folder: Path, alive: Alive, eventually: Eventually) -> None:
+    environment, threads = open_environment("local", cwd=str(folder)), _thread._count()
+    asyncio.run(environment.execute(ExecRequest("echo $$ >pids; sleep 300 & echo $! >>pids")))
+    assert [alive(pid) for pid in pids(folder)] == [True, True]
+    del environment
+    gc.collect()
+    eventually(lambda: not any(alive(pid) for pid in pids(folder)) and _thread._count() <= threads)

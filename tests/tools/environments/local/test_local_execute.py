@@ -72,19 +72,6 @@ def test_a_command_longer_than_an_argument_may_be(run: Run) -> None:
     assert outcome.stdout.head.split() == [b"300001", b"0"]
 
 
-def test_watchers_see_the_output_as_it_comes_and_cannot_break_the_call(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[tuple[str, bytes]] = []
-    run("echo a; echo b >&2", on_output=lambda name, chunk: seen.append((name, chunk)))
-    assert sorted(seen) == [("stderr", b"b\n"), ("stdout", b"a\n")]
-
-    def broken(name: str, chunk: bytes) -> None:
-        raise RuntimeError("broken watcher")
-
-    outcome = run("echo a; sleep .05; echo b", on_output=broken)
-    assert outcome.stdout.head == b"a\nb\n"
-    assert caplog.text.count("on_output raised") == 1
-
-
 def test_all_byte_values_come_back(run: Run) -> None:
     data = bytes(range(256))
     assert run("cat", stdin=data).stdout.head == data

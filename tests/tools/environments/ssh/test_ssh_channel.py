@@ -125,6 +125,29 @@ def test_a_process_that_ended_is_noticed_though_others_hold_its_output(open_link
     assert finish(channel) == (b"started\n", b"", 4)
 
 
+def test_channels_that_close_while_keys_are_exchanged(open_link, finish, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is done every 512 MB: whoever exchanges them must not wait for it before it answers a close."""
+    from paramiko.packet import Packetizer
+
+    monkeypatch.setattr(Packetizer, "REKEY_BYTES", 1_000_000)
+    link = open_link()
+    ends: list[tuple[int, bytes, int | None]] = []
+
+    def work() -> None:
+        for _ in range(12):
+            channel = link.open(["sh", "-c", "head -c 300000 /dev/zero; echo done >&2; exit 3"])
+            out, err, code = finish(channel)
+            ends.append((len(out), err, code))
+            channel.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ends == [(300_000, b"done\n", 3)] * 48
+
+
 def test_closing_twice_and_from_another_thread(open_link, open_files) -> None:
     link = open_link()
     link.open(["true"]).close()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
+from tools.environments.ssh import guard
 
 
 def _run(env: Environment, command: str, **options: object):
@@ -33,6 +36,50 @@ def test_it_starts_at_home_or_where_it_is_told(sshd, opened) -> None:
         _run(opened(sshd, cwd="/none"), "pwd")
 
 
+def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
+    """A bash that sshd starts reads .bashrc first, on some systems."""
+    rc = sshd.folder / "home" / ".bashrc"
+    try:
+        rc.write_text("echo WELCOME; printf oops >&2\n")
+        env = opened(sshd)
+        assert env.cwd == str(sshd.folder / "home")
+        asyncio.run(env.write_file(f"{env.cwd}/f", b"\0" * 100_000))
+        assert _run(env, "cat; wc -c <f; rm f", stdin=b"x" * 70_000).stdout.head == b"x" * 70_000 + b"100000\n"
+        rc.write_text("exit 3\n")
+        for options in ({}, {"cwd": "/"}):
+            with pytest.raises(
+                EnvironmentFailed, match=r"ended \(exit code 3\)\); nothing was run: may this account .* \.bashrc"
+            ):
+                _run(opened(sshd, **options), "true")
+    finally:
+        rc.unlink()
+
+
+def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when this machine was suspended: nothing was heard of us, and the connection lives. Our folder there goes too."""
+    guards: list[guard.Guard] = []
+
+    class Known(guard.Guard):
+        def __init__(self, channel: paramiko.Channel) -> None:
+            super().__init__(channel)
+            guards.append(self)
+
+    monkeypatch.setattr(guard, "Guard", Known)
+    env = opened(sshd, cwd="/")
+    _run(env, "x=5")
+    asyncio.run(env.shell_state())  # as before each call
+    last = guards[-1]
+    try:
+        outcome = _run(env, "echo begun; sleep 50; echo done", on_output=lambda *_: last._channel.shutdown_write())
+        assert (outcome.exit_code, outcome.stdout.head) == (143, b"begun\n")
+        said = outcome.notice
+    except EnvironmentFailed as error:  # the shell went with it
+        said = str(error)
+    assert "othing was heard from this machine over there for more than 60 seconds (was it suspended?)" in said
+    assert _run(env, "echo $x").stdout.head == b"5\n"
+    assert len(guards) == 2, "what runs now is guarded too"
+
+
 def test_wrong_options_are_named(sshd) -> None:
     with pytest.raises(EnvironmentFailed, match="cannot be opened with host, speed"):
         open_environment("ssh", host="far", speed=3)
@@ -48,6 +95,15 @@ def test_two_sessions_see_nothing_of_each_other(sshd, opened) -> None:
     one, other = opened(sshd), opened(sshd)
     _run(one, "mine=secret; cd /usr")
     assert _run(other, 'echo "$mine|$PWD"').stdout.head.decode() == f"|{sshd.folder}/home\n"
+
+
+def test_one_that_is_dropped_without_being_closed_ends_all_the_same(sshd, eventually) -> None:
+    env = open_environment("ssh", **sshd.options)
+    _run(env, "sleep 7011 >/dev/null 2>&1 &")
+    eventually(lambda: sshd.pids("sleep 7011"))  # it is a fork of the shell at first
+    del env
+    gc.collect()
+    eventually(lambda: not sshd.pids("sleep 7011"))
 
 
 def test_a_command_whose_connection_is_lost_is_told_of_and_not_repeated(start_sshd: Callable, opened, eventually) -> None:

@@ -128,8 +128,10 @@ async def _goes_on(env: Environment) -> None:
         except EnvironmentFailed:
             assert time.monotonic() < give_up
             await asyncio.sleep(0.1)
-    assert outcome.stdout.head == b"1\n"
-    assert "goes on with the state from before" in outcome.notice
+    # Over there everything ends after a minute of silence, which a machine under load may need.
+    kept = b"\n" if "changed lately are lost" in outcome.notice else b"1\n"
+    assert outcome.stdout.head == kept, outcome
+    assert "A new shell goes on" in outcome.notice
 
 
 def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventually) -> None:

@@ -151,7 +151,8 @@ def test_through_jump_hosts(sshd, start_sshd: Callable, open_link, finish, home:
     with pytest.raises(EnvironmentFailed, match=f"{gate.user}@{gate.host}:{gate.port} is not known"):
         open_link(wish).open(["true"])
     both.write_text((gate.folder / "known_hosts").read_text())
-    with pytest.raises(EnvironmentFailed, match=f"{sshd.user}@{sshd.host}:{sshd.port} is not known"):
+    through = f"ssh -J {gate.user}@{gate.host}:{gate.port} -p {sshd.port}"
+    with pytest.raises(EnvironmentFailed, match=f"{sshd.user}@{sshd.host}:{sshd.port} is not known.* accept it: {through}"):
         open_link(wish).open(["true"])
 
 
@@ -188,6 +189,8 @@ def test_nobody_listens(open_link, free_port: int) -> None:
         open_link(port=free_port).open(["true"])
 
 
-def test_somebody_else_listens(open_link, chatter: Callable[[bytes], int]) -> None:
+def test_somebody_else_listens(open_link, chatter: Callable[[bytes], int], caplog: pytest.LogCaptureFixture) -> None:
+    """It is said in one sentence: paramiko's traces are for a log of everything."""
     with pytest.raises(EnvironmentFailed, match="does not answer as an ssh server"):
         open_link(port=chatter(b"220 mail.example.org ESMTP\r\n")).open(["true"])
+    assert caplog.text == ""

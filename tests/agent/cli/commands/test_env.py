@@ -106,6 +106,12 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     assert list(told["local"]["seconds"]) == ["open", "command", "file", "interrupt"]
     assert "refuses connections" in told["gone"]["problem"]
     done = run("env", "test", "docker")
+    config("environments: {docker: {image: x, host: 'unix:///nowhere'}}")
+    pruned = run("env", "prune", "--yes")
+    assert (pruned.code, pruned.out) == (1, "there is nothing to remove\n")
+    assert "not looked at: the docker engine at unix:///nowhere does not answer" in pruned.err
+    assert "not looked at: the docker engine at unix:///nowhere does not answer" in run("env", "stop", "docker").err
+    config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
     assert (done.code, done.out) == (1, "✗ docker  docker needs an image: set environments.docker.image, such as debian:12\n")
     done = run("env", "test", "gon")
     assert done.code == 2
@@ -283,6 +289,8 @@ def test_one_call_in_a_container(run: Any, docker_place: Any, tmp_path: Path) ->
     told = json.loads(done.out)
     assert told["output"] == f"{tmp_path}\n"
     assert told["where"].startswith("docker:toolcrib-")
+    assert run("call", "terminal", '{"command": "pwd"}', "--backend", "again").code == 0
+    assert not [one for one in running(run).values() if one["kept"]], "a call is no session that goes on"
     assert (tmp_path / "made").exists()
 
 

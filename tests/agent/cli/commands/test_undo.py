@@ -53,6 +53,7 @@ def test_what_changed_since_is_told_and_fails(run: Any, write: Any, tmp_path: Pa
     (tmp_path / "a").write_text("mine")
     refused = run("undo", "--yes")
     assert (refused.code, refused.out.count("it has changed since"), "--force overwrites" in refused.out) == (1, 1, True)
+    assert "`toolcrib undo --list` shows it, for --session" in refused.out
     assert (tmp_path / "a").read_text() == "mine"
     assert run("undo", "--force", "--yes").code == 0
     assert not (tmp_path / "a").exists()

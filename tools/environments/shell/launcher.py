@@ -50,8 +50,11 @@ class ShellProcess(Protocol):
         ...
 
 
-class Place(Protocol):
+class Launcher(Protocol):
+    """Starts shells in one place."""
+
     where: str
+    """What results say of it."""
     root: str
     """The private folder here ..."""
     inner: str
@@ -116,7 +119,7 @@ class LocalProcess:
             self._pidfd = -1
 
 
-class LocalPlace:
+class LocalLauncher:
     """This machine, with nothing between."""
 
     where = "local"

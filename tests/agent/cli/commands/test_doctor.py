@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,43 @@ def test_plugins_and_toolsets_that_fail(run: Any, user_plugin: Any, config: Any)
     assert done.err == ""
 
 
+FAULTY = """
+from toolcrib import hookimpl
+from toolcrib.testing import FakeEnvironment
+
+class Stuck(FakeEnvironment):
+    async def close(self):
+        raise RuntimeError("it is stuck")
+
+@hookimpl
+def register_tools(registry):
+    registry.register("shy", "faulty", {"description": "d"}, lambda args: 1, dynamic_schema=lambda schema, names: None)
+
+@hookimpl
+def register_toolsets(add):
+    add("loop", {"includes": ["loop"]})
+
+@hookimpl
+def register_environment(add):
+    add("stuck", lambda cwd: Stuck(commands={"echo well": (0, b"well\\n")}))
+"""
+
+
+def test_faults_that_show_only_in_use_are_looked_for(run: Any, user_plugin: Any) -> None:
+    user_plugin("faulty", FAULTY)
+    done = run("doctor")
+    assert done.code == 1
+    assert "· tool shy: it is left out: its dynamic_schema (toolcrib_plugin_user_faulty) failed: TypeError" in done.out
+    assert "mend the plugin that adds 'loop'" in done.out
+    assert "✗ place stuck: it can not be closed: RuntimeError: it is stuck" in done.out
+    assert "✓ place local" in done.out
+    assert "✗ stuck" in run("env", "test", "stuck").out
+    done = run("call", "read_file", '{"path": "/nothing"}', "--backend", "stuck")
+    assert '{"error"' in done.out
+    assert "Stuck could not be closed: RuntimeError: it is stuck" in done.err
+    assert "Traceback" not in done.err
+
+
 def test_a_broken_tool_module_is_shown(run: Any) -> None:
     """003-4"""
     registry.problems.append(Problem("module tools.moon_tool", "ImportError: no moon"))
@@ -77,6 +115,41 @@ def test_folders_that_others_may_write(run: Any, config: Any) -> None:
     assert done.code == 1
     assert f"fix: chmod go-w {file}" in done.out
     assert f"fix: chmod 700 {state}" in done.out
+
+
+def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
+    config(
+        "users: {bob: {disabled_tools: [write_fil], disabled_toolsets: [todo]}, eve: {disabled_toolsets: [terminl]}}\n"
+        "platforms: {telegram: {disabled_tools: [terminal, pach]}}\n"
+        "approval: {tools: [{tool: wirte_file, decision: deny, why: x}, {tool: 'read_*', decision: ask, why: x}, "
+        "{tool: patch, decision: deny, why: x, args: {file: x, path: y}}]}\n"
+    )
+    done = run("doctor")
+    assert done.code == 1
+    for said in (
+        "✗ user eve: unknown toolset 'terminl'; did you mean 'terminal'?",
+        "· users.bob.disabled_tools names 'write_fil', and there is no such tool; did you mean 'write_file'?",
+        "· platforms.telegram.disabled_tools names 'pach', and there is no such tool; did you mean 'patch'?",
+        "· approval.tools[0] names 'wirte_file', and there is no such tool; did you mean 'write_file'?",
+        "· approval.tools[2] looks at the argument 'file', which patch has not: it matches no call (arguments: ",
+    ):
+        assert said in done.out
+    assert "read_*" not in done.out
+
+
+def test_a_state_folder_on_a_full_disk(run: Any) -> None:
+    """Its permissions are well, and nothing can be written."""
+    state = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib"
+    state.mkdir(parents=True, mode=0o700)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, before[1]))
+    try:
+        done = run("doctor")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 1
+    assert f"nothing can be written to the state folder {state}: " in done.out
+    assert "fix: make room there" in done.out
 
 
 def test_a_state_folder_that_cannot_be(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -117,6 +190,9 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
     good = start("doctor")
     assert good.returncode == 0, good.stdout + good.stderr
     assert "its files as released" in good.stdout
+    for module in ("model_tools", "toolsets"):  # what a type checker reads of an installed one
+        assert (installed / f"{module}-stubs" / "__init__.pyi").read_text() == (installed / f"{module}.py").read_text()
+    assert all((installed / package / "py.typed").is_file() for package in ("toolcrib", "tools", "agent"))
     (installed / "tools" / "todo_tool.py").unlink()
     bad = start("doctor")
     assert bad.returncode == 1

@@ -153,6 +153,13 @@ def test_wrong_words(run: Any, words: list[str]) -> None:
     assert done.err
 
 
+def test_the_command_may_be_piped_in(run: Any) -> None:
+    done = run("explain", "-", stdin=b"cd /tmp\nrm -rf build\n")
+    assert done.out.startswith("ask: ")
+    assert "fs.recursive-delete" in done.out
+    assert done.code == 1
+
+
 # -- lines ---------------------------------------------------------------------------------------------------------------
 
 

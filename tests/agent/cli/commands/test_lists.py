@@ -102,7 +102,26 @@ def test_completion_scripts(run: Any, shell: str) -> None:
 def test_the_bash_completion_completes(run: Any) -> None:
     script = run("completion", "bash").out
     probe = 'COMP_WORDS=(toolcrib {words}); COMP_CWORD={at}; _toolcrib; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    for words, at, expected in [("do", 1, ["doctor"]), ("tools --pl", 2, ["--platform"]), ("completion z", 2, ["zsh"])]:
+    for words, at, expected in [
+        ("do", 1, ["doctor"]),
+        ("tools --pl", 2, ["--platform"]),
+        ("completion z", 2, ["zsh"]),
+        ("undo --red", 2, ["--redo"]),
+        ("run --sa", 2, ["--save-images"]),
+        ("models --pro", 2, ["--profile", "--probe"]),
+        ("chat --cwd ''", 3, []),
+    ]:
         code = f"{script}\n{probe.format(words=words, at=at)}"
         done = subprocess.run(["bash", "--norc", "-c", code], capture_output=True, text=True, check=True, timeout=60)
         assert done.stdout.split() == expected
+
+
+def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
+    assert run("call", "todo", "{}").code == 0
+    assert run("sessions", "prune").code == 2
+    assert run("sessions", "prune", "--older-than", "90d").out == "forgotten: 0 sessions\n"
+    refused = run("sessions", "prune", "--older-than", "0s")
+    assert refused.code != 0
+    assert "Forget 1 session for good, with their calls" in refused.err
+    assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "forgotten: 1 session\n"
+    assert json.loads(run("sessions", "prune", "--older-than", "0s", "--json").out) == {"forgotten": 0}

@@ -20,6 +20,14 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any) -> None:
         assert comment in file.read_text()
 
 
+def test_a_mistyped_tool_that_stays_on_is_told(run: Any, config: Any) -> None:
+    file = config("tools: {disabled: [termnal, of_a_plugin]}\nusers: {ada: {disabled_tools: [wrte_file]}}\n")
+    assert run("tools").err.splitlines() == [
+        f"toolcrib: {file}: tools.disabled: there is no tool 'termnal'; did you mean 'terminal'?",
+        f"toolcrib: {file}: users.ada.disabled_tools: there is no tool 'wrte_file'; did you mean 'write_file'?",
+    ]
+
+
 def test_on_one_platform(run: Any) -> None:
     done = run("tools", "disable", "terminal", "--platform", "telegram")
     assert "platforms.telegram.disabled_tools" in done.out

@@ -296,6 +296,33 @@ def test_a_wrong_command_line(run: Any, words: list[str]) -> None:
     done = run("run", "go", *words)
     assert (done.code, done.out) == (2, "")
     assert "usage: toolcrib run" in done.err
+    assert "invalid" not in done.err  # argparse's words for a number that is none name our functions
+
+
+def test_a_wrong_count_or_age_is_told(run: Any) -> None:
+    for words in (["sessions", "--limit", "0"], ["undo", "--list", "--limit", "-3"], ["approvals", "history", "--limit", "few"]):
+        assert "error: argument --limit: expected " in run(*words).err
+    assert "expected an age such as 90s, 30m, 12h or 7d, got 'long'" in run("env", "prune", "--older-than", "long").err
+
+
+def test_a_reply_that_broke_off_stands_in_no_pipe(ask: Any, config: Any) -> None:
+    config(QUICK)
+    with ChatServer(ChatServer.text("What was cut off here is no answer", cut=600), ChatServer.text("Whole.")) as server:
+        done = ask(server, "go")
+    assert (done.code, done.out) == (0, "Whole.\n")
+    assert "attempt 1 failed" in done.err
+    with ChatServer(*[ChatServer.text("What was cut off here", cut=600)] * 2) as server:
+        done = ask(server, "go")
+    assert done.code == 1
+    assert "What was".startswith(done.out.strip()[:8])
+
+
+def test_an_empty_answer_is_told(ask: Any, run: Any) -> None:
+    with ChatServer(ChatServer.text(""), ChatServer.text(" ")) as server:
+        done = ask(server, "go")
+        assert (done.code, done.err) == (0, "toolcrib: the model's answer is empty\n")
+        done = run("chat", "--base-url", server.base_url, "--model", "m", stdin=b"go\n")
+    assert (done.code, done.err) == (0, "the model's answer is empty\n")
 
 
 def test_the_environment_and_the_configuration_name_a_model(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,84 @@
+"""What the histories of all wires share: a stored conversation is taken in, and no call is left without a result."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any, ClassVar
+
+from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
+from agent.providers._names import WireNames
+from toolcrib import Image
+
+NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
+"""What stands for a result that never came: wires refuse a call without one (X-1)."""
+
+_DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
+
+
+class History:
+    """One conversation, as it goes back in each request.
+
+    Every call in it has exactly one result, right after what has the call; a missing one is filled in when the conversation goes
+    on. A wire gives ``wire``, ``system``, ``user``, ``results``, ``_open`` (the calls without a result) and ``_recorded_reply``.
+    """
+
+    wire: ClassVar[str] = ""
+    """As the store names it: native turns of others are not taken as they are."""
+    _open: Sized
+
+    def __init__(self, names: WireNames, model: str) -> None:
+        self._names = names
+        self._model = model
+
+    def system(self, text: str) -> None:
+        raise NotImplementedError
+
+    def user(self, text: str, images: Sequence[Image] = ()) -> None:
+        raise NotImplementedError
+
+    def results(self, results: Iterable[Any], shown: Pictured = NO_IMAGES) -> None:
+        """(call id, what the model reads) of the last calls; in their order, one each."""
+        raise NotImplementedError
+
+    def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
+        """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
+        for record in carried(records, self.wire, self._same_model):
+            role = record.get("role")
+            skip_system = skip_system and role == "system"
+            if role == "system" and not skip_system:
+                self.system(record["text"])
+            elif role == "user":
+                self.user(record["text"], recorded(record))
+            elif role == "assistant":
+                self._recorded_reply(record)
+            elif role == "results":
+                self.results(self._recorded_results(record), pictured_record(record))
+
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[Any]:
+        return ((one["call_id"], one["text"]) for one in record["results"])
+
+    def _same_model(self, other: str) -> bool:
+        return same_model(other, self._model)
+
+    def _close_calls(self) -> None:
+        if self._open:
+            self.results(())
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON; half a surrogate pair, which no server takes, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def same_model(one: str, other: str) -> bool:
+    """Servers add a date to the name that they were asked for, or put one for "latest"; "" is a model that nobody noted."""
+    return not one or _undated(one) == _undated(other)
+
+
+def _undated(model: str) -> str:
+    return _DATE.sub("", model.rpartition("/")[2].lower())

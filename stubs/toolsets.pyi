@@ -1,0 +1,1 @@
+../toolsets.py

@@ -1,0 +1,42 @@
+"""Ctrl-C while calls run, wherever it falls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from agent.cli.signals import Ended, interrupting
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Ended)])
+def test_a_second_signal_ends_the_run_and_no_task_raises_it_again(number: int, raised: type[BaseException]) -> None:
+    first = []
+
+    async def inner() -> None:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        await asyncio.sleep(60)
+
+    async def outer() -> None:
+        await asyncio.create_task(inner())
+
+    with asyncio.Runner() as runner:
+        with pytest.raises(raised), interrupting(lambda: first.append(1)):
+            runner.run(outer())
+        runner.run(asyncio.sleep(0.01))  # as what is still open is closed
+    assert first == [1]
+
+
+def test_without_a_loop_or_in_one_that_does_not_go_on_it_is_raised_where_it_falls() -> None:
+    async def stuck() -> None:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("it went on")
+
+    with pytest.raises(KeyboardInterrupt), interrupting(lambda: None):
+        asyncio.run(stuck())
+    with pytest.raises(KeyboardInterrupt), interrupting(lambda: None):
+        stuck().send(None)

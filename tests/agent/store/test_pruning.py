@@ -1,0 +1,59 @@
+"""Old sessions are forgotten when a person says so, whole, and nothing else is."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+from agent.store.sqlite import SqliteStore
+from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._store import AuditEntry, Grant, TicketRecord
+from toolcrib._undo import ChangeStep, FileChange
+
+TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps")
+
+
+def counts(file: Path) -> dict[str, int]:
+    database = sqlite3.connect(file)
+    try:
+        return {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}  # noqa: S608 - ours
+    finally:
+        database.close()
+
+
+def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True) -> None:
+    store.sessions.create(session, platform="cli", user="")
+    store.sessions.append(session, {"role": "user", "text": f"a secret of {session} " + "x" * 50_000})
+    ticket = SuspendTicket("run", "?", call=ToolCall("c", "terminal", {}))
+    store.ledger.open(ToolCall("c", "terminal", {}), session)
+    store.ledger.move(session, "c", ToolCallStatus.RUNNING)
+    store.tickets.put(TicketRecord(ticket, session, "pending"))
+    store.tickets.settle(Answer(ticket.id), "approved")
+    if ends:
+        store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
+    store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))
+    store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
+    store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
+
+
+def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
+    now = [100.0]
+    file = tmp_path / "store.db"
+    store = SqliteStore(file, clock=lambda: now[0])
+    for session, at, ends in (("old", 100.0, True), ("busy", 110.0, False), ("new", 300.0, True)):
+        now[0] = at
+        fill(store, session, at, ends=ends)
+    store.grants.add(replace(Grant("always", "always", "", "/"), argv=("ls",)))
+    before = counts(file)
+    assert store.old(200.0) == 1
+    assert store.prune(200.0) == 1
+    after = counts(file)
+    assert {table: before[table] - after[table] for table in TABLES} == dict.fromkeys(TABLES, 1)
+    assert store.sessions.get("old") is None
+    assert [one.id for one in store.sessions.list()] == ["new", "busy"]
+    assert {grant.id for grant in store.grants.all()} == {"g-busy", "g-new", "always"}
+    assert store.prune(200.0) == 0
+    store.close()
+    assert b"a secret of old" not in file.read_bytes()
+    assert b"a secret of new" in file.read_bytes()

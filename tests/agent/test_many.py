@@ -1,0 +1,151 @@
+"""Several of everything in one process: cribs, sessions, threads. None changes what another has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import model_tools
+from agent.config import Config, PluginsConfig
+from agent.run import Agent, Crib, LoopResult, assemble
+from agent.store.memory import MemoryStore
+from toolcrib import registry
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import close_loop
+from tools.environments import known_environments, register_environment
+
+Make = Callable[..., Crib]
+
+HOOKED = """
+from toolcrib import Block, hookimpl
+
+@hookimpl
+def register_tools(registry):
+    registry.register("many_hooked", "many", {"description": "d"}, lambda args: "hooked")
+
+@hookimpl
+def register_environment(add):
+    add("many_place", lambda cwd: None)
+
+@hookimpl
+def tool_gate(call):
+    return Block("not today") if call.name == "todo" else None
+"""
+AT_IMPORT = """
+from toolcrib import registry, tool
+
+@tool(toolset="many")
+def many_imported() -> str:
+    return "imported"
+"""
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Cribs with the plugins ``hooked`` (a file) and ``imported`` (installed, which registers when it is imported)."""
+    (tmp_path / "config" / "plugins").mkdir(parents=True)
+    (tmp_path / "config" / "plugins" / "hooked.py").write_text(HOOKED)
+    site = tmp_path / "site"
+    (site / "many-1.0.dist-info").mkdir(parents=True)
+    (site / "many_imported_module.py").write_text(AT_IMPORT)
+    (site / "many-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: many\nVersion: 1.0\n")
+    (site / "many-1.0.dist-info" / "entry_points.txt").write_text("[toolcrib]\nimported = many_imported_module\n")
+    monkeypatch.syspath_prepend(site)
+    made: list[Crib] = []
+
+    def make(*plugins: str) -> Crib:
+        config = replace(Config(path=tmp_path / "config" / "config.yaml"), plugins=PluginsConfig(enabled=plugins))
+        made.append(assemble(config=config, project_dir=tmp_path, store=MemoryStore()))
+        assert [info.error for info in made[-1].plugins] == [""] * len(plugins)
+        return made[-1]
+
+    yield make
+    for crib in made:
+        crib.close()
+    close_loop()
+    for name in [name for name in sys.modules if name.startswith(("toolcrib_plugin_", "many_imported"))]:
+        del sys.modules[name]
+
+
+def mine(crib: Crib) -> set[str]:
+    return {line.name for line in crib.explain("api") if line.toolset == "many" and line.granted}
+
+
+@pytest.mark.parametrize(("plugin", "tool"), [("hooked", "many_hooked"), ("imported", "many_imported")])
+def test_two_at_once_have_the_same_plugin(make: Make, plugin: str, tool: str) -> None:
+    """A bot may have an Agent for each chat. Neither refuses the other's tools, and closing one takes nothing from the other."""
+    before = registry.names()
+    first, second, without = make(plugin), make(plugin), make()
+    assert (mine(first), mine(second), mine(without)) == ({tool}, {tool}, set())
+    first.close()
+    assert (mine(second), registry.names()) == ({tool}, before)
+    assert second.open_session(platform="api").call(tool, {}).result.data == tool.removeprefix("many_")
+    assert mine(make(plugin)) == {tool}
+
+
+def test_they_are_assembled_from_several_threads(make: Make) -> None:
+    cribs: list[Crib] = []
+    threads = [threading.Thread(target=lambda: cribs.append(make("hooked", "imported"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [mine(crib) for crib in cribs] == [{"many_hooked", "many_imported"}] * 4
+
+
+def test_what_the_program_registers_is_there_for_all(make: Make) -> None:
+    """Also where it does so later; a plugin's tool of that name stays the plugin's."""
+    crib = make("hooked")
+    try:
+        registry.register("many_late", "many", {"description": "d"}, lambda args: "late")
+        registry.register("many_hooked", "many", {"description": "d"}, lambda args: "the program's")
+        session = crib.open_session(platform="api")
+        assert [session.call(name, {}).result.data for name in ("many_late", "many_hooked")] == ["late", "hooked"]
+    finally:
+        for name in ("many_late", "many_hooked"):
+            registry.unregister(name)
+    assert mine(crib) == {"many_hooked"}
+
+
+def test_the_synchronous_face_runs_a_sessions_call_as_the_session_does(make: Make) -> None:
+    """A scope brings its plugins: their tools, and their gates."""
+    scope = make("hooked").open_session(platform="api").scope
+    assert json.loads(model_tools.handle_function_call("many_hooked", {}, scope=scope)) == "hooked"
+    said = json.loads(model_tools.handle_function_call("todo", {"todos": []}, scope=scope))
+    assert said == {"error": "Error executing todo: not today"}
+    assert "Unknown tool" in model_tools.handle_function_call("many_hooked", {})
+
+
+def test_a_place_is_taken_back_in_any_order(make: Make) -> None:
+    first, second = make("hooked"), make("hooked")
+    first.close()
+    assert "many_place" in known_environments()
+    second.close()
+    assert "many_place" not in known_environments()
+    take_back = register_environment("many_place", lambda: None)  # type: ignore[arg-type, return-value]  # never opened
+    take_back()
+    take_back()
+    assert "many_place" not in known_environments()
+
+
+def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
+    """Rather than taking the store and the connection from under it."""
+
+    async def go() -> LoopResult:
+        begun = asyncio.Event()
+        agent = Agent(config=Config(), project_dir=tmp_path, on_event=lambda event: begun.set())
+        agent._provider = ScriptedSession([("terminal", {"command": "sleep 300"})], "never")
+        asking = asyncio.create_task(agent.aask("wait"))
+        await begun.wait()
+        await agent.aclose()
+        await agent.aclose()
+        return await asking
+
+    assert asyncio.run(go()).stopped == "interrupted"

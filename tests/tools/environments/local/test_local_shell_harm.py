@@ -1,0 +1,79 @@
+"""What a command does to its own shell costs that shell, at most: never a result, another file, or the session."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
+from tools.environments.local.environment import LocalEnvironment
+
+
+async def _run(folder: Path, commands: list[str], limit: float = 60) -> list[ExecOutcome | str]:
+    environment = LocalEnvironment(str(folder))
+    found: list[ExecOutcome | str] = []
+    try:
+        for command in commands:
+            try:
+                found.append(await environment.execute(ExecRequest(command, timeout=limit)))
+            except EnvironmentFailed as error:
+                found.append(str(error))
+    finally:
+        await environment.close()
+    return found
+
+
+@pytest.mark.parametrize("harm", ["rm $o", "rm $o; ln -s $PWD/other $o", "rm $o; cp other $o"])
+def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm: str) -> None:
+    (tmp_path / "other").write_text("untouched")
+    _, after = asyncio.run(_run(tmp_path, [f"o=$(readlink /proc/$$/fd/1); o=${{o%/*}}/o; {harm}", "echo seen"]))
+    assert isinstance(after, ExecOutcome)
+    assert (after.stdout.head, after.exit_code) == (b"seen\n", 0)
+    assert "cost that shell" in after.notice
+    assert (tmp_path / "other").read_text() == "untouched"
+
+
+@pytest.mark.parametrize("command", ["exec 10>&-", "echo x >&10", "exec 10>/dev/null", "exec >&- 2>&- <&-"])
+def test_the_shells_own_descriptors_carry_no_result_that_is_not_its_own(tmp_path: Path, command: str) -> None:
+    first, second = asyncio.run(_run(tmp_path, [command, "echo seen; exit 7"]))
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome)
+    assert (first.exit_code, first.stdout.total) == (0, 0)
+    assert (second.exit_code, second.stdout.head) == (7, b"seen\n")
+
+
+def test_what_a_debug_trap_prints_is_not_among_the_state(tmp_path: Path) -> None:
+    async def states() -> list[tuple[int, str, dict[str, str], set[str]]]:
+        environment = LocalEnvironment(str(tmp_path))
+        found = []
+        try:
+            for command in ("trap 'echo dbg' DEBUG", "alias q='echo Q'; f() { :; }", "exit 4", "umask 027"):
+                outcome = await environment.execute(ExecRequest(command, timeout=60))
+                state = await environment.shell_state()
+                assert state is not None
+                found.append((outcome.exit_code, outcome.notice, dict(state.aliases), set(state.functions)))
+        finally:
+            await environment.close()
+        return found
+
+    kept = {"q": "echo Q"}
+    assert asyncio.run(states()) == [(0, "", {}, set()), (0, "", kept, {"f"}), (4, "", kept, {"f"}), (0, "", kept, {"f"})]
+
+
+@pytest.mark.parametrize("flood", ["yes", "cat /dev/zero"])
+def test_what_floods_the_shells_reports_ends_by_its_time_limit(tmp_path: Path, flood: str) -> None:
+    """The loop that would end it must have its turns, and its memory bounds."""
+    first, second = asyncio.run(_run(tmp_path, [f"{flood} >&10", "echo seen; exit 7"], limit=0.3))
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome)
+    assert first.ended == "timeout"
+    assert second.stdout.head in (b"seen\n", b"")  # a machine under load may need longer than that limit
+
+
+def test_a_flood_from_the_background_hides_no_result(tmp_path: Path) -> None:
+    first, second = asyncio.run(_run(tmp_path, ["(yes >&10) & exit 5", "echo seen; (exit 7)"]))
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome)
+    assert (first.exit_code, second.exit_code, second.stdout.head) == (5, 7, b"seen\n")

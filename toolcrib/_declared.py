@@ -1,0 +1,65 @@
+"""What a registration has to be. Everything else is refused, with the module, the tool and the place of the fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import get_args
+
+from toolcrib._entry import ToolEntry, is_async_callable
+from toolcrib._errors import RegistrationError
+from toolcrib._types import EMPTY_PARAMETERS, Json, Kind
+
+_NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
+"""Where others put them: silently left out, the tool would seem to take no arguments."""
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def refuse_bad_options(entry: ToolEntry, where: str) -> None:
+    # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
+    if entry.kind not in get_args(Kind):
+        raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
+    if entry.timeout is not None and not entry.timeout > 0:
+        raise RegistrationError(f"{where}: timeout is in seconds and more than 0, or None; got {entry.timeout!r}")
+    for option in ("check_fn", "effects", "dynamic_schema", "validate"):
+        function = getattr(entry, option)
+        if function is not None and not callable(function):
+            raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
+        if option != "effects" and is_async_callable(function):  # nobody would await it, and it would seem to agree
+            raise RegistrationError(f"{where}: {option} must be a plain function, not async")
+    if entry.check_fn is not None and entry.check_fn.__hash__ is None:
+        raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
+
+
+def text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise RegistrationError(f"{where}: expected a name, got {value!r}")
+    return value
+
+
+def function_schema(name: str, schema: Mapping[str, Json], description: str, where: str) -> dict[str, Json]:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RegistrationError(f"{where}: a name is 1 to 128 of letters, digits, '_', '.' and '-'")
+    if not isinstance(schema, Mapping):
+        raise RegistrationError(
+            f"{where}: schema must be a mapping with 'description' and 'parameters', got {type(schema).__name__}"
+        )
+    body = schema.get("function", schema) if schema.get("type") == "function" else schema
+    if not isinstance(body, Mapping):
+        raise RegistrationError(f"{where}: bad schema at $.function: expected a mapping, got {type(body).__name__}")
+    if not isinstance(body.get("description") or "", str):
+        raise RegistrationError(f"{where}: bad schema at $.description: expected text, got {body['description']!r}")
+    parameters = body.get("parameters", EMPTY_PARAMETERS)
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
+    for key in _NEAR_PARAMETERS:
+        if key in body and "parameters" not in body:
+            inside = "{'properties': ...}" if key == "properties" else f"what is under {key!r}"
+            raise RegistrationError(f"{where}: bad schema at $.{key}: put {inside} under 'parameters'")
+    extra = {key: value for key, value in body.items() if key not in ("type", "name", "description", "parameters")}
+    return {
+        "name": name,
+        "description": body.get("description") or description,
+        "parameters": {"type": "object", **parameters},
+        **extra,
+    }

@@ -1,0 +1,42 @@
+"""Why an engine does not answer, and what to do about it."""
+
+from __future__ import annotations
+
+import getpass
+
+from toolcrib import EnvironmentFailed
+
+_START = "start the engine (systemctl start docker)"
+_CAUSES = (
+    (("FileNotFoundError", "No such file"), "there is no such socket", f"{_START}, or set its address (host, or $DOCKER_HOST)"),
+    (("ConnectionRefused", "Connection refused"), "nothing listens there", _START),
+    (
+        ("PermissionError", "Permission denied"),
+        "you may not use it",
+        "join the group of its socket (usermod -aG docker {user}, then log in anew), or run one rootless",
+    ),
+    (("Name or service not known", "name resolution", "nodename nor"), "there is no host of that name", "check its address"),
+    (("No route to host", "Network is unreachable"), "there is no way to that host", "check its address, and the network"),
+    (("timed out", "Timeout", "TimeoutError"), "it took too long", "is it overloaded, or the address wrong?"),
+)
+"""(what an error's text has, what it means, what to do)"""
+
+
+def cause(error: BaseException) -> str:
+    """``(why): what to do``"""
+    text = f"{type(error).__name__}: {error}"
+    for signs, why, fix in _CAUSES:
+        if any(sign in text for sign in signs):
+            return f"({why}): {fix.replace('{user}', _user())}"
+    return f"({str(error)[:200]}): is it running?"
+
+
+def unanswered(address: str, error: BaseException) -> EnvironmentFailed:
+    return EnvironmentFailed(f"the docker engine at {address} does not answer {cause(error)}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        return "YOU"

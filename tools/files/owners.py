@@ -1,0 +1,24 @@
+"""Whose a file is, where it has to be written anew: only root may give a file away."""
+
+from __future__ import annotations
+
+from toolcrib import Environment
+
+
+async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:
+    """Make a file that was written ``owner``'s (UID, GID) again; why that could not be, "" where it is so.
+
+    ``owner`` None: the place does not tell, and nothing is done. Raises OSError where the file is gone, and EnvironmentFailed.
+    """
+    give = getattr(environment, "give_file", None)
+    if owner is None or give is None:
+        return ""
+    found = await environment.stat(path)
+    if found is None or found.owner is None or found.owner == owner:
+        return ""
+    try:
+        await give(path, *owner)
+    except PermissionError:
+        was, now = (f"{uid}:{gid}" for uid, gid in (owner, found.owner))
+        return f"its owner was {was} and is {now} now: only root there may change that"
+    return ""
