@@ -60,6 +60,7 @@ done
 echo {_OVER}
 for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; done
 [[ $folder ]] || exit
+exec 9<&-  # or it, which ends only after the next has begun, would be taken for another one's
 # What is in the folder is of use to whoever comes again soon, whose own guard is there by then.
 {{
   for line in {{1..20}}; do
@@ -68,7 +69,7 @@ for signal in TERM TERM KILL KILL KILL KILL KILL; do end || break; sleep 0.2; do
     sleep 0.25
   done
   rm -rf -- "$folder"
-}} </dev/null >/dev/null 2>&1 9<&- &
+}} </dev/null >/dev/null 2>&1 &
 """
 
 
