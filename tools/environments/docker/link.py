@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 LABEL = "toolcrib.session"
 OWNER = "toolcrib.owner"
 KEY = "toolcrib.key"
-_CONFLICT = 409
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -285,7 +284,7 @@ class DockerLink:
         try:
             yield
         except docker.errors.APIError as error:
-            if error.status_code == _CONFLICT and (why := self.diagnose()):
+            if why := self.diagnose():
                 raise EnvironmentFailed(
                     f"no shell could be started in {self.where} ({why}); nothing was run: {self.advice()}"
                 ) from error

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _groups
+from tools.environments._started import started
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
@@ -186,9 +187,9 @@ class Sandbox:
         info, ready = os.pipe(), os.pipe()
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
-            process = subprocess.Popen(
+            process = started(
                 [
-                    path,
+                    "bwrap",
                     "--info-fd",
                     str(info[1]),
                     *self.options(),
@@ -200,6 +201,7 @@ class Sandbox:
                     "-c",
                     f"ulimit -u {self._processes} 2>/dev/null; exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
                 ],
+                path,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
+from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))
 _LONGEST_ARGUMENT = 100_000
@@ -53,9 +54,9 @@ def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: b
             text = b". /dev/fd/%d" % theirs[-1]
         if stdin:
             theirs.append(_file_of(stdin))
-        process = subprocess.Popen(
+        process = started(
             _argv(shell, text, report_to),
-            executable=shell.path,
+            shell.path,
             stdin=theirs[-1] if stdin else subprocess.DEVNULL,
             stdout=theirs[0],
             stderr=theirs[1],

@@ -13,10 +13,10 @@ from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import in_spite
-from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost, NeverBegan
 
 Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
-"""Runs a script over there in another channel. Raises Lost."""
+"""Runs a script over there in another channel. Raises Lost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """How a command is ended: each signal, and the seconds until the next, at most."""
@@ -126,9 +126,23 @@ class Call:
         except Lost:
             return b""
 
+    async def _do(self, script: str) -> Answer:
+        """What ends a command. A place that is full of processes, often the very ones that are to be ended, may start none now
+        and one a moment later. Raises Lost.
+        """
+        give_up = self._loop.time() + _BEGIN
+        while True:
+            try:
+                return await self._beside(script)
+            except NeverBegan:
+                self._keeper.pump(self.exchange)  # where all is broken, it says so
+                if self._loop.time() >= give_up:
+                    raise
+            await self._pause(_AGAIN)
+
     async def _give_up(self) -> None:
         self.lost = True
-        await self._beside(processes.signal(signal.SIGKILL, [self.shell_pid]))
+        await self._do(processes.signal(signal.SIGKILL, [self.shell_pid]))
         await self._ask_again()
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange):
@@ -219,12 +233,12 @@ class Call:
             seen = await self._seen(processes.freeze(shell) if still else "")
             if not still or self.simple or shell not in seen.changing:
                 break
-            await self._beside(processes.thaw(shell))
+            await self._do(processes.thaw(shell))
         new = self._new(seen, number, last)
         self._told.update(one for one in new if not (self.simple and one.pid in seen.unborn))
         numbers = {shell: shells} if shell and (new or not last or self.simple) else {}
         numbers |= {one.pid: number for one in new}
-        await self._beside(processes.signals(numbers, shell if still else 0))
+        await self._do(processes.signals(numbers, shell if still else 0))
         return seen
 
     def _new(self, seen: processes.Seen, number: int, last: int) -> list[Member]:
@@ -238,7 +252,7 @@ class Call:
         return new
 
     async def _seen(self, before: str = "") -> processes.Seen:
-        return processes.read((await self._beside(before + processes.listing([self._keeper.session]))).out)
+        return processes.read((await self._do(before + processes.listing([self._keeper.session]))).out)
 
     def _ours(self, seen: processes.Seen) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)

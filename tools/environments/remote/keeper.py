@@ -24,6 +24,10 @@ class Lost(Exception):
     """A channel ended or broke under us, or did not answer in time. The text says what is known."""
 
 
+class NeverBegan(Lost):
+    """No shell came up, or it ended, or waits, before it ran anything of ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int

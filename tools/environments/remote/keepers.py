@@ -16,7 +16,7 @@ from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost
+from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost, NeverBegan
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
 
@@ -138,7 +138,7 @@ class Keepers:
             self._idle.append(keeper)
 
     async def beside(self, text: str) -> Answer:
-        """Runs a script over there, with nothing of the session's in its way. Raises Lost."""
+        """Runs a script over there, with nothing of the session's in its way. Raises Lost, NeverBegan."""
         try:
             if self.bare:
                 return await aside(run_once, self.link, text, [], b"")
@@ -146,7 +146,7 @@ class Keepers:
         except NoBash:
             return await self.beside(text)
         except EnvironmentFailed as error:
-            raise Lost(str(error)) from error
+            raise NeverBegan(str(error)) from error
         try:
             answer = await keeper.run(text, limit=_SCRIPT_LIMIT)
         except BaseException:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
-from tools.environments.remote.keeper import Answer, Lost
+from tools.environments.remote.keeper import Answer, Lost, NeverBegan
 
 _STALL = 60.0
 """Seconds in which at least some byte must have moved."""
@@ -20,10 +20,6 @@ _AROUND = (
     'for _to in 1 2; do printf "\\n{last} %s\\n" $1 >&$_to; done'
 )
 _PIECE = 1 << 20
-
-
-class NeverBegan(Lost):
-    """The shell ended, or waits, before it ran anything of ours."""
 
 
 def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _groups
+from tools.environments._started import started
 from tools.environments.shell.watchdog import watchdog
 
 
@@ -133,9 +134,9 @@ class LocalLauncher:
 
     def start(self, inner_folder: str, folder: str) -> LocalProcess:
         try:
-            process = subprocess.Popen(
+            process = started(
                 ["bash", "--noprofile", "--norc", "bash"],
-                executable=self._bash,
+                self._bash,
                 cwd=folder,
                 env={"TERM": "dumb"},
                 stdin=subprocess.DEVNULL,

@@ -7,8 +7,8 @@ from typing import Any
 
 from toolcrib import Environment, EnvironmentFailed
 from tools.environments.remote.environment import RemoteEnvironment
-from tools.environments.remote.keeper import Lost
-from tools.environments.remote.once import NeverBegan, run_once
+from tools.environments.remote.keeper import Lost, NeverBegan
+from tools.environments.remote.once import run_once
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
 

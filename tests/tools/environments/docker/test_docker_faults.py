@@ -15,6 +15,7 @@ import pytest
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 from tools.environments.docker.engine import unanswered
+from tools.environments.docker.link import DockerLink
 
 pytestmark = pytest.mark.xdist_group("docker")
 
@@ -89,6 +90,18 @@ def test_a_fork_bomb_stays_inside(opened: Open, bomb: str) -> None:
     env = opened(pids=64)
     run(env, "kept=1")
     assert run(env, bomb, timeout=2).ended == "timeout"
+    assert said(env, "echo $kept; ps -e -o args= | grep -c '[s]leep 300'") == "1\n0\n"
+
+
+def test_the_engine_starts_nothing_for_a_while(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a place is full of processes, rarely: the very exit code of a bash that is missing. What is to be ended is."""
+    env = opened()
+    run(env, "kept=1")
+    left = iter(range(5))
+    really = DockerLink.open
+    monkeypatch.setattr(DockerLink, "open", lambda link, argv: really(link, argv if next(left, None) is None else ["/"]))
+    assert run(env, "sleep 300", timeout=1).ended == "timeout"
+    assert next(left, None) is None
     assert said(env, "echo $kept; ps -e -o args= | grep -c '[s]leep 300'") == "1\n0\n"
 
 

@@ -1,0 +1,46 @@
+"""toolcrib in the background of a script, which makes it, and what it starts, ignore SIGINT."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import asyncio, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+
+async def main():
+    env = open_environment("local", sandbox=sys.argv[1])
+    for command in ("yes | head -n 1; kill -INT $$; sleep 9", "trap 'echo cleaned; exit 0' INT; sleep 9"):
+        outcome = await env.execute(ExecRequest(command, timeout=2))
+        print(outcome.ended, outcome.exit_code, outcome.stdout.head, outcome.stderr.head)
+    await env.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", ["none", "bubblewrap", "without bash"])
+def test_what_it_starts_can_be_interrupted(kind: str, tmp_path: Path) -> None:
+    path = None
+    if kind == "without bash":
+        path = tmp_path / "bin"
+        path.mkdir()
+        for name in ("sh", "yes", "head", "sleep", "env"):
+            (path / name).symlink_to(str(shutil.which(name)))
+    sandbox = "bubblewrap" if kind == "bubblewrap" else "none"
+    ignoring = "trap '' INT QUIT; exec \"$@\""
+    told = subprocess.run(
+        ["/bin/sh", "-c", ignoring, "sh", sys.executable, "-c", PROGRAM, sandbox],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=None if path is None else {"PATH": str(path), "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert (told.stderr, told.stdout) == ("", "exited 130 b'y\\n' b''\ntimeout 0 b'cleaned\\n' b''\n")
