@@ -112,7 +112,8 @@ class Crib:
             raise PluginError(f"{self.config.path} gives the name {name!r} to a place of its own; rename one of the two")
         if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
             raise PluginError(f"the place {name!r} is toolcrib's own; choose another name")
-        _once(self._factories, "place", name, _callable("place", name, factory))
+        _must_open("place", name, factory)
+        _once(self._factories, "place", name, factory)
         self._take_back.append(register_environment(name, factory))
 
     def redactor(self) -> Redactor:
@@ -122,7 +123,8 @@ class Crib:
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
-        _once(self.providers, "provider", name, _callable("provider", name, factory))
+        _must_open("provider", name, factory)
+        _once(self.providers, "provider", name, factory)
 
     # -- what is granted -----------------------------------------------------------------------------------------
 
@@ -314,7 +316,6 @@ def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
     table[name] = value
 
 
-def _callable(what: str, name: str, factory: Any) -> Callable[..., Any]:
+def _must_open(what: str, name: str, factory: object) -> None:
     if not callable(factory):
         raise PluginError(f"the {what} {name!r} needs a function that opens it, got {factory!r}")
-    return factory  # type: ignore[no-any-return]  # as was just seen

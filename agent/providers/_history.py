@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it 
 _DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 
 
-class History:
+class History(ABC):
     """One conversation, as it goes back in each request.
 
     Every call in it has exactly one result, right after what has the call; a missing one is filled in when the conversation goes
@@ -32,15 +33,15 @@ class History:
         self._names = names
         self._model = model
 
-    def system(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def system(self, text: str) -> None: ...
 
-    def user(self, text: str, images: Sequence[Image] = ()) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def user(self, text: str, images: Sequence[Image] = ()) -> None: ...
 
+    @abstractmethod
     def results(self, results: Iterable[Any], shown: Pictured = NO_IMAGES) -> None:
         """(call id, what the model reads) of the last calls; in their order, one each."""
-        raise NotImplementedError
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
@@ -56,8 +57,8 @@ class History:
             elif role == "results":
                 self.results(self._recorded_results(record), pictured_record(record))
 
-    def _recorded_reply(self, record: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _recorded_reply(self, record: Mapping[str, Any]) -> None: ...
 
     def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[Any]:
         return ((one["call_id"], one["text"]) for one in record["results"])

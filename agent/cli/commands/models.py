@@ -17,6 +17,7 @@ from toolcrib import ConfigError, ProviderError, ToolcribError
 if TYPE_CHECKING:
     from agent.catalog import Offer
     from agent.crib import Crib
+    from agent.providers.factory import Target
     from agent.providers.listing import ModelInfo
 
 HELP = "Which models the configured servers offer, what they take, and whether they call tools."
@@ -82,10 +83,9 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
         raise ToolcribError(f"{count} models have {name!r} in their name; a probe takes {_PROBES} at most: write more of it")
     told: list[str] = []
 
-    async def ask(offer: Offer, model: ModelInfo) -> ModelInfo:
-        assert offer.server.target is not None  # noqa: S101 - it was asked for its models
+    async def ask(target: Target, model: ModelInfo) -> ModelInfo:
         try:
-            answer = await probe_tools(offer.server.target, model.name, environ)
+            answer = await probe_tools(target, model.name, environ)
         except (ProviderError, ConfigError) as error:
             told.append(f"{model.name}: {error}")
             return model
@@ -93,7 +93,9 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
 
     found = []
     for offer in offers:
-        asked = {one.name: await ask(offer, one) for one in _to_probe(offer, name)} if FOUND not in offer.server.source else {}
+        asked: dict[str, ModelInfo] = {}
+        if offer.server.target is not None and FOUND not in offer.server.source:
+            asked = {one.name: await ask(offer.server.target, one) for one in _to_probe(offer, name)}
         found.append(replace(offer, models=tuple(asked.get(one.name, one) for one in offer.models)))
     return found, told
 
