@@ -313,8 +313,12 @@ def _is_in(pid: int, folder: str) -> bool:
 
 
 def _has_ended(pidfd: int, wait: float = 0) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
+    return _is_readable(pidfd, wait)
+
+
+def _is_readable(fd: int, wait: float) -> bool:
+    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll.register(fd, select.POLLIN)
     return bool(poll.poll(wait * 1000))
 
 
@@ -323,7 +327,7 @@ def _read_all(fd: int, end: bytes) -> bytes:
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):
-        if not select.select([fd], [], [], max(0.0, give_up - time.monotonic()))[0]:
+        if not _is_readable(fd, max(0.0, give_up - time.monotonic())):
             return b""
         chunk = os.read(fd, 4096)
         if not chunk:
