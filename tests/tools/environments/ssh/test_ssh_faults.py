@@ -60,6 +60,13 @@ def test_the_servers_process_is_killed(start_sshd: Callable, open_link, finish, 
     assert link.diagnose().endswith("127.0.0.1 does not answer now")
 
 
+def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callable, opened) -> None:
+    """They share a folder that sshd wants: in a parallel run the first that ended took it from all."""
+    first, second = start_sshd(), start_sshd()
+    first.close()
+    assert asyncio.run(opened(second).execute(ExecRequest("echo here", timeout=60))).stdout.head == b"here\n"
+
+
 COMMAND = "echo ran >>~/{0}; echo begun; until [ -e ~/go ]; do sleep 0.05; done; seq 20000; echo end"
 
 
