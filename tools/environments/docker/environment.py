@@ -21,7 +21,11 @@ class DockerEnvironment(RemoteEnvironment):
 
     def __init__(self, options: Options, cwd: str) -> None:
         self._mounts = options.mounts
-        super().__init__(DockerLink(options), cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+        self._container = DockerLink(options)
+        super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+
+    def _said(self) -> str:
+        return f"{self._container.news()} {super()._said()}".strip()
 
     def holder(self, path: str) -> str:
         """What holds this file: a folder that outlives the container, or the container."""

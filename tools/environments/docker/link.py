@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
+from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
 from tools.environments.docker.engine import cause, unanswered
 from tools.environments.docker.mounts import Mount, check_mount, read_mount
@@ -151,6 +152,7 @@ class DockerLink:
         self._client: docker.DockerClient | None = None
         self._container: Container | None = None
         self._started = ""
+        self._news = ""
         self._lock = threading.RLock()
         self._closed = False
 
@@ -244,9 +246,19 @@ class DockerLink:
                 container.reload()
         started = f"{container.id} {container.attrs['State']['StartedAt']}"
         if started != self._started:
+            if self.options.keep == "reuse":
+                with self._explained("look into"):
+                    said = kept.started_again(container)
+                self._news = self._news or ("" if self.epoch else said)  # later the epoch says it
             self.epoch += 1
             self._started = started
         return container
+
+    def news(self) -> str:
+        """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
+        with self._lock:
+            said, self._news = self._news, ""
+        return said
 
     def _found(self, client: docker.DockerClient) -> Container | None:
         with self._explained("look for"):

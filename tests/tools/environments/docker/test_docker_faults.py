@@ -182,6 +182,41 @@ def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.Doc
         client.containers.get(kept).remove(force=True)
 
 
+@pytest.mark.parametrize("bash", [True, False])
+def test_a_container_that_is_kept_was_stopped_meanwhile(
+    opened: Open, engine: Any, client: docker.DockerClient, tmp_path: Path, *, bash: bool
+) -> None:
+    """What was only in its memory is gone: the next one in it is told, once, whoever started it again."""
+    (tmp_path / "nothing").touch()
+    mounts = [*engine.options["mounts"], *([] if bash else [f"{tmp_path}/nothing:/usr/bin/bash:ro"])]
+    options = {"keep": "reuse", "session": f"stopped-{bash}", "mounts": mounts}
+
+    def notices(*, between: Callable[[], object] = bool) -> list[bool]:
+        env = opened(**options)
+        told = []
+        for step in (bool, between):
+            step()
+            told.append("was stopped and started again since it was last used" in run(env, "true").notice)
+        asyncio.run(env.close())
+        return told
+
+    env = opened(**options)
+    assert "started again" not in run(env, "touch /tmp/file").notice
+    container = client.containers.get(name(env))
+    asyncio.run(env.close())
+    try:
+        assert notices() == [False, False]
+        container.restart(timeout=1)
+        assert notices() == [True, False]
+        assert notices() == [False, False]
+        container.stop(timeout=1)
+        assert notices() == [True, False]
+        assert notices(between=lambda: container.restart(timeout=1)) == [False, False]
+        assert notices() == [False, False]
+    finally:
+        container.remove(force=True)
+
+
 def test_a_full_disk(opened: Open) -> None:
     """State lives in memory over there; files say what is wrong and are never half."""
     env = opened(tmpfs="1m")
