@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import Environment
-from tools.environments.docker.link import DockerLink, Options
+from toolcrib import Environment, ExecOutcome, ExecRequest
+from tools.environments._request import never_run
+from tools.environments.docker.link import DockerLink
+from tools.environments.docker.options import Options
+from tools.environments.docker.patience import GivenUp
 from tools.environments.remote.environment import RemoteEnvironment
 
 __all__ = ["DockerEnvironment", "open_docker"]
@@ -23,6 +26,20 @@ class DockerEnvironment(RemoteEnvironment):
         self._mounts = options.mounts
         self._container = DockerLink(options)
         super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+
+    async def execute(self, request: ExecRequest) -> ExecOutcome:
+        try:
+            return await super().execute(request)
+        except GivenUp:  # raised only before anything is run
+            return never_run(request.cwd or self.cwd, self.identity)
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        self._container.interrupt()
+
+    async def close(self) -> None:
+        self._container.leave_soon()
+        await super().close()
 
     def _said(self) -> str:
         return f"{self._container.news()} {super()._said()}".strip()

@@ -3,144 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
-import secrets
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
 from tools.environments.docker.engine import cause, unanswered
-from tools.environments.docker.mounts import Mount, check_mount, read_mount
+from tools.environments.docker.options import KEY, OWNER, Options
+from tools.environments.docker.patience import GivenUp, Patience
 from tools.environments.docker.watch import watchdog
 
 if TYPE_CHECKING:
     import docker
     from docker.models.containers import Container
 
-LABEL = "toolcrib.session"
-OWNER = "toolcrib.owner"
-KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where an image says nothing."""
 _REMOVAL = 1.0
+_DIAGNOSIS = 5.0
+_LEAVING = 2.0
+"""Seconds for whoever leaves, where the engine hangs."""
 _SOCKET = "unix:///var/run/docker.sock"
-_WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
-_KEEP = ("remove", "reuse")
 _NO_SHELL = (126, 127)
 """What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
-
-    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
-    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
-    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
-    """
-
-    image: str
-    session: str
-    workdir: str
-    mounts: tuple[Mount, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    network: str = "none"
-    memory: str | int = "2g"
-    cpus: float = 2.0
-    pids: int = 512
-    user: str = ""
-    read_only: bool = True
-    tmpfs: str = "256m"
-    keep: str = "remove"
-    host: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        cwd: str | None,
-        *,
-        image: str,
-        session: str,
-        mounts: Sequence[str],
-        protected: Sequence[str] = (),
-        project: str = "rw",
-        workdir: str = "",
-        **options: Any,
-    ) -> Options:
-        """``project`` is how the folder ``cwd`` is seen there, at the same path: ``rw``, ``ro`` or ``none``."""
-        if not image:
-            raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
-        if isinstance(mounts, str):
-            raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
-        if project not in ("rw", "ro", "none"):
-            raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
-        host = str(options.get("host", ""))
-        read = [read_mount(text, protected, host) for text in mounts]
-        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
-        if project != "none":
-            if not Path(start).is_dir():
-                raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
-            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
-        try:
-            made = cls(
-                image=image,
-                session=session or secrets.token_hex(6),
-                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - the container's own
-                mounts=tuple(read),
-                **options,
-            )
-        except TypeError as error:
-            raise EnvironmentFailed(f"docker cannot be opened with these options: {error}") from error
-        if made.keep not in _KEEP:
-            raise EnvironmentFailed(f"keep is {made.keep!r}, which is none of {', '.join(_KEEP)}")
-        if made.network in ("host",) or made.network.startswith("container:"):
-            raise EnvironmentFailed(
-                f"the network {made.network!r} would be another's: choose none, bridge or a network of the engine"
-            )
-        return made
-
-    @property
-    def key(self) -> str:
-        """The same for the same options."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
-
-    def create(self) -> dict[str, Any]:
-        """For docker-py."""
-        memory = self.memory
-        return {
-            "image": self.image,
-            "name": f"toolcrib-{self.session[:12]}-{secrets.token_hex(3)}",
-            "entrypoint": _WAIT,
-            "command": [],
-            "user": self.user or f"{os.getuid()}:{os.getgid()}",
-            "working_dir": "/",
-            "environment": dict(self.env),
-            "init": True,
-            "cap_drop": ["ALL"],
-            "security_opt": ["no-new-privileges:true"],
-            "read_only": self.read_only,
-            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - the container's own
-            "mem_limit": memory,
-            "memswap_limit": memory,
-            "nano_cpus": int(self.cpus * 1e9),
-            "pids_limit": self.pids,
-            "network_mode": self.network,
-            "volumes": [f"{each.source}:{each.target}:{'ro' if each.read_only else 'rw'}" for each in self.mounts],
-            "labels": {LABEL: self.session, OWNER: _owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
-            "log_config": {"Type": "none"},
-        }
 
 
 class DockerLink:
@@ -153,6 +46,8 @@ class DockerLink:
         self._container: Container | None = None
         self._started = ""
         self._news = ""
+        self._patience = Patience()
+        self._leaves = False
         self._lock = threading.RLock()
         self._closed = False
 
@@ -256,8 +151,7 @@ class DockerLink:
 
     def news(self) -> str:
         """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
-        with self._lock:
-            said, self._news = self._news, ""
+        said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
         return said
 
     def _found(self, client: docker.DockerClient) -> Container | None:
@@ -268,6 +162,26 @@ class DockerLink:
     # -- channels ------------------------------------------------------------------------------------------------
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
+        """Raises GivenUp too."""
+        try:
+            return self._patience.wait(lambda: self._open(argv), self._limit)
+        except TimeoutError as error:
+            raise unanswered(self._address, error) from error
+
+    def interrupt(self) -> None:
+        """Whoever waits for the engine does so no longer."""
+        self._patience.give_up()
+
+    def leave_soon(self) -> None:
+        """The end is near: an engine that hangs is not waited for."""
+        self._leaves = True
+
+    @property
+    def _limit(self) -> float | None:
+        """None: the engine's client has one of its own."""
+        return _LEAVING if self._leaves and self._patience.hangs else None
+
+    def _open(self, argv: Sequence[str]) -> DockerChannel:
         with self._lock:
             container = self._ready()
             api = self._engine().api
@@ -320,6 +234,14 @@ class DockerLink:
             watchdog.enter(str(self._container.id), self.options.host, self.options.keep, folder)
 
     def diagnose(self) -> str:
+        try:
+            return self._patience.wait(self._diagnose, _DIAGNOSIS)
+        except GivenUp:
+            return ""
+        except TimeoutError as error:
+            return f"the docker engine does not answer {cause(error)}"
+
+    def _diagnose(self) -> str:
         import docker
         import requests
 
@@ -365,8 +287,12 @@ class DockerLink:
             container.remove(force=True, v=True)  # where that fails, the next start of toolcrib finds it
 
     def close(self) -> None:
+        self._closed = True
+        with contextlib.suppress(TimeoutError, GivenUp):  # it goes on; if we end before, the watchdog does it
+            self._patience.wait(self._close, self._limit)
+
+    def _close(self) -> None:
         with self._lock:
-            self._closed = True
             container, self._container = self._container, None
             if container is not None:
                 if self.options.keep == "remove":

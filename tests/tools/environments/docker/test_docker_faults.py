@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import getpass
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -166,6 +170,44 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
     (folder / "go").touch()
     assert said(env, "until grep -q end count; do sleep .05; done; cat count") == "run\nend\n"
     gc.collect()  # while the filter above holds
+
+
+@pytest.fixture
+def hung(engine: Any) -> Iterator[Callable[..., None]]:
+    """Halts the engine, which then answers nothing and breaks nothing; ``on=False`` lets it go on."""
+    pid = int((Path(engine.host.removeprefix("unix://")).parent / "docker.pid").read_text())
+    yield lambda on=True: os.kill(pid, signal.SIGSTOP if on else signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
+    opened: Open, engine: Any, hung: Callable[..., None], eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    """003-29: at once, and nothing is run. Leaving does not wait for it either; what is to be removed is, once it answers."""
+
+    def waiting(threads: int) -> bool:
+        return [each.name for each in threading.enumerate()].count("docker-engine") >= threads
+
+    async def main() -> None:
+        hung()
+        call = asyncio.create_task(new.execute(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(1))
+        new.interrupt()
+        assert (await call).ended == "interrupted"
+        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(2))
+        started.cancel()
+        await asyncio.wait_for(asyncio.gather(new.close(), used.close(), started, return_exceptions=True), 20)
+        assert waiting(2)
+
+    new, used = opened(), opened()
+    run(used, "true")
+    asyncio.run(main())
+    hung(on=False)
+    with contextlib.closing(docker.DockerClient(engine.host)) as client:
+        eventually(lambda: name(used) not in [each["Names"][0].lstrip("/") for each in client.api.containers(all=True)])
+    eventually(lambda: not waiting(1))
+    assert not (Path(used.cwd) / "ran").exists()
 
 
 def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.DockerClient) -> None:
