@@ -134,8 +134,7 @@ class DockerLink:
                     container.start()
                 except BaseException:
                     if self.options.keep == "remove":
-                        self._remove(container)
-                        watchdog.leave(str(container.id))
+                        self._let_go(container)
                         self._container = None
                     raise
                 container.reload()
@@ -278,13 +277,19 @@ class DockerLink:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _remove(self, container: Container) -> None:
+    def _let_go(self, container: Container) -> None:
+        """Removes it, unless it is kept. Where the engine is away the watchdog does so when we are gone, or ends what runs in
+        it; later the next start of toolcrib.
+        """
         import docker
         import requests
 
-        with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):
-            self._knock()
-            container.remove(force=True, v=True)  # where that fails, the next start of toolcrib finds it
+        with contextlib.suppress(requests.RequestException, OSError):
+            with contextlib.suppress(docker.errors.DockerException):  # it is gone already
+                self._knock()
+                if self.options.keep == "remove":
+                    container.remove(force=True, v=True)
+            watchdog.leave(str(container.id))
 
     def close(self) -> None:
         self._closed = True
@@ -295,9 +300,7 @@ class DockerLink:
         with self._lock:
             container, self._container = self._container, None
             if container is not None:
-                if self.options.keep == "remove":
-                    self._remove(container)
-                watchdog.leave(str(container.id))
+                self._let_go(container)
             client, self._client = self._client, None
             if client is not None:
                 client.close()
