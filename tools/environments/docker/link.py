@@ -14,7 +14,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
-from tools.environments.docker.engine import cause, unanswered
+from tools.environments.docker.engine import cause, refused, unanswered
 from tools.environments.docker.options import KEY, OWNER, Options
 from tools.environments.docker.patience import GivenUp, Patience
 from tools.environments.docker.watch import watchdog
@@ -31,6 +31,8 @@ _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
+_FEW = 16
+"""Processes with which a shell may not come up."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
 """What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
@@ -97,9 +99,7 @@ class DockerLink:
             image = self.options.image
             raise EnvironmentFailed(f"the image {image} is not there: run `docker pull {image}`, or set another") from error
         except docker.errors.APIError as error:
-            raise EnvironmentFailed(
-                f"cannot {what} the container: the docker engine says: {error.explanation or error}"
-            ) from error
+            raise refused(what, str(error.explanation or error)) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
             raise unanswered(self._address, error) from error
 
@@ -123,7 +123,7 @@ class DockerLink:
             self._container = self._found(client) if self.options.keep == "reuse" else None
         if self._container is None:
             with self._explained("create"):
-                self._container = client.containers.create(**self.options.create())
+                self._container = self._made(client)
             self._watch()
         container = self._container
         if container.status == "paused":
@@ -152,6 +152,17 @@ class DockerLink:
         """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
         said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
         return said
+
+    def _made(self, client: docker.DockerClient) -> Container:
+        import docker
+
+        wanted = self.options.create()
+        try:
+            return client.containers.create(**wanted)
+        except docker.errors.APIError as error:
+            if "Range of CPUs" not in str(error.explanation):
+                raise
+            return client.containers.create(**{**wanted, "nano_cpus": 0})  # it has no more than that
 
     def _found(self, client: docker.DockerClient) -> Container | None:
         with self._explained("look for"):
@@ -273,6 +284,8 @@ class DockerLink:
         return ""
 
     def advice(self) -> str:
+        if self.options.pids < _FEW:
+            return f"raise pids, of which it may have only {self.options.pids}"
         return "set another image, such as debian:12" if self._never_ran() else "call again"
 
     # -- the end -------------------------------------------------------------------------------------------------

@@ -297,7 +297,12 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
         ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
         ({"mounts": ["~"]}, "your home"),
-        ({"mounts": ["/nowhere"]}, "cannot be mounted"),
+        ({"mounts": ["/nowhere"]}, "cannot be mounted: No such file or directory. Make it, or take it out of mounts"),
+        ({"user": "nobody-there"}, "the docker engine says: unable to find user .*: set user to UID:GID"),
+        ({"network": "nowhere"}, "the docker engine says: network nowhere not found: set network to none"),
+        ({"image": "No Image"}, "the docker engine says: invalid reference format.*: set image to a name"),
+        ({"memory": "1m"}, "the docker engine says: Minimum memory limit .*: raise memory"),
+        ({"pids": 1}, "nothing was run: raise pids, of which it may have only 1$"),
         ({"mounts": "x"}, "takes a list"),
         ({"network": "host"}, "another's"),
         ({"keep": "maybe"}, "none of remove, reuse"),
@@ -307,6 +312,13 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
 def test_what_cannot_be_had_is_said(opened: Open, options: dict[str, Any], why: str) -> None:
     with pytest.raises(EnvironmentFailed, match=why):
         run(opened(**options), "true")
+
+
+def test_more_processors_than_there_are_is_no_limit(opened: Open, client: docker.DockerClient) -> None:
+    """Some engines run on one alone, which is less than what we allow unasked."""
+    env = opened(cpus=4096.0)
+    assert said(env, "echo well") == "well\n"
+    assert client.containers.get(name(env)).attrs["HostConfig"]["NanoCpus"] == 0
 
 
 def test_who_may_not_use_the_engine_is_told_how_to() -> None:
