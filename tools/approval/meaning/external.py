@@ -155,6 +155,9 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         state.cwds = tuple(path for path in found if path.startswith("/"))
     if one.place and not one.place.startswith("chroot"):
         state.cwds, state.files = (), {}
+    if one.mounts:
+        changes["mounts"] = tuple((to, path) for to, given in one.mounts for path in filestate.absolute(it, state, given.text))
+        state.cwds, state.files = (one.cwd.text,) if one.cwd is not None else (), {}
     if one.stdin is not None:
         state.stdin = one.stdin
     elif name in ("find", "xargs", "fd", "parallel"):
@@ -166,7 +169,7 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         results = it.within(lambda: child(it, state, one.argv), **changes)
     for result in results:
         result.env, result.cwds, result.stdin, result.wild = env, cwds, stdin, wild
-        if one.place:
+        if one.place or one.mounts:
             result.files = files
     return results
 

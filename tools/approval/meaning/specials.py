@@ -279,7 +279,7 @@ def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
-    **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose"), containers.run),
     "split": _options(r"--filter=", following="--filter"),
     "find": feeding.find,
     "gfind": feeding.find,

@@ -19,6 +19,7 @@ class Inner:
 
     ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
     ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
+    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -31,6 +32,7 @@ class Inner:
     cwd: Value | None = None
     stdin: Value | None = None
     zero: list[Value] = field(default_factory=list)
+    mounts: list[tuple[str, Value]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
