@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _SECRET = re.compile(
     r"/\.ssh/(?!known_hosts|config$|authorized_keys|environment|rc$)[^/]*(?<!\.pub)$|/\.env(?:\.(?!example|sample|template|dist)\w+)?$"
-    r"|/\.aws/credentials$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
+    r"|/\.aws(?:/credentials)?/?$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
     r"|^/etc/(?:shadow|gshadow)|\.(?:pem|p12|pfx|kdbx|keystore|jks)$|/id_(?:rsa|dsa|ecdsa|ed25519)$|/\.npmrc$|/\.pypirc$"
-    r"|^/proc/(?:self|\d+)/environ$|/\.config/gcloud/|/\.azure/|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store/|/\.my\.cnf$"
+    r"|^/proc/(?:self|\d+)/environ$|/\.config/(?:gcloud|gh)(?:/|$)|/\.azure(?:/|$)|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store(?:/|$)|/\.my\.cnf$"
     r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$"
 )
 _OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
