@@ -20,6 +20,8 @@ _READ_ONLY = (":ro", ",ro", ",readonly")
 _IMAGES_OWN = frozenset(
     {"sh", "bash", "ash", "rm", "find", "dd", "shred", "truncate", "chmod", "chown", "mv", "python", "python3"}
 )
+_RUN_SCRIPTS = frozenset({"python", "python3"})
+"""A service's own scripts cannot be looked into; what its compose file mounts is not known either."""
 
 
 def options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
@@ -69,8 +71,9 @@ def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
     if not inside:
         return []
     found: list[Inner] = []
-    shared = composed or any(_is_volume(name, value) for name, value in given)
-    if shared and inside[0].text.rpartition("/")[2] in _IMAGES_OWN:
+    shared = any(_is_volume(name, value) for name, value in given)
+    program = inside[0].text.rpartition("/")[2]
+    if program in _IMAGES_OWN if shared else composed and program in _IMAGES_OWN - _RUN_SCRIPTS:
         found.append(Inner(argv=inside, place=f"container:{words[place]}", own=True))
     if mounts := [one for name, value in given if (one := _mount(name, value)) is not None]:
         cwd = next((Value(value) for name, value in given if name in ("-w", "--workdir")), None)

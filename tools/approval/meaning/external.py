@@ -77,9 +77,12 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
     first = argv[0].text
     if "/" in first and (found_codes := _program_file(it, state, name, argv, targets)) is not None:
         return found_codes
-    if state.files and (steps := recipes.inner(it, state, name, argv)):
-        return _wrapped(it, state, name, argv, targets, steps)
-    it.act(state, argv, targets)
+    if state.files:
+        if steps := recipes.inner(it, state, name, argv):
+            return _wrapped(it, state, name, argv, targets, steps)
+        it.act(state, filestate.marked(it, state, argv), targets)
+    else:
+        it.act(state, argv, targets)
     return finished(it, state, name, argv)
 
 

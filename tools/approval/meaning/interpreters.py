@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ TABLE: dict[str, Interpreter] = {
     "awk": _one("awk", "-e --source", "-f --file", "-v -F --assign --field-separator", "vF", first=0, script=False, stdin=False),
     "sed": _one("sed", "-e --expression", "-f --file", "-l --line-length", "il", first=0, script=False, stdin=False),
     "vim": _one("vim", "-c --cmd", "-S -s", "-u -i -T -W -w", script=False, stdin=False),
-    "ex": _one("vim", "-c --cmd", "-S -s", "", script=False),
+    "ex": _one("vim", "-c --cmd", "-S", "", script=False),
     "ed": _one("ed", "", "", "-p", script=False),
     "sqlite3": _one("sql", "-cmd", "-init", "-separator -nullvalue -newline -bail", first=1, script=False),
     "psql": _one("sql", "-c --command", "-f --file", _SQL, script=False),
@@ -138,6 +139,11 @@ def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
         if spec.language == "vim" and text.startswith("+") and len(text) > 1:
             found.pieces.append(Value(text[1:], argv[at].taint))
             at += 1
+        elif spec.language == "vim" and _is_silent(text, argv[1:at]):
+            if text[-1] == "c":
+                found.pieces.extend(argv[at + 1 : at + 2])
+                at += 1
+            at += 1
         elif len(text) > 1 and text[0] == "-" and not (operands and spec.script):
             at = _option(spec, argv, at, found)
         elif spec.script and not found.pieces:
@@ -147,6 +153,13 @@ def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
             operands.append(argv[at])
             at += 1
     return _operands(spec, found, operands)
+
+
+def _is_silent(text: str, before: Sequence[Value]) -> bool:
+    """``vim -es``, ``vim -e -s``: what follows is no script, as it would be behind ``-s`` alone."""
+    return re.fullmatch(r"-[a-zA-Z]*[eE]s[a-zA-Z]*", text) is not None or (
+        text == "-s" and any(one.text in ("-e", "-E") for one in before)
+    )
 
 
 def _option(spec: Interpreter, argv: Sequence[Value], at: int, found: Found) -> int:

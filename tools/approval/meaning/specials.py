@@ -11,6 +11,7 @@ from tools.approval.meaning.wrappers import Inner, takes_next, words_of
 
 Values = Sequence[Value]
 
+_SSH_RUNS = re.compile(r"\s*(?:Proxy|Local|KnownHosts)Command\s*[ =]\s*(.+)", re.IGNORECASE | re.DOTALL)
 _SSH = names("-i -p -l -o -F -J -L -R -D -W -b -c -E -e -I -m -O -Q -S -w -B")
 _GIT = names("-C -c --git-dir --work-tree --namespace --exec-path --config-env")
 _GIT_RUNS = re.compile(
@@ -32,7 +33,7 @@ def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
             at += 1
         elif text[:1] == "-" and len(text) > 1 and host is None:
             option = argv[at + 1] if text == "-o" and at + 1 < len(argv) else argv[at]._replace(text=text[2:])
-            match = re.match(r"(?:Proxy|Local)Command[ =](.+)", option.text, re.IGNORECASE | re.DOTALL)
+            match = _SSH_RUNS.match(option.text)
             if match is not None and text.startswith("-o"):
                 found.append(Inner(text=Value(match[1], option.taint)))
             at += 2 if takes_next(text, _SSH) else 1
@@ -48,6 +49,20 @@ def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
         found.append(Inner(text=joined(argv[at:], " "), place=place, own=True))
     elif stdin is not None:
         found.append(Inner(text=stdin, place=place, own=True))
+    return found
+
+
+def _copying(argv: Values, stdin: Value | None) -> list[Inner]:
+    """scp and sftp: the programs that they start ssh with."""
+    found: list[Inner] = []
+    for at, value in enumerate(argv[:-1], start=1):
+        option = (
+            argv[at]._replace(text=argv[at].text[2:]) if argv[at].text.startswith("-o") and argv[at].text != "-o" else argv[at]
+        )
+        if value.text in ("-S", "-D") and (value.text == "-S" or argv[0].text.endswith("sftp")):
+            found.append(Inner(text=argv[at], own=True))
+        elif (value.text == "-o" or option is not argv[at]) and (match := _SSH_RUNS.match(option.text)):
+            found.append(Inner(text=Value(match[1], option.taint), own=True))
     return found
 
 
@@ -300,7 +315,8 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "rsync": _options(r"--rsh=|--rsync-path=|-e(?=.)|-\w*e=", following="-e --rsh"),
     "zip": _options(r"--unzip-command=", following="-TT --unzip-command"),
     "man": _options(r"--pager=|-P(?=.)|--html=", following="-P --pager"),
-    "scp": _options(r"-oProxyCommand=", following="-S"),
+    "scp": _copying,
+    "sftp": _copying,
     "sort": _options(r"--compress-program=", following="--compress-program"),
     "gdb": _options(r"--?(?:ex|eval-command)=(?:shell |!)", following=""),
     "apt-get": _options(r".*(?:Pre|Post)-Invoke[^=]*=(?:\{\")?"),

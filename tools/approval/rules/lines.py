@@ -46,6 +46,8 @@ _PACKERS = frozenset(
         "ls",
         "dd",
         "secret-tool",
+        "printenv",
+        "git",
         "pass",
         "op",
         "security",
@@ -70,6 +72,12 @@ _GIVES_KEYS = re.compile(
     r"|print-access-token|get-secret-value"
     r"|kv get|auth token|get-access-token|secrets versions access"
 )
+_PRINTS_SECRET = re.compile(
+    r"pass (?:show )?[\w./-]+$|aws configure (?:get|export-credentials)|printenv \w*(?:SECRET|TOKEN|PASSW|KEY|CREDENTIAL)\w*"
+    r"|secret-tool lookup|git credential fill|security find-",
+    re.IGNORECASE,
+)
+"""Commands that show a key or a password; with their names, since the same words mean something else elsewhere."""
 _SENDERS = frozenset(
     [
         "nc",
@@ -144,6 +152,7 @@ def _sent(acts: Sequence[Act]) -> Iterator[Across]:
                 or any(names_secret(given) for given in act.argv[1:])
                 or _from_within(act)
                 or _GIVES_KEYS.search(" ".join(act.words())) is not None
+                or _PRINTS_SECRET.match(" ".join((act.name, *act.words()))) is not None
             )
         if (
             packed

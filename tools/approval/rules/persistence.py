@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, word
+from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, value, word
 
 _EDITORS = re.compile(
     r"['\"]?(?:\S*/)?(?:vim?|nvim|nano|emacs(?:client)?|code|codium|cursor|subl|hx|helix|micro|kak|pico|joe|mate|zed|idea"
@@ -106,6 +106,15 @@ RULES = (
         "lets a key log in",
         yes=("ssh-copy-id x@web", "ssh-import-id gh:mallory"),
         no="ssh-copy-id --help",
+    ),
+    rule(
+        "persist.git-hooks",
+        "ask-once",
+        "git",
+        sub("init|clone") & value("--template", ".+"),
+        "brings hooks along, which git runs by itself",
+        yes=("git init --template=/tmp/x .", "git clone --template /tmp/x a b"),
+        no=("git init --template=", "git init -b main ."),
     ),
     rule(
         "persist.extension",

@@ -75,6 +75,7 @@ def test_what_may_be_the_hosts_is_asked_about(command: str) -> None:
         "docker run -v .:/w alpine tar xzf /w/a.tgz -C /w",
         "docker run -v .:/w koalaman/shellcheck /w/x.sh",
         "docker compose run --rm app npm test",
+        "docker compose run --rm app python manage.py migrate",
         "docker run -v .:/w",
     ],
 )

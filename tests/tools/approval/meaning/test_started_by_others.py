@@ -31,6 +31,14 @@ def argvs(text: str) -> list[str]:
         ("git grep -O'rm -rf /srv' foo", "rm -rf /srv"),
         ("pdsh -w web1,web2 'rm -rf /srv'", "rm -rf /srv"),
         ("while true; do sleep 9 & done", "@endless"),
+        ("ssh -o KnownHostsCommand='rm -rf /srv' h", "rm -rf /srv"),
+        ("scp -o ProxyCommand='rm -rf /srv' a h:", "rm -rf /srv"),
+        ("scp -S 'rm -rf /srv' a h:", "rm -rf /srv"),
+        ("sftp -oProxyCommand='rm -rf /srv' h", "rm -rf /srv"),
+        ("sftp -D 'rm -rf /srv' h", "rm -rf /srv"),
+        ("vim -es -c '!rm -rf /srv' -c q", "rm -rf /srv"),
+        ('vim -e -s -c \'call delete("/srv", "rf")\' -c q', "rm -rf /srv"),
+        ("ex -sc '!rm -rf /srv' a", "rm -rf /srv"),
     ],
 )
 def test_what_others_start_is_found(text: str, argv: str) -> None:
