@@ -125,6 +125,12 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
     ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
     ("gsutil", Writes("write", "destination", "-m", when=sub("cp|mv|rsync"))),
+    (
+        "python python3",
+        Writes(
+            "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
+        ),
+    ),
     ("PlistBuddy", Writes("write", "all", "-c")),
 )
 

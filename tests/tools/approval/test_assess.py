@@ -181,6 +181,7 @@ def test_other_folders_are_asked_about_and_not_refused(given: str) -> None:
         (["kubectl", "-n", "x", "cp", "web-0:/x", f"{HOME}/.bashrc"], "persist.start-file", "ask-once"),
         (["aws", "s3", "cp", "s3://b/k", f"{HOME}/.ssh/authorized_keys"], "persist.ssh", "ask-once"),
         (["gsutil", "cp", "gs://b/k", "/etc/hosts"], "system.file", "ask"),
+        (["python3", "-m", "zipfile", "-e", "a.zip", ".git/hooks"], "persist.git-hooks", "ask-once"),
         (["git", "archive", "-o", f"{HOME}/.bashrc", "HEAD"], "persist.start-file", "ask-once"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tools.approval.meaning.value import Value
 
-SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash", "posh", "lksh"})
 
 
 class Interpreter(NamedTuple):
@@ -80,6 +80,16 @@ TABLE: dict[str, Interpreter] = {
     "elixir": _one("elixir", "-e --eval"),
     "osascript": _one("applescript", "-e"),
     "groovy": _one("groovy", "-e"),
+    "R": _one("r", "-e", script=False, stdin=False),
+    "octave": _one("octave", "--eval", script=False, stdin=False),
+    "gnuplot": _one("gnuplot", "-e", script=False, stdin=False),
+    "ghci": _one("haskell", "-e", script=False, stdin=False),
+    "ghc": _one("haskell", "-e", script=False, stdin=False),
+    "scala": _one("scala", "-e", script=False, stdin=False),
+    "erl": _one("erlang", "-eval", script=False, stdin=False),
+    "sbcl": _one("lisp", "--eval", script=False, stdin=False),
+    "ocaml": _one("ocaml", "-e", script=False, stdin=False),
+    "dc": _one("dc", "-e --expression", script=False, stdin=False),
     "tclsh": _one("tcl", ""),
     "expect": _one("tcl", "-c", "-f"),
     "guile": _one("scheme", "-c -e"),
@@ -106,7 +116,9 @@ TABLE: dict[str, Interpreter] = {
 _SAME = {
     "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim", "view": "vim", "vimdiff": "vim",
     "mariadb": "mysql", "mongo": "mongosh", "sqlite": "sqlite3", "jruby": "ruby", "pypy3": "pypy", "gvim": "vim", "rvim": "vim",
-    "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh", "redis": "redis-cli", "valkey-cli": "redis-cli",
+    "irb": "ruby", "octave-cli": "octave", "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh",
+    "redis": "redis-cli",
+    "valkey-cli": "redis-cli",
 }  # fmt: skip
 
 

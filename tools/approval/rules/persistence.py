@@ -78,6 +78,16 @@ RULES = (
         no="systemd-run --help",
     ),
     rule(
+        "persist.systemd",
+        "ask-once",
+        "busctl gdbus dbus-send qdbus",
+        text(r"\b(?:StartTransientUnit|EnableUnitFiles|LinkUnitFiles|SetUnitProperties|AttachProcessesToUnit)\b"),
+        "has the service manager start something",
+        yes="busctl --user call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
+        " StartTransientUnit x",
+        no="busctl list",
+    ),
+    rule(
         "persist.launchd",
         "ask-once",
         "launchctl",
