@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.folders import under
-from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes
+from tools.approval.meaning import code, effects, filestate, interpreters, mounts, output, recipes
 from tools.approval.meaning.act import Code, Target
 from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State
@@ -153,14 +153,15 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         state.wild |= Taint.UNKNOWN
     if one.environment:
         state.env = {**env, **one.environment}
-    if one.cwd is not None:
+    if one.mounts:
+        given = tuple((to, path) for to, source in one.mounts for path in filestate.absolute(it, state, source.text))
+        changes["mounts"] = given
+        state.cwds, state.files = (one.cwd.text,) if one.cwd is not None else (), mounts.inside(given, files)
+    elif one.cwd is not None:
         found = filestate.absolute(it, state, one.cwd.text) if one.cwd.known else []
         state.cwds = tuple(path for path in found if path.startswith("/"))
     if one.place and not one.place.startswith("chroot"):
         state.cwds, state.files = (), {}
-    if one.mounts:
-        changes["mounts"] = tuple((to, path) for to, given in one.mounts for path in filestate.absolute(it, state, given.text))
-        state.cwds, state.files = (one.cwd.text,) if one.cwd is not None else (), {}
     if one.stdin is not None:
         state.stdin = one.stdin
     elif name in ("find", "xargs", "fd", "parallel"):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
+from tools.approval.meaning import mounts
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, tainted, unknown
 
@@ -69,6 +70,11 @@ def _one(it: Interpreter, state: State, name: str) -> Value | None:
         return unknown(Taint.SECRET | Taint.LOCAL)
     if HOLE in name or not name.startswith("/"):
         return unknown(Taint.LOCAL)
+    if it.context.mounts:
+        outside = mounts.named(it.context.mounts, Value(name))
+        if not outside:
+            return None
+        name = outside[0]
     seen = it.snapshot.look(name)
     if seen.kind == "missing":
         return _unpacked(state, name)

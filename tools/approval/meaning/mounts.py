@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tools.approval.folders import under
 from tools.approval.meaning.act import Target
@@ -31,7 +31,7 @@ def outside(
 ) -> tuple[Sequence[Value], Sequence[Target], tuple[str, ...]] | None:
     """The words, redirects and folders of a command in a container as the host would name them; None where it touches none of
     the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
-    places = tuple(one for cwd in cwds for one in _named(mounts, Value(cwd), above=False))
+    places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
     own = bool(cwds) and not places
     files = [Target(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, own=own)]
     if name not in _CHANGES:
@@ -61,12 +61,17 @@ def _paths(mounts: Mounts, value: Value, *, own: bool) -> list[Value]:
     start = before.end() if before is not None else 0
     if text[start : start + 1] != "/":
         return [] if own and text[:1] != HOLE else [value]
-    inside = value._replace(text=text[start:])
-    return [value._replace(text=text[:start] + one, shown="") for one in _named(mounts, inside, above=True)]
+    given = value._replace(text=text[start:])
+    return [value._replace(text=text[:start] + one, shown="") for one in named(mounts, given, above=True)]
 
 
-def _named(mounts: Mounts, value: Value, *, above: bool) -> list[str]:
-    """``above``: a folder that a mount lies in stands for what is mounted."""
+def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
+    """What the line has written into the folders that are mounted, by the names inside."""
+    return {to + path[len(place) :]: value for to, place in mounts for path, value in files.items() if under(path, place)}
+
+
+def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
+    """The host's names for it. ``above``: a folder that a mount lies in stands for what is mounted."""
     text = posixpath.normpath(value.text)
     glob = _GLOB.search(text) if value.pattern else None
     sure = text if glob is None else text[: glob.start()].rpartition("/")[0] or "/"

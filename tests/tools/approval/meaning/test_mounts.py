@@ -6,7 +6,7 @@ import pytest
 
 from tools.approval.assess import assess
 from tools.approval.findings import Finding
-from tools.approval.meaning import NoFiles, ShellNow, interpret
+from tools.approval.meaning import NoFiles, Seen, ShellNow, interpret
 
 HOME = "/home/dev"
 NOW = ShellNow(cwd=f"{HOME}/project", home=HOME, user="dev")
@@ -37,6 +37,23 @@ def found(command: str) -> list[Finding]:
 def test_what_is_mounted_is_the_hosts(command: str, key: str, path: str) -> None:
     """003-24"""
     assert (key, (f"{HOME}/project/{path}",)) in {(finding.key, finding.paths) for finding in found(command)}
+
+
+class Files(NoFiles):
+    """One script of the project."""
+
+    def look(self, path: str) -> Seen:
+        return Seen("file", "rm -rf src") if path == f"{HOME}/project/x.sh" else Seen("missing")
+
+
+def test_a_script_that_is_mounted_is_read() -> None:
+    """003-23"""
+    written = "echo 'rm -rf /w/src' > y.sh; docker run -v .:/w alpine sh /w/y.sh"
+    assert "fs.recursive-delete" in {one.key for one in found(written)}
+    for command, asked in (("-w /w alpine sh x.sh", True), ("alpine sh /w/x.sh", True), ("-w /v alpine sh x.sh", False)):
+        meaning = interpret(f"docker run -v .:/w {command}", NOW, Files())
+        assert bool(assess(meaning, home=HOME)) == asked, command
+        assert (f"{HOME}/project/x.sh" in meaning.read) == asked, "what was judged is bound to the answer"
 
 
 def test_a_home_in_a_container_is_still_a_home() -> None:
