@@ -150,6 +150,7 @@ def check_tools() -> Iterator[Finding]:
 
 
 def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
+    from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
 
@@ -163,6 +164,8 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _toolsets(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
+        for fault in unknown_names(crib):
+            yield Finding("wrong", fault, "mend that line, or enable the plugin that adds it")
         yield from _guarded("the places", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
