@@ -81,7 +81,9 @@ class PermanentGrants:
             else:
                 self._unconfirmed.append(entry)
         if self._unconfirmed:
-            _log.warning("%s: %d entries of command_allowlist await your confirmation", self._path, len(self._unconfirmed))
+            number = len(self._unconfirmed)
+            many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
+            _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
 
     # -- what a person confirms ----------------------------------------------------------------------------------
 
