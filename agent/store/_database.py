@@ -101,10 +101,10 @@ class Database:
         with self._lock:
             if self._open is None:
                 raise StoreFailed(f"the store {self.path} is closed")
-            if os.getpid() != self._pid:
+            if self._connection is not None and os.getpid() != self._pid:
                 raise StoreFailed(f"the store {self.path} was opened before this process was forked; open one of its own")
             if self._connection is None:
-                self._connection = self._open()
+                self._connection, self._pid = self._open(), os.getpid()
             try:
                 yield self._connection
             except sqlite3.Error as error:
