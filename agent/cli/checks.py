@@ -185,7 +185,7 @@ def _plugins(crib: Crib) -> Iterator[Finding]:
             fix = f"mend it, or take it out of plugins.enabled in {crib.config.path}"
             yield Finding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
         elif info.loaded:
-            yield Finding("ok", f"plugin {info.name} {info.version} ({info.source})")
+            yield Finding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
     for name in crib.commands:
         if name in built_in():
             yield Finding("wrong", f"a plugin adds a command {name!r}, which toolcrib has itself", "rename the plugin's command")

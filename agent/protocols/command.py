@@ -11,6 +11,11 @@ from toolcrib import ToolCall
 _LINE = re.compile(r"@(?P<first>[A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[ \t]+(?P<rest>.*))?", re.DOTALL)
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?P<args>.*)", re.DOTALL)
 EXAMPLE = '@terminal {"command": "ls"}'
+_HOW = {
+    "Extra data": "give one call at a time, with nothing after it",
+    "Invalid control character": "write a line break within a text as \\n, and all as an object",
+}
+"""What mends it, by how json's message begins; pasted text has both faults."""
 
 
 def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
@@ -37,7 +42,8 @@ def _read(name: str, text: str) -> ToolCall:
     try:
         args = json.loads(text) if text else {}
     except ValueError as error:
-        return _broken(name, f"its arguments are no JSON: {error}; write them as an object, such as {EXAMPLE}")
+        how = next((how for begin, how in _HOW.items() if str(error).startswith(begin)), "write them as an object")
+        return _broken(name, f"its arguments are no JSON: {error}; {how}, such as {EXAMPLE}")
     except RecursionError:
         return _broken(name, "its arguments are nested too deep")
     if not isinstance(args, dict):

@@ -106,6 +106,21 @@ def test_the_command_protocol(line: str, expected: Any) -> None:
     assert parsed(line) == expected
 
 
+@pytest.mark.parametrize(
+    ("pasted", "hint"),
+    [
+        ('@terminal {"command": "ls"}\n@terminal {"command": "id"}', "give one call at a time, with nothing after it"),
+        ('@terminal {"command": "ls\nid"}', "write a line break within a text as \\n, and all as an object"),
+        ("@terminal ls", "write them as an object"),
+    ],
+)
+def test_what_is_pasted_wrong_is_told_with_what_mends_it(pasted: str, hint: str) -> None:
+    call = parse_command(pasted, ["terminal"])
+    assert call is not None
+    assert call.fault is not None
+    assert f'; {hint}, such as @terminal {{"command": "ls"}}' in call.fault
+
+
 @given(st.text())
 def test_any_line_is_a_call_or_is_not(line: str) -> None:
     call = parse_command(line, ["terminal"])

@@ -131,6 +131,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
             "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
         ),
     ),
+    ("ssh-keygen", Writes("write", outputs="-f", when=Test(lambda view: view.act.stdin is not None))),  # told to overwrite
     ("PlistBuddy", Writes("write", "all", "-c")),
 )
 

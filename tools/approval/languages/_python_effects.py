@@ -60,6 +60,10 @@ def _copytree(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     m.tell.copy(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")), recursive=True)
 
 
+def _unpack_archive(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
+    m.tell.unpack(text(arg(args, named, 0, "filename")), text(arg(args, named, 1, "extract_dir", Value("."))))
+
+
 def _copyfileobj(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     source, target = arg(args, named, 0, "fsrc"), arg(args, named, 1, "fdst")
     given = dump(source) if isinstance(source, Obj) else Value(HOLE, taint_of(source) | Taint.UNKNOWN)
@@ -244,6 +248,7 @@ EFFECTS: dict[str, Effect] = {
     "shutil.copy2": _copy,
     "shutil.copyfile": _copy,
     "shutil.copytree": _copytree,
+    "shutil.unpack_archive": _unpack_archive,
     "shutil.copyfileobj": _copyfileobj,
     "os.chmod": _chmod,
     "os.lchmod": _chmod,

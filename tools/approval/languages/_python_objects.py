@@ -297,6 +297,12 @@ def _of_library(m: Machine, owner: Thing, name: str, args: list[Thing]) -> str:
     return kind
 
 
+_TOLD: dict[str, Callable[[Machine, list[Thing], dict[str, Thing]], None]] = {
+    "exec_command": lambda m, args, named: m.tell.run([Value("ssh"), ANYTHING, text(args[0] if args else None)]),
+    "extractall": lambda m, args, named: m.tell.unpack(ANYTHING, text(args[0] if args else named.get("path", Value(".")))),
+}
+
+
 def method_of_unknown(m: Machine, owner: Thing, name: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
     """A method whose owner isn't known; only names that say what they do."""
     taint = taint_of([owner, *args, *named.values()]) & ~Taint.UNKNOWN
@@ -316,8 +322,8 @@ def method_of_unknown(m: Machine, owner: Thing, name: str, args: list[Thing], na
         m.tell.words("@mongo", "db.deleteMany({})")
     elif name in _REDIS:
         m.tell.words("redis-cli", name.upper())
-    elif name == "exec_command":
-        m.tell.run([Value("ssh"), ANYTHING, text(args[0] if args else None)])
+    elif name in _TOLD:
+        _TOLD[name](m, args, named)
     elif name == "send_signal" or (name == "kill" and len(args) > 1):
         m.tell.kill(signal_of(args), text(args[0])) if name == "kill" else None
     elif name in ("system", "popen") and isinstance(owner, Unknown) and owner.kind == "dunder":

@@ -8,6 +8,7 @@ from tools.approval.languages import _decode
 from tools.approval.languages._script import Reader
 from tools.approval.languages._script_language import Call, Opened, Thing, formatted, text
 from tools.approval.languages._tell import join
+from tools.approval.meaning.interpreters import SHELLS
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
 
@@ -135,6 +136,22 @@ def program_only(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     words = words_of(given) or [ANYTHING]
     r.start(words[0])
     r.tell.run(words)
+    return Opened("process", ANYTHING)
+
+
+def reads_commands(words: Sequence[Value]) -> bool:
+    """Whether it is a shell that reads what it is to do from its input."""
+    return (
+        bool(words)
+        and words[0].text.rpartition("/")[2] in SHELLS
+        and all(one.text in ("-", "-s", "-i", "-l") for one in words[1:])
+    )
+
+
+def piped(r: Reader, words: Sequence[Value], given: Value = ANYTHING) -> Thing:
+    """A program into which the code writes."""
+    r.start(words[0])
+    r.tell.run(words, given)
     return Opened("process", ANYTHING)
 
 

@@ -133,6 +133,9 @@ class Tell:
     def copy(self, source: Value, target: Value, recursive: bool = False) -> None:
         self.words("cp", *(["-r"] if recursive else []), self.operand(source), self.operand(target))
 
+    def unpack(self, source: Value, target: Value) -> None:
+        self.words("unzip", source, "-d", self.operand(target))
+
     def link(self, source: Value, target: Value, symbolic: bool) -> None:
         self.words("ln", *(["-s"] if symbolic else []), source, self.operand(target))
 

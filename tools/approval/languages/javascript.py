@@ -53,6 +53,8 @@ def _spawn(r: Reader, args: list[Thing], owner: Thing) -> Thing:
         words.append(ANYTHING)
     if "shell" in options:
         return c.shell(r, [join(words, " ")], owner)
+    if c.reads_commands(words):
+        return c.piped(r, words, text(options["input"]) if "input" in options else ANYTHING)
     return c.program_only(r, [*words], owner)
 
 

@@ -12,8 +12,15 @@ from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
+_ANGLES = re.compile(
+    r"((?:\b(?:unlink|rmtree|remove_tree|for|foreach)|[=(,])\s*\(?\s*)<(?=[^<>\n]*[*?/])([^<>\s$\"'][^<>\n\"']*)>"
+)
+"""``<a/*>`` where a list may stand: that is ``glob("a/*")``."""
+
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
+    if "<" in code.text.text:
+        code = code._replace(text=code.text._replace(text=_ANGLES.sub(r'\1glob("\2")', code.text.text)))
     return read_script(code, args, sink, LANGUAGE)
 
 
@@ -33,6 +40,8 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     if "|" in kind:
         if len(args) > 3:
             r.tell.run(c.words_of(args[2:]))
+        elif kind.startswith("|") and c.reads_commands(words := [Value(word, path.taint) for word in path.text.split()]):
+            c.piped(r, words)
         else:
             c.shell(r, [path], owner)
         return ANYTHING
@@ -40,6 +49,11 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
         r.tell.write(path, append=">>" in kind)
         return ANYTHING
     return r.tell.read(path)
+
+
+def _unlink(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+    """Without a word it is what a loop or ``find`` goes through."""
+    return c.remove(r, args or [Value(HOLE, Taint.UNKNOWN | Taint.MANY)], owner)
 
 
 def _system(r: Reader, args: list[Thing], owner: Thing) -> Thing:
@@ -81,7 +95,7 @@ def _glob(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 CALLS: dict[str, Call] = {
     "system": _system,
     "exec": _system,
-    "unlink": c.remove,
+    "unlink": _unlink,
     "rmdir": c.remove_folder,
     "rmtree": c.remove_tree,
     "remove_tree": c.remove_tree,

@@ -32,6 +32,13 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("file", r.tell.read(path))
 
 
+def _popen(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+    words = c.at(args, 0).text.split() if args and not isinstance(args[0], list) else []
+    shell = [Value(word) for word in words]
+    writes = len(args) > 1 and isinstance(args[1], Value) and ("w" in args[1].text or "+" in args[1].text)
+    return c.piped(r, shell) if writes and c.reads_commands(shell) else c.program(r, args, owner)
+
+
 def _send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     """``Kernel.send(:system, "...")``"""
     found = CALLS.get(c.at(args, 0).text.lstrip(":")) if args and isinstance(args[0], Value) else None
@@ -83,7 +90,7 @@ CALLS: dict[str, Call] = {
     "Process.spawn": _system,
     "Process.exec": _system,
     "Process.kill": c.kill_signal_first,
-    "IO.popen": c.program,
+    "IO.popen": _popen,
     **{f"Open3.{name}": c.program for name in ("popen3", "popen2", "popen2e", "capture2", "capture2e", "capture3", "pipeline")},
     "PTY.spawn": c.program,
     **{f"File.{name}": c.remove for name in ("delete", "unlink")},

@@ -58,8 +58,11 @@ def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
 
     Without them, what it does is gone with it; which folders of the host are worth a question is for the rules about mounts.
     """
-    at = 2 if len(argv) > 1 and argv[1].text in ("container", "compose") else 1
-    composed = argv[1:] and (argv[1].text == "compose" or argv[0].text.endswith("-compose"))
+    at = _past_options(argv, 1)
+    composed = argv[0].text.endswith("-compose")
+    if at < len(argv) and argv[at].text in ("container", "compose"):
+        composed = argv[at].text == "compose"
+        at = _past_options(argv, at + 1)
     if len(argv) <= at or argv[at].text not in ("run", "create"):
         return []
     words = [value.text for value in argv[at + 1 :]]
@@ -79,6 +82,22 @@ def run(argv: Sequence[Value], stdin: Value | None) -> list[Inner]:
         cwd = next((Value(value) for name, value in given if name in ("-w", "--workdir")), None)
         found.append(Inner(argv=inside, cwd=cwd, mounts=mounts, own=True))
     return found
+
+
+_VALUED = frozenset(
+    (
+        "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey -f --file -p --project-name --profile"
+        " --env-file --project-directory --ansi --parallel --progress --url --connection --root --runroot --namespace --address"
+        " --snapshotter --storage-opt --storage-driver"
+    ).split()
+)
+"""The program's own options that take the next word."""
+
+
+def _past_options(argv: Sequence[Value], at: int) -> int:
+    while at < len(argv) and argv[at].text[:1] == "-":
+        at += 2 if argv[at].text in _VALUED else 1
+    return at
 
 
 def _is_volume(name: str, value: str) -> bool:

@@ -33,14 +33,15 @@ def outside(
     the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
     places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
     own = bool(cwds) and not places
-    files = [Target(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, own=own)]
+    start = tuple(cwds) if own else ()
+    files = [Target(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, start)]
     if name not in _CHANGES:
         return (argv, files, places) if files else None
     words: list[Value] = list(argv[:1])
     paths = operands = 0
     for value in argv[1:]:
         option = value.text[:1] == "-" and _BEFORE_PATH.match(value.text) is None
-        found = [value] if option else _paths(mounts, value, own=own)
+        found = [value] if option else _paths(mounts, value, start)
         words += found or ([_elsewhere(value)] if name in _FROM_TO else [])
         operands += not option
         if found and not option:
@@ -54,13 +55,16 @@ def _elsewhere(value: Value) -> Value:
     return Value(f"/tmp/{HOLE}", Taint.UNKNOWN, shown=value.for_people())  # noqa: S108 - told apart, not used
 
 
-def _paths(mounts: Mounts, value: Value, *, own: bool) -> list[Value]:
-    """What a word names outside; [] for what is the container's own. ``own``: it runs in a folder of the container's own."""
+def _paths(mounts: Mounts, value: Value, cwds: Sequence[str]) -> list[Value]:
+    """What a word names outside; [] for what is the container's own. ``cwds``: folders of the container's own that it runs in."""
     text = value.text
     before = _BEFORE_PATH.match(text)
     start = before.end() if before is not None else 0
     if text[start : start + 1] != "/":
-        return [] if own and text[:1] != HOLE else [value]
+        if not cwds or text[:1] == HOLE:
+            return [value]
+        found = [one for cwd in cwds for one in named(mounts, value._replace(text=f"{cwd.rstrip('/')}/{text}"), above=True)]
+        return [value._replace(text=one, shown="") for one in found]
     given = value._replace(text=text[start:])
     return [value._replace(text=text[:start] + one, shown="") for one in named(mounts, given, above=True)]
 

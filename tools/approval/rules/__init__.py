@@ -25,6 +25,7 @@ MODULES = (
     "network",
     "persistence",
     "exfiltration",
+    "uploads",
     "shells",
     "environment",
     "self",

@@ -77,6 +77,7 @@ def _aws_rights(view: View) -> bool:
         )
         or operation
         in (
+            "create-access-key",
             "create-login-profile",
             "update-login-profile",
             "update-assume-role-policy",
@@ -158,7 +159,7 @@ RULES = (
         "ask",
         "aws awslocal",
         Test(_aws_rights) & ~AWS_DRY,
-        "gives an account the rights of an administrator",
+        "gives an account the rights of an administrator, or new keys to come in with",
         yes="aws iam attach-user-policy --user-name x --policy-arn arn:aws:iam::aws:policy/AdministratorAccess",
         no=("aws iam list-users", "aws iam create-role --role-name x"),
     ),
