@@ -64,6 +64,20 @@ def test_nothing_that_a_shell_keeps_hides_what_the_next_command_does(tmp_path: P
 @pytest.mark.parametrize(
     ("before", "command"),
     [
+        ("true", "kill -9 $PPID"),
+        ("true", "p=$PPID; kill -STOP -- -$p"),
+        ("ours=$PPID", "kill $ours"),
+        ("declare -i ours=PPID", 'bash -c "kill -INT 0$ours"'),
+        ("name=PPID", "kill ${!name}"),
+    ],
+)
+def test_ending_us_by_our_number_is_asked_about(tmp_path: Path, before: str, command: str) -> None:
+    assert "self.kill" in asyncio.run(_judged(tmp_path, before, command))
+
+
+@pytest.mark.parametrize(
+    ("before", "command"),
+    [
         ("x=ls", "bash -c '${x:-rm} -rf build'"),
         ("export x=ls", "unset x; bash -c '${x:-rm} -rf build'"),
         ("export x=ls", "export -n x; bash -c '${x:-rm} -rf build'"),

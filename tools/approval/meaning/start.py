@@ -69,7 +69,7 @@ def _declared(now: ShellNow, state: State) -> None:
     whole = sum(map(len, now.arrays.values())) <= _MOST_ELEMENTS
     for name in {**now.arrays, **now.attributes}:
         flags = now.attributes.get(name, "")
-        if flags == "x":
+        if flags == "x" or name == "PPID":
             continue
         elements = now.arrays.get(name, {} if "a" in flags or "A" in flags else None)
         if elements is None:

@@ -31,6 +31,8 @@ class Taint(IntFlag):
     """Known, unless there is nothing: what ``command -v`` finds may be missing."""
     ENDLESS = 128
     """Never ends by itself: what ``yes`` prints."""
+    OURS = 256
+    """The number of the process that started the shell: our own."""
 
 
 class Value(NamedTuple):

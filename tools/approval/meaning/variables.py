@@ -84,6 +84,8 @@ def _special(it: Interpreter, state: State, name: str) -> Value:
         return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
     if name == "OLDPWD":
         return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
+    if name == "PPID":  # which of all numbers it is, nobody would know any more
+        return unknown(Taint.OURS)
     if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
         return Value(it.now.variables[name])
     if name == "HOME":

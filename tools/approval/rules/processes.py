@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -63,6 +64,12 @@ def _computed(view: View) -> bool:
         and not _ONE_PID.fullmatch(value.shown.strip('"'))
         for value in given
     )
+
+
+def _ours(view: View) -> bool:
+    if any(value.taint & Taint.OURS or "PPID" in value.shown for value in view.act.argv[1:]):
+        return True
+    return view.name == "kill" and any(pid.lstrip("-+0") == str(os.getpid()) for pid in _pids(view))
 
 
 def _with_variables(view: View) -> bool:
@@ -181,7 +188,7 @@ RULES = (
         "self.kill",
         "ask-once",
         "pkill killall kill",
-        word(_AGENT) | Test(lambda view: any("PPID" in value.shown for value in view.act.argv[1:])),
+        word(_AGENT) | Test(_ours),
         "ends toolcrib itself",
         yes=("pkill toolcrib", "killall toolcrib"),
         no="pgrep toolcrib",
