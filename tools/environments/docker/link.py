@@ -29,6 +29,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where an image says nothing."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
+_GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
 _FEW = 16
@@ -179,12 +180,13 @@ class DockerLink:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """Whoever waits for the engine does so no longer."""
-        self._patience.give_up()
+        """Whoever waits for the engine does so no longer; one that is well has answered by then."""
+        self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
         """The end is near: an engine that hangs is not waited for."""
         self._leaves = True
+        self._patience.give_up()
 
     @property
     def _limit(self) -> float | None:
