@@ -194,13 +194,19 @@ def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
         await asyncio.to_thread(eventually, lambda: waiting(1))
         new.interrupt()
         assert (await call).ended == "interrupted"
-        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        state = asyncio.create_task(other.shell_state())
         await asyncio.to_thread(eventually, lambda: waiting(2))
+        other.interrupt()
+        with pytest.raises(EnvironmentFailed, match="interrupted while the docker engine was waited for; nothing was run"):
+            await state
+        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(3))
         started.cancel()
-        await asyncio.wait_for(asyncio.gather(new.close(), used.close(), started, return_exceptions=True), 20)
-        assert waiting(2)
+        closed = [each.close() for each in (new, other, used)]
+        await asyncio.wait_for(asyncio.gather(*closed, started, return_exceptions=True), 20)
+        assert waiting(3)
 
-    new, used = opened(), opened()
+    new, other, used = opened(), opened(), opened()
     run(used, "true")
     asyncio.run(main())
     hung(on=False)
