@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -102,7 +103,7 @@ class Server:
         self._shm = shm
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
-        self._made_run = False
+        self._run = -1
 
     def prepare(self) -> None:
         (self.folder / "home").mkdir()
@@ -119,8 +120,7 @@ class Server:
         settings = {key: value.format(self.folder) for key, value in _FIXED.items()} | self._settings
         lines = [f"Port {self.port}", f"ListenAddress {self.host}", *(f"{key} {value}" for key, value in settings.items())]
         (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
-        self._made_run = not Path("/run/sshd").exists()
-        Path("/run/sshd").mkdir(exist_ok=True)
+        self._run = _hold_run()
 
     def new_key(self) -> None:
         for name in ("hostkey", "hostkey.pub"):
@@ -172,9 +172,8 @@ class Server:
             self.network.remove()
         if (self.folder / "small").is_mount():
             _do("umount", "--lazy", str(self.folder / "small"))
-        if self._made_run:
-            with contextlib.suppress(OSError):  # another server uses it by now
-                Path("/run/sshd").rmdir()
+        if self._run >= 0:
+            _let_go_of_run(self._run)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _end_account(self) -> None:
@@ -201,10 +200,42 @@ def _processes_of(uid: int) -> list[int]:
     return found
 
 
+_RUN = Path("/run/sshd")
+"""Without it no sshd serves anybody, and all that run here share it."""
+_OURS = 0o700
+"""Its mode where one of us made it; a system's own may be read by all."""
+
+
+def _hold_run() -> int:
+    """A descriptor that keeps it for us, made where it was not there."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            _RUN.mkdir(mode=_OURS)
+        fd = -1
+        with contextlib.suppress(FileNotFoundError):  # its last user has just removed it
+            fd = os.open(_RUN, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            if os.path.samestat(os.fstat(fd), _RUN.stat()):
+                return fd
+        if fd >= 0:
+            os.close(fd)
+
+
+def _let_go_of_run(fd: int) -> None:
+    with contextlib.suppress(BlockingIOError):  # another server uses it
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_mode & 0o777 == _OURS:
+            _RUN.rmdir()
+    os.close(fd)
+
+
 def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with contextlib.suppress(OSError), socket.socket() as sock:  # taken
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def main() -> int:

@@ -124,20 +124,35 @@ def _numbers() -> int:
         return 0
 
 
+_LOOKS = 3
+
+
 def members(session: int, since: Moment | None = None) -> list[Member]:
     """The living processes of a session, but perhaps not those from before ``since``, which costs less."""
-    found: list[Member] = []
     least = 0 if since is None else since.least_pid()
+    for _ in range(_LOOKS):
+        found, missed = _members(session, least)
+        if found or not missed:
+            return found
+    return []
+
+
+def _members(session: int, least: int) -> tuple[list[Member], bool]:
+    """The second: one ended between the list and the look at it, and what it forked last is on no list."""
+    found: list[Member] = []
+    missed = False
     with contextlib.suppress(OSError):  # no /proc
         for name in os.listdir(_PROC):  # noqa: PTH208 - names only; a Path object each would triple the cost
             if not name.isdigit() or int(name) <= least:
                 continue
-            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended while we looked
+            try:
                 with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
                     fields = file.read().rpartition(b")")[2].split()
                 if int(fields[3]) == session and fields[0] not in (b"Z", b"X"):
                     found.append(Member(int(name), int(fields[19]), int(fields[1])))
-    return found
+            except (OSError, ValueError, IndexError):
+                missed = True
+    return found, missed
 
 
 def ignored(pid: int) -> int:

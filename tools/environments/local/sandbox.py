@@ -25,6 +25,8 @@ from tools.environments.shell.watchdog import watchdog
 _INNER = "/dev/.toolcrib"
 """Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
 _START_LIMIT = 20.0
+_STATUS_LIMIT = 5.0
+"""Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
 _NEEDED = "install it (apt install bubblewrap), or choose sandbox: none"
 _KEEPER = r"""
 set -m
@@ -32,7 +34,7 @@ trap : INT TERM HUP
 printf 'ready\n' >&3
 while IFS= read -r folder; do
   {
-    cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >z; mv z status; }
+    cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >status; }
   } </dev/null >/dev/null 2>&1 3>&- &
 done
 """
@@ -86,19 +88,15 @@ class _Process:
         """The sandbox does that itself."""
 
     def _said(self) -> int:
-        """The wrapper writes its status right after its end; unless that died too, with the whole sandbox."""
-        give_up = time.monotonic() + 0.5
-        over = False
-        while not over and time.monotonic() < give_up:
-            over = _has_ended(self._wrapper)
-            with contextlib.suppress(OSError, ValueError):  # not yet there
-                # What is there may be anything: commands can reach it.
-                fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    return int(os.read(fd, 8)) & 0xFF
-                finally:
-                    os.close(fd)
-            time.sleep(0.001)
+        """The wrapper writes its status and ends right after it; unless that died too, with the whole sandbox."""
+        _has_ended(self._wrapper, _STATUS_LIMIT)
+        with contextlib.suppress(OSError, ValueError):  # it is not there
+            # What is there may be anything: commands can reach it.
+            fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return int(os.read(fd, 8)) & 0xFF
+            finally:
+                os.close(fd)
         return 128 + signal.SIGKILL
 
     def close(self) -> None:
@@ -315,8 +313,12 @@ def _is_in(pid: int, folder: str) -> bool:
 
 
 def _has_ended(pidfd: int, wait: float = 0) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
+    return _is_readable(pidfd, wait)
+
+
+def _is_readable(fd: int, wait: float) -> bool:
+    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll.register(fd, select.POLLIN)
     return bool(poll.poll(wait * 1000))
 
 
@@ -325,7 +327,7 @@ def _read_all(fd: int, end: bytes) -> bytes:
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):
-        if not select.select([fd], [], [], max(0.0, give_up - time.monotonic()))[0]:
+        if not _is_readable(fd, max(0.0, give_up - time.monotonic())):
             return b""
         chunk = os.read(fd, 4096)
         if not chunk:

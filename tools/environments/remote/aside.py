@@ -26,12 +26,17 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
             result = work(*args, **named)
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             fault = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        try:
             loop.call_soon_threadsafe(tell, result, fault)
+        except RuntimeError:  # the loop is closed
+            drop(result)
+
+    def drop(result: Result | None) -> None:
+        getattr(result, "close", lambda: None)()
 
     def tell(result: Result | None, fault: BaseException | None) -> None:
         if future.done():
-            getattr(result, "close", lambda: None)()
+            drop(result)
         elif fault is not None:
             future.set_exception(fault)
         else:

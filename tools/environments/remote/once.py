@@ -32,6 +32,8 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
     moved = time.monotonic()
+    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll.register(channel, select.POLLIN)
     try:
         while True:
             chunk = channel.read()
@@ -55,7 +57,7 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
                 kind = Lost if begin in said["stdout"] else NeverBegan
                 raise kind(f"nothing came for {_STALL:g} seconds")
             waiting = not left or not taken
-            select.select([channel], [], [], (_LOOK if left else 1.0) if waiting else 0)
+            poll.poll(1000 * ((_LOOK if left else 1.0) if waiting else 0))
     except (ChannelEnded, ChannelBroken) as error:
         kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else Lost
         raise kind(str(error)) from error

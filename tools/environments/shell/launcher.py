@@ -97,6 +97,8 @@ class LocalProcess:
                 ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:  # somebody else in this process waits for all children: how it ended is not known
                 self._reaped, self._code = True, _UNKNOWN
+                watchdog.remove(self.session)  # its number may be a stranger's by now
+                self._process.poll()
             else:
                 if ended is not None:
                     self._code = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status

@@ -9,13 +9,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
 from tools.environments._output import Output
-from tools.environments._request import command_text
+from tools.environments._request import command_text, never_run
 from tools.environments.shell import driver
 from tools.environments.shell.call import Call
 from tools.environments.shell.launcher import Launcher, ShellProcess
@@ -51,6 +51,8 @@ class ShellPool:
         self._state: tuple[Snapshot, ShellState] | None = None
         self._first: ShellState | None = None
         self._busy = False
+        self._inside = 0
+        """Calls that have a shell, or are being given one."""
         self._notice = ""
         self._calls: set[Call] = set()
         self._retired: list[tuple[Shell, float]] = []
@@ -68,12 +70,19 @@ class ShellPool:
         """``cwd`` is there. Raises EnvironmentFailed."""
         started, interrupts = time.monotonic(), self._interrupts
         text = command_text(request)
-        lease = await self._take(cwd)
+        with self._entered() as own:
+            return await self._run(await self._take(cwd, own), request, text, cwd, started, interrupts)
+
+    async def _run(
+        self, lease: _Lease, request: ExecRequest, text: str, cwd: str, started: float, interrupts: int
+    ) -> ExecOutcome:
         shell = lease.shell
         said = shell.snapshot or self._snapshot
         output: Output | None = None
         call: Call | None = None
         try:
+            if self._interrupts != interrupts:  # it came while the shell was started
+                return never_run(cwd, self._launcher.where)
             there = cwd if shell.cwd != cwd else None
             begun = _groups.Moment.now()
             brief = there is None and not shell.owes and leaves_all(said, request.command)
@@ -84,7 +93,7 @@ class ShellPool:
             call = Call(shell, output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
                 self._calls.add(call)
-                missed = self._interrupts != interrupts  # it came while the shell was started
+                missed = self._interrupts != interrupts
             if missed:
                 call.interrupt_now()
             await call.finish(request.timeout)
@@ -116,16 +125,15 @@ class ShellPool:
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
         """``cwd`` is there. Raises EnvironmentFailed."""
         text = command_text(request)
-        if self._closed:
-            raise EnvironmentFailed("this environment is closed: open another")
-        shell = await self.copy(cwd)
-        try:
-            spawned = Spawned(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
-        except BaseException:
-            shell.kill()
-            raise
-        with self._lock:
-            self._spawned[shell] = spawned
+        with self._entered(beside=True):
+            shell = await self.copy(cwd)
+            try:
+                spawned = Spawned(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
+            except BaseException:
+                shell.kill()
+                raise
+            with self._lock:
+                self._spawned[shell] = spawned
         if request.stdin:
             await spawned.write(request.stdin)
         return spawned
@@ -135,26 +143,33 @@ class ShellPool:
             self._spawned.pop(shell, None)
         self._put_away(shell)
 
-    async def _take(self, cwd: str) -> _Lease:
-        self._reap()
+    @contextlib.contextmanager
+    def _entered(self, *, beside: bool = False) -> Iterator[bool]:
+        """Whether the session's own shell is for this call. ``close`` waits for all that are in here."""
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
-            own = not self._busy
-            self._busy = True
-            shell = self._shell
+            own = not (self._busy or beside)
+            self._busy = self._busy or own
+            self._inside += 1
+        try:
+            yield own
+        finally:
+            with self._lock:
+                self._inside -= 1
+                self._busy = self._busy and not own
+
+    async def _take(self, cwd: str, own: bool) -> _Lease:
+        self._reap()
         if not own:
             return _Lease(await self.copy(cwd), own=False)
-        try:
-            if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
-                gone = shell.exit_code() is not None
-                self._replace(shell, "The shell had ended between two commands." if gone else _CHANGED)
-                shell = None
-            if shell is None:
-                shell = self._shell = self._new(cwd)
-        except BaseException:
-            self._busy = False
-            raise
+        shell = self._shell
+        if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
+            gone = shell.exit_code() is not None
+            self._replace(shell, "The shell had ended between two commands." if gone else _CHANGED)
+            shell = None
+        if shell is None:
+            shell = self._shell = self._new(cwd)
         return _Lease(shell, own=True)
 
     async def copy(self, cwd: str) -> Shell:
@@ -205,7 +220,8 @@ class ShellPool:
         dead = shell.exit_code() is not None
         if not dead:
             shell.over()
-            shell.where()
+            if shell.attached:  # else it may still be where it was started
+                shell.where()
         if not lease.own:
             self._retire(shell)
             return ""
@@ -213,7 +229,8 @@ class ShellPool:
             self.cwd = shell.cwd
         if dead:
             self._replace(shell, "" if shell.whole or shell.no_folder else _what_happened(call, shell))
-        self._busy = False
+        if call is None:  # nobody would be told
+            return ""
         notice, self._notice = self._notice, ""
         return notice
 
@@ -292,7 +309,7 @@ class ShellPool:
             self._closed = True
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
-        while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
+        while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
         if shell is not None:

@@ -23,21 +23,31 @@ SILENCE = 60
 _OVER = "over"
 """What it says before it ends the others."""
 
+_YOUNG = 50
+"""How often it looks at a process that leads no session, a hundredth of a second apart."""
+
 # A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
 SCRIPT = rf"""
 trap '' HUP INT TERM QUIT PIPE
 cd /
 declare -A ours=()
 look() {{
-  local file line
-  local -A alive=()
-  for file in /proc/[0-9]*/stat; do
-    line=; IFS= read -rd '' line <"$file"
-    set -- ${{line##*) }}
-    [[ $4 ]] || continue
-    [[ $2 == "$PPID" && $4 != "$$" ]] && ours[$4]=1
-    alive[$4]=1
-  done 2>/dev/null
+  local file line young try
+  local -A alive
+  # sshd answers as soon as it has forked: a child may not lead its session yet. Where it never will, any session must do.
+  for try in {{1..{_YOUNG}}}; do
+    young= alive=()
+    for file in /proc/[0-9]*/stat; do
+      line=; IFS= read -rd '' line <"$file"
+      set -- "${{line%% *}}" ${{line##*) }}
+      [[ $5 ]] || continue
+      alive[$5]=1
+      [[ $3 == "$PPID" && $5 != "$$" && $2 != [ZX] ]] || continue
+      if [[ $5 == "$1" || $try == {_YOUNG} ]]; then ours[$5]=1; else young=1; fi
+    done 2>/dev/null
+    [[ $young ]] || break
+    sleep 0.01
+  done
   for line in "${{!ours[@]}}"; do [[ ${{alive[$line]}} ]] || unset "ours[$line]"; done
 }}
 end() {{

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import time
 from collections.abc import Callable
@@ -171,6 +172,22 @@ def test_a_slow_reader_loses_nothing(env: Environment) -> None:
     assert (outcome.stdout.total, outcome.stderr.total) == (1_000_000, 900_000)
     after = asyncio.run(env.execute(ExecRequest("echo next")))
     assert (after.stdout.head, after.stderr.head) == (b"next\n", b"")
+
+
+def test_where_more_files_are_open_than_select_knows(opened: Callable[..., Environment], folder: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
+    try:
+        env = opened()
+        assert asyncio.run(env.execute(ExecRequest("cat", stdin=b"x" * 100_000, timeout=60))).stdout.total == 100_000
+        asyncio.run(env.write_file(f"{folder}/big", b"\0" * 100_000))
+        assert len(asyncio.run(env.read_file(f"{folder}/big"))) == 100_000
+        asyncio.run(env.close())
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_health_and_identity(env: Environment) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 from tools.environments.local.bubblewrap import MASKED
 
@@ -69,8 +71,6 @@ def boxed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Envi
 
 
 def command(env: Environment, text: str) -> str:
-    from toolcrib import ExecRequest
-
     outcome = do(env.execute(ExecRequest(text, timeout=60)))
     return (outcome.stdout.head + outcome.stderr.head).decode()
 
@@ -153,6 +153,17 @@ def test_a_sandbox_that_died_is_started_again(
     eventually(lambda: command(env, "echo $kept; f") == "1\nf\n" and not sleeper.count())
     command(env, "kill -9 -1")
     assert do(env.stat("/etc/passwd")).kind == "file"
+
+
+def test_how_a_shell_ended_is_known_however_long_it_takes_to_be_said(boxed: Callable[..., Environment]) -> None:
+    env = boxed()
+    command(env, "true")
+    wrapper = env._pool._shell.process._wrapper  # type: ignore[attr-defined]  # as on a machine under load
+    signal.pidfd_send_signal(wrapper, signal.SIGSTOP)
+    goes_on = threading.Timer(1, signal.pidfd_send_signal, (wrapper, signal.SIGCONT))
+    goes_on.start()
+    assert do(env.execute(ExecRequest("exit 3", timeout=60))).exit_code == 3
+    goes_on.join()
 
 
 @pytest.mark.parametrize(

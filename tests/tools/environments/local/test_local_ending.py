@@ -5,6 +5,8 @@ from __future__ import annotations
 import _thread
 import asyncio
 import gc
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import open_environment
+from tools.environments.shell.watchdog import watchdog
 
 Run = Callable[..., ExecOutcome]
 Alive = Callable[[int], bool]
@@ -211,6 +214,16 @@ asyncio.run(main())
     assert len(pids(folder)) == 3
     eventually(lambda: not any(alive(pid) for pid in pids(folder)))
     eventually(lambda: not list(Path("/dev/shm").glob(f"toolcrib-{process.pid}-*")))
+
+
+def test_a_shell_that_somebody_else_waited_for_is_no_concern_of_the_watchdogs(run: Run) -> None:
+    """Its number may be a stranger's from then on."""
+    pid = int(run("echo $$").stdout.head)
+    assert pid in watchdog._sessions
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert run("echo next").stdout.head == b"next\n"
+    assert pid not in watchdog._sessions
 
 
 def test_one_that_is_dropped_without_being_closed_ends_all_the_same(folder: Path, alive: Alive, eventually: Eventually) -> None:

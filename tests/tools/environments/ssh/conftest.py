@@ -87,11 +87,11 @@ def finish() -> Callable[..., tuple[bytes, bytes, int | None]]:
 
 
 @pytest.fixture
-def free_port() -> int:
-    """Where nobody listens."""
+def free_port() -> Iterator[int]:
+    """Where nobody listens, nor anybody else can: it is ours, and only bound."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+        yield int(sock.getsockname()[1])
 
 
 @pytest.fixture

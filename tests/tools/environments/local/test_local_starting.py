@@ -1,0 +1,89 @@
+"""What comes while a shell is only being started: an interrupt, the end of the session, a command that cannot be handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolcrib import EnvironmentFailed, ExecRequest
+from tools.environments.local.environment import LocalEnvironment
+from tools.environments.shell.launcher import LocalLauncher, LocalProcess
+
+
+class _Launcher(LocalLauncher):
+    def __init__(self, root: str, started: Callable[[LocalProcess], None]) -> None:
+        super().__init__(root)
+        self._started = started
+
+    def start(self, inner_folder: str, folder: str) -> LocalProcess:
+        process = super().start(inner_folder, folder)
+        self._started(process)
+        return process
+
+
+class Slow(LocalEnvironment):
+    """``started`` is called with each shell before anybody else has it."""
+
+    def __init__(self, cwd: Path) -> None:
+        super().__init__(str(cwd))
+        self.started: Callable[[LocalProcess], None] = lambda process: None
+
+    def _launcher(self, root: str) -> _Launcher:
+        return _Launcher(root, lambda process: self.started(process))
+
+
+def test_a_command_that_is_interrupted_then_is_not_run(folder: Path) -> None:
+    async def main() -> None:
+        env = Slow(folder)
+        env.started = lambda process: env.interrupt()
+        try:
+            assert (await env.execute(ExecRequest("touch ran; sleep 300", timeout=60))).ended == "interrupted"
+            assert (await env.execute(ExecRequest("ls; pwd", timeout=60))).stdout.head.decode() == f"{folder}\n"
+        finally:
+            await env.close()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_is_closed_then_leaves_nothing(folder: Path, alive: Callable[[int], bool]) -> None:
+    env = Slow(folder)
+    closing = threading.Thread(target=lambda: asyncio.run(env.close()))
+    begun: list[int] = []
+
+    def started(process: LocalProcess) -> None:
+        begun.append(process.pid)
+        closing.start()
+        closing.join(0.5)  # it waits for us
+
+    env.started = started
+    asyncio.run(env.spawn(ExecRequest("sleep 300")))
+    closing.join()
+    assert [pid for pid in begun if alive(pid)] == []
+    assert env._pool is not None
+    assert not Path(env._pool._launcher.root).exists()
+
+
+def test_the_session_stays_where_it_is_where_nothing_could_be_handed_over(folder: Path) -> None:
+    """A shell begins in a folder of ours, and goes where it ought to be before it says anything."""
+
+    async def main() -> None:
+        env = LocalEnvironment(str(folder))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+        try:
+            with pytest.raises(EnvironmentFailed, match="folder cannot be written"):
+                await env.execute(ExecRequest("touch ran", stdin=b"x" * 200_000, timeout=60))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        try:
+            assert env.cwd == str(folder)
+            assert (await env.execute(ExecRequest("ls; pwd", timeout=60))).stdout.head.decode() == f"{folder}\n"
+        finally:
+            await env.close()
+
+    asyncio.run(main())

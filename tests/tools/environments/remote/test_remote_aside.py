@@ -1,0 +1,31 @@
+"""What blocks runs in a thread of its own, and may end when nobody waits any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from tools.environments.remote.aside import aside
+
+
+class Made:
+    def __init__(self, closed: threading.Event) -> None:
+        self.close = closed.set
+
+
+def test_what_comes_when_the_loop_is_closed_is_closed_too() -> None:
+    begun, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> Made:
+        begun.set()
+        go_on.wait(60)
+        return Made(closed)
+
+    async def main() -> None:
+        waits = asyncio.create_task(aside(work))
+        await asyncio.to_thread(begun.wait, 60)
+        waits.cancel()
+
+    asyncio.run(main())
+    go_on.set()
+    assert closed.wait(60)

@@ -1,0 +1,37 @@
+"""The script that ends what a connection started, under a stand-in for sshd that is slow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tools.environments.ssh import guard
+
+# sshd answers when it has forked; the child makes a session of its own when it has its turn.
+SERVER = """
+import os, signal, subprocess, sys, time
+pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+guard = subprocess.Popen(["bash", "--noprofile", "--norc", "-c", sys.argv[1]], start_new_session=True, **pipes)
+ours, theirs = os.pipe()
+if not (child := os.fork()):
+    for fd in (theirs, guard.stdin.fileno()):
+        os.close(fd)
+    os.read(ours, 1)
+    os.setsid()
+    signal.alarm(60)
+    signal.pause()
+guard.stdin.write(b"\\n")
+guard.stdin.flush()
+time.sleep(0.2)
+os.close(theirs)
+assert guard.stdout.readline() == b"\\n"
+guard.stdin.close()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+guard.wait()
+"""
+
+
+def test_a_process_that_has_just_been_forked_is_seen_in_the_session_that_it_will_lead() -> None:
+    argv = [sys.executable, "-c", SERVER, guard.SCRIPT]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, start_new_session=True, check=False)
+    assert (done.stdout, done.stderr) == ("-15\n", "")
