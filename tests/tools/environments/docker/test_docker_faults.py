@@ -339,6 +339,8 @@ def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, 
     (folder / "own").mkdir()
     with pytest.raises(EnvironmentFailed, match="toolcrib's own"):
         opened(protected=[str(folder / "own" / "config.yaml")])
+    with pytest.raises(EnvironmentFailed, match=r"/etc is not .* Work in another folder, or set project: none$"):
+        open_environment("docker", cwd="/etc", **engine.options)
     link = folder / "link"
     link.symlink_to("/etc")
     with pytest.raises(EnvironmentFailed, match="belongs to the system"):
