@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +84,8 @@ def _flush() -> None:
 
 
 def _is_nowhere() -> bool:
+    from pathlib import Path
+
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -47,8 +47,8 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
 def check_mount(
     mount: Mount, protected: Sequence[str] = (), host: str = "", *, instead: str = "Mount a folder of the project instead"
 ) -> Mount:
-    """``host`` is the engine's address, ``instead`` says what to do where this may not be. Raises EnvironmentFailed for what would
-    hand this machine, its keys or our own settings to the container.
+    """``host`` is the engine's address, ``instead`` says what to do where it may not be. Raises EnvironmentFailed for what
+    would hand this machine, its keys or our own settings to the container.
     """
     source = mount.source
     try:
