@@ -8,6 +8,7 @@ import gc
 import getpass
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -330,6 +331,28 @@ def test_more_processors_than_there_are_is_no_limit(opened: Open, client: docker
 def test_who_may_not_use_the_engine_is_told_how_to() -> None:
     said = str(unanswered("unix:///var/run/docker.sock", PermissionError(13, "Permission denied")))
     assert f"does not answer (you may not use it): join the group of its socket (usermod -aG docker {getpass.getuser()}," in said
+
+
+def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:
+    """It took the question, and closes without an answer."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "engine"))
+        listening.listen()
+
+        def serve() -> None:
+            while True:
+                with contextlib.suppress(TimeoutError), listening.accept()[0] as one:
+                    one.settimeout(20)
+                    if one.recv(1 << 16):
+                        return
+
+        server = threading.Thread(target=serve)
+        server.start()
+        env = open_environment("docker", project="none", image="x", host=f"unix://{tmp_path}/engine")
+        with pytest.raises(EnvironmentFailed, match=r"does not answer \(it closed the connection\): did it just end"):
+            run(env, "true")
+        server.join()
+        asyncio.run(env.close())
 
 
 def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, engine: Any, folder: Path) -> None:
