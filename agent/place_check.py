@@ -33,17 +33,24 @@ def try_places(places: Places, wanted: Sequence[Place], start: str, *, briefly: 
     """All at once, each in a thread. ``start`` is where sessions start. ``briefly`` only opens them and runs a command."""
     from concurrent.futures import ThreadPoolExecutor
 
+    opened: list[Environment] = []
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        return list(pool.map(lambda place: asyncio.run(_try(places, place, start, briefly)), wanted))
+        try:
+            return list(pool.map(lambda place: asyncio.run(_try(places, place, start, briefly, opened)), wanted))
+        except BaseException:  # a person who does not want to wait, above all
+            for environment in opened:
+                environment.interrupt()
+            raise
 
 
-async def _try(places: Places, place: Place, start: str, briefly: bool) -> Tried:
+async def _try(places: Places, place: Place, start: str, briefly: bool, opened: list[Environment]) -> Tried:
     seconds: dict[str, float] = {}
     environment: Environment | None = None
     where, problem, note = place.target, "", ""
     try:
         with _timed(seconds, "open"):
             environment = await asyncio.to_thread(places.open, Spot(place.fleeting, start), f"test-{secrets.token_hex(4)}")
+            opened.append(environment)
             health = await environment.health()
             problem, note = health.problem, health.note
         where = environment.identity

@@ -72,12 +72,25 @@ def run(argv: Sequence[str]) -> int:
         _say("; ".join(["interrupted", *getattr(error, "__notes__", ())]))
         return INTERRUPTED
     except OSError as error:
+        if error.errno == errno.ENOENT and _is_nowhere():
+            _say("the folder that you are in no longer exists: go to another one, such as by cd ~")
+            return USAGE
         return _without_output(error)
 
 
 def _flush() -> None:
     if sys.stdout is not None:  # it may have been closed before we began
         sys.stdout.flush()
+
+
+def _is_nowhere() -> bool:
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _without_output(error: OSError) -> int:

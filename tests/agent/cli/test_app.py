@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -149,6 +150,24 @@ def test_any_other_error_of_a_plugin_names_its_command(run: Any, user_plugin: An
     assert "Error: " in done.err
     assert "Traceback" not in done.err
     assert "Traceback" in run("brew", "--verbose").err
+
+
+@pytest.mark.parametrize("command", [["env"], ["doctor"], ["call", "terminal", '{"command": "true"}']])
+def test_a_folder_that_is_gone_is_said_in_one_line(tmp_path: Path, command: list[str]) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    code = f"import os, sys; os.rmdir({str(folder)!r}); from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "toolcrib: the folder that you are in no longer exists: go to another one" in done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ _CAUSES = (
     (("Name or service not known", "name resolution", "nodename nor"), "there is no host of that name", "check its address"),
     (("No route to host", "Network is unreachable"), "there is no way to that host", "check its address, and the network"),
     (("timed out", "Timeout", "TimeoutError"), "it took too long", "is it overloaded, or the address wrong?"),
+    (
+        ("RemoteDisconnected", "ConnectionReset", "BrokenPipe", "Connection broken"),
+        "it closed the connection",
+        "did it just end? Where it is not started again, see its log (journalctl -u docker)",
+    ),
 )
 """(what an error's text has, what it means, what to do)"""
 _FIXES = (

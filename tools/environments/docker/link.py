@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
@@ -16,7 +16,7 @@ from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
 from tools.environments.docker.engine import cause, refused, unanswered
 from tools.environments.docker.options import KEY, OWNER, Options
-from tools.environments.docker.patience import GivenUp, Patience
+from tools.environments.docker.patience import GivenUp, Patience, Result
 from tools.environments.docker.watch import watchdog
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where an image says nothing."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
+_GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
 _FEW = 16
@@ -173,18 +174,22 @@ class DockerLink:
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
         """Raises GivenUp too."""
+        return self._patiently(lambda: self._open(argv))
+
+    def _patiently(self, work: Callable[[], Result]) -> Result:
         try:
-            return self._patience.wait(lambda: self._open(argv), self._limit)
+            return self._patience.wait(work, self._limit)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """Whoever waits for the engine does so no longer."""
-        self._patience.give_up()
+        """Whoever waits for the engine does so no longer; one that is well has answered by then."""
+        self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
         """The end is near: an engine that hangs is not waited for."""
         self._leaves = True
+        self._patience.give_up()
 
     @property
     def _limit(self) -> float | None:
@@ -227,6 +232,10 @@ class DockerLink:
             raise
 
     def variables(self) -> Mapping[str, str]:
+        """Raises GivenUp too."""
+        return self._patiently(self._variables)
+
+    def _variables(self) -> Mapping[str, str]:
         with self._lock:
             with self._explained("reach"):
                 self._knock()

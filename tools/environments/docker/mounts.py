@@ -44,9 +44,11 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
     return check_mount(Mount(source, os.path.normpath(target), mode == "ro"), protected, host)
 
 
-def check_mount(mount: Mount, protected: Sequence[str] = (), host: str = "") -> Mount:
-    """``host`` is the engine's address. Raises EnvironmentFailed for what would hand this machine, its keys or our own settings
-    to the container.
+def check_mount(
+    mount: Mount, protected: Sequence[str] = (), host: str = "", *, instead: str = "Mount a folder of the project instead"
+) -> Mount:
+    """``host`` is the engine's address, ``instead`` says what to do where it may not be. Raises EnvironmentFailed for what
+    would hand this machine, its keys or our own settings to the container.
     """
     source = mount.source
     try:
@@ -61,7 +63,7 @@ def check_mount(mount: Mount, protected: Sequence[str] = (), host: str = "") -> 
         raise EnvironmentFailed(f"{source} is neither a folder nor a file: it is never mounted")
     why = _refused(mount, protected, host)
     if why:
-        raise EnvironmentFailed(f"{source} is not mounted into a container: {why}. Mount a folder of the project instead")
+        raise EnvironmentFailed(f"{source} is not mounted into a container: {why}. {instead}")
     if not mount.target.startswith("/") or mount.target == "/":
         raise EnvironmentFailed(f"the mount of {source} needs an absolute folder in the container, not {mount.target!r}")
     return mount

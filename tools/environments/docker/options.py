@@ -72,7 +72,8 @@ class Options:
         if project != "none":
             if not Path(start).is_dir():
                 raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
-            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
+            instead = "Work in another folder, or set project: none"
+            read.append(check_mount(Mount(start, start, project == "ro"), protected, host, instead=instead))
         try:
             made = cls(
                 image=image,

@@ -59,15 +59,24 @@ class Patience:
         else:
             future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
 
-    def give_up(self) -> None:
-        """Whoever waits does so no longer. The work itself goes on."""
+    def give_up(self, grace: float = 0.0) -> None:
+        """Whoever waits now does so for ``grace`` seconds at most. The work itself goes on."""
         with self._lock:
             waited_for = list(self._waited_for)
-        for future in waited_for:
-            future.cancel()
+        if grace and waited_for:
+            timer = threading.Timer(grace, _cancel, [waited_for])
+            timer.daemon = True
+            timer.start()
+        else:
+            _cancel(waited_for)
 
     @property
     def hangs(self) -> bool:
         """Whether work goes on that nobody waits for any more."""
         with self._lock:
             return self._at_work > len(self._waited_for)
+
+
+def _cancel(waited_for: list[Future[object]]) -> None:
+    for future in waited_for:
+        future.cancel()

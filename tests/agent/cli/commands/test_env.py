@@ -174,6 +174,37 @@ def test_a_plugins_place(run: Any, user_plugin: Any, tmp_path: Path) -> None:
     assert json.loads(run("call", "terminal", '{"command": "pwd"}', "--backend", "mars").out)["output"] == f"{tmp_path}\n"
 
 
+SLOW = """
+import asyncio, threading
+from toolcrib import Health, hookimpl
+from toolcrib.testing import FakeEnvironment
+
+class Slow(FakeEnvironment):
+    told = threading.Event()
+    async def health(self):
+        print("it waits", flush=True)
+        return Health("" if await asyncio.to_thread(self.told.wait, 50) else "nobody interrupted it")
+    def interrupt(self):
+        print("and is interrupted", flush=True)
+        self.told.set()
+
+@hookimpl
+def register_environment(add):
+    add("slow", lambda cwd: Slow())
+"""
+
+
+def test_whoever_tries_places_need_not_wait_for_them(toolcrib: Callable[..., pexpect.spawn], user_plugin: Any) -> None:
+    user_plugin("slow", SLOW)
+    child = toolcrib("env", "test", "slow")
+    child.expect("it waits")
+    child.sendintr()
+    child.expect("and is interrupted")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+
 @pytest.mark.xdist_group("bubblewrap")
 def test_a_chat_says_where_it_runs(toolcrib: Callable[..., pexpect.spawn]) -> None:
     child = toolcrib("chat", "--provider", "manual", "--backend", "bubblewrap")

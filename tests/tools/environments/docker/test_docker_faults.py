@@ -8,6 +8,7 @@ import gc
 import getpass
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -194,13 +195,19 @@ def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
         await asyncio.to_thread(eventually, lambda: waiting(1))
         new.interrupt()
         assert (await call).ended == "interrupted"
-        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        state = asyncio.create_task(other.shell_state())
         await asyncio.to_thread(eventually, lambda: waiting(2))
+        other.interrupt()
+        with pytest.raises(EnvironmentFailed, match="interrupted while the docker engine was waited for; nothing was run"):
+            await state
+        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(3))
         started.cancel()
-        await asyncio.wait_for(asyncio.gather(new.close(), used.close(), started, return_exceptions=True), 20)
-        assert waiting(2)
+        closed = [each.close() for each in (new, other, used)]
+        await asyncio.wait_for(asyncio.gather(*closed, started, return_exceptions=True), 20)
+        assert waiting(3)
 
-    new, used = opened(), opened()
+    new, other, used = opened(), opened(), opened()
     run(used, "true")
     asyncio.run(main())
     hung(on=False)
@@ -326,6 +333,28 @@ def test_who_may_not_use_the_engine_is_told_how_to() -> None:
     assert f"does not answer (you may not use it): join the group of its socket (usermod -aG docker {getpass.getuser()}," in said
 
 
+def test_an_engine_that_ends_while_it_is_asked(tmp_path: Path) -> None:
+    """It took the question, and closes without an answer."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "engine"))
+        listening.listen()
+
+        def serve() -> None:
+            while True:
+                with contextlib.suppress(TimeoutError), listening.accept()[0] as one:
+                    one.settimeout(20)
+                    if one.recv(1 << 16):
+                        return
+
+        server = threading.Thread(target=serve)
+        server.start()
+        env = open_environment("docker", project="none", image="x", host=f"unix://{tmp_path}/engine")
+        with pytest.raises(EnvironmentFailed, match=r"does not answer \(it closed the connection\): did it just end"):
+            run(env, "true")
+        server.join()
+        asyncio.run(env.close())
+
+
 def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, engine: Any, folder: Path) -> None:
     socket = engine.host.removeprefix("unix://")
     with pytest.raises(EnvironmentFailed, match="is a socket"):
@@ -333,6 +362,8 @@ def test_the_engines_socket_and_our_own_folders_are_never_mounted(opened: Open, 
     (folder / "own").mkdir()
     with pytest.raises(EnvironmentFailed, match="toolcrib's own"):
         opened(protected=[str(folder / "own" / "config.yaml")])
+    with pytest.raises(EnvironmentFailed, match=r"/etc is not .* Work in another folder, or set project: none$"):
+        open_environment("docker", cwd="/etc", **engine.options)
     link = folder / "link"
     link.symlink_to("/etc")
     with pytest.raises(EnvironmentFailed, match="belongs to the system"):
