@@ -6,8 +6,9 @@ import asyncio
 import errno
 import gc
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import paramiko
@@ -15,7 +16,9 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
+from tools.environments.remote.channel import Channel
 from tools.environments.ssh import guard
+from tools.environments.ssh.link import SshLink
 
 
 def _run(env: Environment, command: str, **options: object):
@@ -224,3 +227,27 @@ def test_the_servers_listener_may_stop(start_sshd: Callable, opened) -> None:
     assert _run(env, "echo $kept").stdout.head == b"1\n"
     server.tell("start")
     assert _run(env, "echo $kept").stdout.head == b"1\n"
+
+
+def test_an_interrupt_where_bash_is_missing_is_not_lost(start_sshd: Callable, opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the command's channel is opened."""
+    server = start_sshd()
+    with (server.folder / "sshd_config").open("a") as file:
+        file.write(f"SetEnv PATH={server.folder}/bin\n")
+    for word in ("stop", "start"):
+        server.tell(word)
+    (server.folder / "bin").mkdir()
+    for name in ("sh", "cat", "mkdir", "rm", "sleep", "touch"):
+        (server.folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    env = opened(server)
+    assert "bash is missing" in _run(env, "true").notice
+    open_channel = SshLink.open
+
+    def interrupted(link: SshLink, argv: Sequence[str]) -> Channel:
+        channel = open_channel(link, argv)
+        if any("touch ran" in word for word in argv):
+            env.interrupt()
+        return channel
+
+    monkeypatch.setattr(SshLink, "open", interrupted)
+    assert _run(env, "touch ran; sleep 300", timeout=5).ended == "interrupted"
