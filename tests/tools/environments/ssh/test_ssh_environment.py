@@ -8,6 +8,7 @@ import gc
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
 from tools.environments.remote.channel import Channel
 from tools.environments.ssh import guard
+from tools.environments.ssh.channel import SshChannel
 from tools.environments.ssh.link import SshLink
 
 
@@ -251,3 +253,32 @@ def test_an_interrupt_where_bash_is_missing_is_not_lost(start_sshd: Callable, op
 
     monkeypatch.setattr(SshLink, "open", interrupted)
     assert _run(env, "touch ran; sleep 300", timeout=5).ended == "interrupted"
+
+
+def test_a_write_that_is_cancelled_does_not_come_true_later(sshd, opened, eventually, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = opened(sshd)
+    folder = sshd.folder / "home" / "cancelled"
+    _run(env, "mkdir cancelled; echo old >cancelled/file")
+    held, goes_on = threading.Event(), threading.Event()
+    write = SshChannel.write
+
+    def slowly(channel: SshChannel, data: bytes | memoryview) -> int:
+        if len(data) > 10_000 and not goes_on.is_set():
+            held.set()
+            return 0
+        return write(channel, data)
+
+    monkeypatch.setattr(SshChannel, "write", slowly)
+
+    async def main() -> None:
+        call = asyncio.create_task(env.write_file(f"{folder}/file", b"\0" * 200_000))
+        await asyncio.to_thread(held.wait, 60)
+        await asyncio.to_thread(eventually, lambda: len(list(folder.iterdir())) == 2)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        goes_on.set()
+        await asyncio.to_thread(eventually, lambda: len(list(folder.iterdir())) == 1)
+
+    asyncio.run(main())
+    assert (folder / "file").read_text() == "old\n"
