@@ -45,7 +45,8 @@ class PermanentGrants:
     """A GrantStore whose ``always`` grants outlive the session; all others are left to ``inner``. Thread-safe.
 
     Reads the file once, when made; what another process revokes later counts no longer here either. Raises ConfigError where
-    it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given.
+    it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given. Where the state
+    folder can't be written none of the file's entries counts, and ``problem`` is the error.
     """
 
     def __init__(self, inner: GrantStore, path: str | Path | None = None, state: str | Path | None = None) -> None:
@@ -57,11 +58,17 @@ class PermanentGrants:
         self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []
         self.faults: list[EntryFault] = []
+        self.problem: ConfigError | None = None
         self._load()
 
     def _load(self) -> None:
         entries = list(dict.fromkeys(load_config(self._path).command_allowlist))
-        known = self._known.keep_only({_digest(entry) for entry in entries}) if entries or self._known.exists() else frozenset()
+        try:
+            present = {_digest(entry) for entry in entries}
+            known = self._known.keep_only(present) if entries or self._known.exists() else frozenset()
+        except ConfigError as error:  # what was deleted could come back unseen
+            self.problem = error
+            return
         for entry in entries:
             try:
                 grant = _to_grant(entry)
@@ -74,7 +81,9 @@ class PermanentGrants:
             else:
                 self._unconfirmed.append(entry)
         if self._unconfirmed:
-            _log.warning("%s: %d entries of command_allowlist await your confirmation", self._path, len(self._unconfirmed))
+            number = len(self._unconfirmed)
+            many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
+            _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
 
     # -- what a person confirms ----------------------------------------------------------------------------------
 
@@ -110,11 +119,14 @@ class PermanentGrants:
 
     def all(self, session_id: str | None = None) -> Sequence[Grant]:
         """Raises ConfigError where what another process changed can't be read."""
+        return [*self.permanent(), *self._inner.all(session_id)]
+
+    def permanent(self) -> Sequence[Grant]:
+        """Those of the file alone. Raises as ``all``."""
         with self._lock:
             if self._permanent:
                 self._drop_revoked()
-            permanent = [grant for grant, _entry in self._permanent.values()]
-        return [*permanent, *self._inner.all(session_id)]
+            return [grant for grant, _entry in self._permanent.values()]
 
     def _drop_revoked(self) -> None:
         stamp = self._known.stamp()

@@ -168,9 +168,11 @@ class Crib:
 
         ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
         folder, and in the place where it was, unless ``backend`` names one. ``once``: nobody will, so no container is kept
-        for it. Raises ToolcribError where there is none or its place is another now, and ConfigError for an unknown place and
-        where approval.smart is enabled and can't be used.
+        for it. Raises ToolcribError where there is none or its place is another now, and ConfigError for an unknown place,
+        where approval.smart is enabled and can't be used, and where the grants of command_allowlist can't be read or written.
         """
+        if self.grants.problem is not None:
+            raise self.grants.problem
         here = cwd if cwd is not None and not self.places.get(backend).is_far else self._start
         old = self._stored(resume, platform, user, here) if resume or latest else None
         spot = self._spot(backend, cwd, old)

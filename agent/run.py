@@ -67,13 +67,13 @@ def assemble(
     return Crib(config, project_dir, store or open_store(config))
 
 
-def open_store(config: Config) -> Store:
-    """The store that the configuration asks for. Raises StoreFailed."""
+def open_store(config: Config, *, late: bool = False) -> Store:
+    """The store that the configuration asks for. Raises StoreFailed; ``late`` when it is first used, and not here."""
     if not config.store.enabled:
         return MemoryStore()
     from agent.store.sqlite import SqliteStore
 
-    return SqliteStore(config.store_path, synchronous=config.store.synchronous)
+    return SqliteStore(config.store_path, synchronous=config.store.synchronous, late=late)
 
 
 class Agent:

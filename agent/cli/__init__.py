@@ -13,6 +13,10 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"toolcrib {__version__}")
         return 0
-    from agent.cli.app import run
+    try:
+        from agent.cli.app import run
 
-    return run(words)
+        return run(words)
+    except KeyboardInterrupt:  # while the modules are still being loaded; later ones are told of in order
+        print("toolcrib: interrupted", file=sys.stderr)
+        return 130

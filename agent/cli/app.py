@@ -236,10 +236,14 @@ def _early_options() -> argparse.ArgumentParser:
 
 
 def open_crib(options: argparse.Namespace) -> Crib:
-    """Everything put together, as these options say: a context manager. Raises ConfigError and StoreFailed."""
+    """Everything put together, as these options say: a context manager. Raises ConfigError.
+
+    The store is opened by what first needs it, which raises StoreFailed: most commands that only look need nothing of it.
+    """
     from pathlib import Path
 
-    from agent.run import assemble
+    from agent.config import load_config
+    from agent.run import assemble, open_store
 
     cwd = getattr(options, "cwd", None)
     folder = Path("." if cwd and _is_far(options) else cwd or ".").expanduser().resolve()
@@ -248,7 +252,8 @@ def open_crib(options: argparse.Namespace) -> Crib:
     file = Path(options.config) if options.config else None
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
-    crib = assemble(config_file=file, profile=options.profile, project_dir=folder)
+    config = load_config(file, profile=options.profile, project_dir=folder)
+    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
     for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)
     return crib

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.config import BrokenConfig, Config, load_config, state_dir
-from toolcrib import ConfigError, ToolcribError
+from toolcrib import ConfigError, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
@@ -150,11 +150,13 @@ def check_tools() -> Iterator[Finding]:
 
 
 def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
-    from agent.run import assemble
+    from agent.cli.names import unknown_names
+    from agent.run import assemble, open_store
     from toolcrib import registry
 
     before = len(registry.problems)
-    with assemble(config=config, project_dir=project_dir) as crib:
+    with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
+        yield from _store(crib)
         yield from _plugins(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
@@ -162,8 +164,17 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _toolsets(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
+        for fault in unknown_names(crib):
+            yield Finding("wrong", fault, "mend that line, or enable the plugin that adds it")
         yield from _guarded("the places", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
+
+
+def _store(crib: Crib) -> Iterator[Finding]:
+    try:
+        crib.store.sessions.list(1)
+    except StoreFailed as error:
+        yield Finding("wrong", str(error), "do what the message says; until then no session can be opened")
 
 
 def _plugins(crib: Crib) -> Iterator[Finding]:
@@ -231,6 +242,8 @@ def _nameless(crib: Crib) -> Iterator[Finding]:
 
 
 def _allowlist(crib: Crib) -> Iterator[Finding]:
+    if crib.grants.problem is not None:
+        yield Finding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
     for fault in crib.grants.faults:
         yield Finding("wrong", f"command_allowlist: {list(fault.entry.argv)} does not count: {fault.reason}", "take it out")
     waiting = crib.grants.unconfirmed()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 from agent.cli.escape import tame
 
@@ -113,11 +114,29 @@ class MarkdownStream:
 def _markdown(text: str) -> Any:
     """rich's Markdown, but HTML is text, which it would leave out, and links are written out: one sees where they lead."""
     from markdown_it import MarkdownIt
-    from rich.markdown import Markdown
 
-    laid_out = Markdown("", hyperlinks=False)
+    laid_out = _layout()("", hyperlinks=False)
     laid_out.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
     return laid_out
+
+
+@cache
+def _layout() -> Any:
+    """In a table a word that is wider than its column goes on in the next line: a path that ends in an ellipsis is no path."""
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    class Whole(TableElement):
+        def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+            for part in super().__rich_console__(console, options):
+                for column in part.columns if isinstance(part, Table) else ():
+                    column.overflow = "fold"
+                yield part
+
+    class Layout(Markdown):
+        elements: ClassVar[Any] = {**Markdown.elements, "table_open": Whole}
+
+    return Layout
 
 
 class _Line:

@@ -40,8 +40,8 @@ def look(crib: Crib) -> Found:
     wanted = {place.options["host"] for place in crib.places.configured() if place.kind == DOCKER}
     running: list[Running] = []
     faults: dict[str, str] = {}
-    for host in sorted({*wanted, ""}):
-        engine = admin.engine_of(host)
+    # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
+    for engine, host in {admin.engine_of(host): host for host in ["", *sorted(wanted)]}.items():
         if host not in wanted and (not engine.startswith("unix://") or not Path(engine.removeprefix("unix://")).exists()):
             continue
         try:

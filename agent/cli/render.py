@@ -76,7 +76,7 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
     line = "  ".join(part for part in parts if part)
     if result.is_success:
         return " ".join([line, *map(str, result.images)])
-    word, why = parts[3], one_line(result_text(executed), 160)
+    word, why = parts[3], one_line(" · ".join(filter(None, map(str.strip, result_text(executed).splitlines()))), 160)
     return f"{line}{why.removeprefix(word)}" if why.startswith(f"{word};") else f"{line}: {why}"
 
 

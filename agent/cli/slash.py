@@ -26,6 +26,8 @@ _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
 _KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
+_ALONE = ("/tools", "/new", "/sessions")
+"""Whoever writes more after them means something that would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
 
@@ -37,10 +39,12 @@ async def obey(chat: Conversation, line: str) -> bool:
         return False
     command = COMMANDS.get(word)
     if command is None:
-        near = get_close_matches(word, SLASH, n=1, cutoff=0.4)
+        near = get_close_matches(word, SLASH, n=1, cutoff=0.4) if len(word) > 1 else []
         chat.screen.note(f"there is no {word}; {f'did you mean {near[0]}?' if near else '/help lists what there is'}")
         return True
     try:
+        if word in _ALONE and rest.strip():
+            raise ToolcribError(f"{word} takes nothing after it, and nothing was done")
         await command(chat, rest.strip())
     except ToolcribError as error:
         chat.screen.fault(f"✗ {explained(error)}")
@@ -49,7 +53,12 @@ async def obey(chat: Conversation, line: str) -> bool:
 
 async def _help(chat: Conversation, rest: str) -> None:
     how = _WITH_MODEL if chat.model else _BY_HAND
-    chat.screen.text(how + _KEYS + "\n".join(f"{name:<10} {text}" for name, text in SLASH.items()))
+    lines = [f"{name:<10} {text}" for name, text in SLASH.items()]
+    if chat.screen.interactive:
+        from textwrap import fill
+
+        lines = [fill(line, max(chat.screen.console.width, 30), subsequent_indent=" " * 11) for line in lines]
+    chat.screen.text(how + _KEYS + "\n".join(lines))
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -141,7 +150,7 @@ def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
     info = chat.session.info
     if info is not None:
-        chat.screen.note(f"session {info.id[:12]}, {info.messages} messages: {info.title}")
+        chat.screen.note(f"session {info.id[:12]}, {info.messages} message{'' if info.messages == 1 else 's'}: {info.title}")
     for line in exchanges(chat.session.records(), _LAST):
         chat.screen.note(line)
 

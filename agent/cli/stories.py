@@ -69,7 +69,9 @@ def heading(info: SessionInfo) -> list[str]:
     began = datetime.fromtimestamp(info.created_at)
     return [
         f"session {info.id}",
-        tame(f"  {info.messages} messages on {info.platform}{model}, in {info.cwd or '?'}{place}"),
+        tame(
+            f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
+        ),
         f"  began {began:%Y-%m-%d %H:%M:%S}, last used {ago(info.updated_at, time.time())}",
     ]
 

@@ -70,7 +70,7 @@ def _line(item: Item, words: Mapping[Action, str]) -> str:
 
 def _lines(item: Item) -> str:
     if item.found is None:
-        return f"{item.added} lines"
+        return f"{item.added} line{'' if item.added == 1 else 's'}"
     return f"+{item.added} -{item.removed} lines"
 
 

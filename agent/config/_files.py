@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -32,10 +33,23 @@ def write_private(path: Path, text: str) -> None:
         temporary = None
         _sync_folder(path.parent)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror or error}; the file is as it was") from error
+        raise ConfigError(
+            f"{path} cannot be written: {error.strerror or error}; the file is as it was{_mend(path, error)}"
+        ) from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _mend(path: Path, error: OSError) -> str:
+    folder = next((each for each in path.parents if each.exists()), path.parent)
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"; make room in {folder}"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"; make {folder} writable for you"
+        case _:
+            return ""
 
 
 def _sync_folder(folder: Path) -> None:
@@ -57,7 +71,7 @@ def locked(path: Path, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise ConfigError(f"{lock} cannot be opened: {error.strerror or error}") from error
+        raise ConfigError(f"{lock} cannot be opened: {error.strerror or error}{_mend(lock, error)}") from error
     try:
         end = time.monotonic() + seconds
         while True:

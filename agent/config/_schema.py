@@ -56,7 +56,7 @@ class ToolsetsConfig:
         "    research:\n"
         "      description: Look, do not touch\n"
         "      tools: [read_file, search_files]\n"
-        "      includes: [web]",
+        "      includes: [todo]",
         expect="names, each with description, tools and includes",
     )
 
@@ -105,7 +105,7 @@ class PluginsConfig:
     )
     allow_override: Mapping[str, str] = setting(
         dict,
-        "Tools that a plugin may replace, each with the name of that plugin:\n  allow_override: {web_search: my_search}",
+        "Tools that a plugin may replace, each with the name of that plugin:\n  allow_override: {search_files: my_search}",
         expect="names of tools, each with the name of a plugin",
         check=lambda value: all(value.values()),
     )
@@ -212,7 +212,7 @@ class Config:
         "What differs on one platform (cli, gateway, telegram, api, cron, acp):\n"
         "  platforms:\n"
         "    telegram:\n"
-        "      enabled_toolsets: [web]\n"
+        "      enabled_toolsets: [coding]\n"
         "      disabled_toolsets: []\n"
         "      disabled_tools: [terminal]\n"
         "      smart_approval: false",

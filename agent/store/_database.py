@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import sqlite3
@@ -29,24 +30,18 @@ _CREATING = threading.Lock()
 
 class Database:
     """Thread-safe. Every method raises StoreFailed with the file's name and what to do. ``tables``: the folder of SQL files that
-    make its tables.
+    make its tables. ``late``: the file is opened, and made, when it is first used.
     """
 
-    def __init__(self, path: Path, synchronous: Synchronous, tables: Path | None = None) -> None:
+    def __init__(self, path: Path, synchronous: Synchronous, tables: Path | None = None, *, late: bool = False) -> None:
         if synchronous not in ("NORMAL", "FULL"):
             raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
         self.path = path
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._connection: sqlite3.Connection | None = None
-        try:
-            _make_file(path)
-            self._connection = _connect(path, synchronous, tables or _schema.FOLDER)
-        except sqlite3.Error as error:
-            raise explained(path, error) from error
-        except OSError as error:
-            why = error.strerror or error
-            raise StoreFailed(f"{path} cannot be opened: {why}; make its folder writable, or {_schema.ELSEWHERE}") from error
+        self._open: Callable[[], sqlite3.Connection] | None = lambda: _opened(path, synchronous, tables or _schema.FOLDER)
+        """None once it is closed."""
+        self._connection: sqlite3.Connection | None = None if late else self._open()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         with self._held() as connection:
@@ -93,7 +88,7 @@ class Database:
     def close(self) -> None:
         """Closing again does nothing."""
         with self._lock:
-            connection, self._connection = self._connection, None
+            connection, self._connection, self._open = self._connection, None, None
             if connection is None:
                 return
             try:
@@ -104,14 +99,34 @@ class Database:
     @contextlib.contextmanager
     def _held(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
-            if self._connection is None:
+            if self._open is None:
                 raise StoreFailed(f"the store {self.path} is closed")
-            if os.getpid() != self._pid:
+            if self._connection is not None and os.getpid() != self._pid:
                 raise StoreFailed(f"the store {self.path} was opened before this process was forked; open one of its own")
+            if self._connection is None:
+                self._connection, self._pid = self._open(), os.getpid()
             try:
                 yield self._connection
             except sqlite3.Error as error:
                 raise explained(self.path, error) from error
+
+
+def _opened(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
+    try:
+        _make_file(path)
+        return _connect(path, synchronous, tables)
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}; {_mend(path, error)}") from error
+
+
+def _mend(path: Path, error: OSError) -> str:
+    """What helps, with the folder that it is about: of missing ones, the one that they would be made in."""
+    folder = next((each for each in path.parents if each.exists()), path.parent)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room in {folder}, or {_schema.ELSEWHERE}"
+    return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
 
 
 def _make_file(path: Path) -> None:

@@ -29,12 +29,13 @@ class SqliteStore:
     """Implements toolcrib._store.Store; thread-safe. Close it at the end; after a fork, open another.
 
     The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
-    that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is.
+    that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that
+    happens when something is first read or written, for who may need nothing of it.
     """
 
-    def __init__(self, path: Path, *, synchronous: Synchronous = "NORMAL", clock: Clock = time.time) -> None:
+    def __init__(self, path: Path, *, synchronous: Synchronous = "NORMAL", clock: Clock = time.time, late: bool = False) -> None:
         self.path = Path(path)
-        self._database = Database(self.path, synchronous)
+        self._database = Database(self.path, synchronous, late=late)
         self._ledger = SqliteLedger(self._database, clock)
         self._tickets = SqliteTickets(self._database, clock)
         self._grants = SqliteGrants(self._database)

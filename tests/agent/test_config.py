@@ -254,6 +254,17 @@ def test_the_example_explains_every_key_at_its_default(root: Path, file: Path) -
         assert re.search(rf"(?m)^[# ]*(- )?{re.escape(key.split('.')[-1].removesuffix('[]'))}:", text), key
 
 
+def test_toolsets_that_the_example_names_are_there(root: Path) -> None:
+    from agent.run import assemble
+
+    text = (root / "config.example.yaml").read_text("utf-8")
+    named = re.findall(r"(?m)^ *# .*(?:includes|_toolsets): \[([^]]+)\]", text)
+    names = {name.strip() for names in named for name in names.split(",")}
+    assert len(names) > 2
+    with assemble() as crib:
+        assert names <= set(crib.catalog.names())
+
+
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 MINE = """\

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from agent.cli.words import SLASH
+
 pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 DELETE = '@terminal {"command": "rm -rf build"}'
@@ -136,6 +138,18 @@ def test_slash_commands(chatting: Any) -> None:
     chatting.sees(r"No model is connected")
     chatting.types("/quit")
     assert chatting.waits_for_the_end() == 0
+
+
+def test_help_breaks_no_word_on_a_narrow_screen(sit_down: Any) -> None:
+    person = sit_down("chat", COLUMNS="40")
+    person.at_prompt()
+    person.types("/help")
+    person.sees(r"^/quit ")
+    commands = person.at_prompt().split("Tab completes.")[1].splitlines()
+    assert max(map(len, commands)) <= 40
+    told = " ".join(" ".join(commands).split())
+    for name, text in SLASH.items():
+        assert f"{name} {text}" in told
 
 
 def test_clarify_asks_and_gets_a_choice(chatting: Any) -> None:

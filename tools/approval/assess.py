@@ -25,6 +25,7 @@ from tools.approval.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.approval.rules.lines import across
 from tools.approval.rules.opaque import code_findings, unknown_command
 from tools.approval.table import DRY, Rule, View
+from tools.approval.walks import into_own
 from tools.approval.writes import Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
@@ -93,6 +94,11 @@ def assess(
         setting.links.note(act)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
+    for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
+        if deletes:
+            _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
+        else:
+            _add(found, _finding(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
     for one in across(meaning.acts):
         _add(found, _finding(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
@@ -245,12 +251,17 @@ def _by_paths(act: Act, view: View, names: Sequence[str], setting: Setting) -> I
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, setting)
     if act.name not in _LOOKS:
-        for given in act.argv[1:]:
-            if "/proc/" in given.text:
-                yield from _process(act, given)
-        for target in act.redirects:
-            if target.op == "<":
-                yield from _process(act, target.path)
+        yield from _processes(act)
+
+
+def _processes(act: Act) -> Iterator[Finding]:
+    near = [cwd for cwd in act.cwds if cwd.startswith("/proc")]
+    for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
+        if "/proc/" in given.text:
+            yield from _process(act, given)
+        elif near and given.text[:1] != "-":
+            for path in spelled(given, near):
+                yield from _process(act, given._replace(text=path))
 
 
 def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:

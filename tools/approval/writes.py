@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.paths import Mode
-from tools.approval.table import Test, View, opt, value, word
+from tools.approval.table import Test, View, opt, sub, value, word
 
 
 class Touch(NamedTuple):
@@ -120,8 +120,17 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("logsave", Writes("write", "first")),
     ("debugfs", Writes("write", "all", "-R -f", when=opt("-w"))),
     ("pip pip3 uv pipx", Writes("write", folders="-t --target --prefix --root")),
-    ("git", Writes("write", outputs="--output", folders="--separate-git-dir --template")),
+    ("git", Writes("write", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
     ("plutil", Writes("write", "rest", "-o", when=word("-(replace|insert|remove|convert)"))),
+    ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
+    ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
+    ("gsutil", Writes("write", "destination", "-m", when=sub("cp|mv|rsync"))),
+    (
+        "python python3",
+        Writes(
+            "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
+        ),
+    ),
     ("PlistBuddy", Writes("write", "all", "-c")),
 )
 

@@ -49,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     with open_crib(args) as crib:
+        if crib.grants.problem is not None:
+            raise crib.grants.problem
         session = crib.find_session(args.session).id if args.session else None
         approvals = Approvals(crib.store, crib.grants)
         match args.action:

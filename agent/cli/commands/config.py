@@ -182,7 +182,11 @@ def _check(args: argparse.Namespace) -> int:
     if config is not None and file.exists() and file.stat().st_mode & 0o022:
         faults.append(f"others may write {file}: chmod go-w {file}")
     if config is not None:
+        from agent.cli.names import meaning_faults
+
         _notices(config)
+        if not faults:
+            faults = meaning_faults(config, Path.cwd())
     for fault in faults:
         print(tame(fault))
     if not faults:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age
-from toolcrib import ToolcribError
+from toolcrib import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.places import Running
@@ -36,8 +36,8 @@ configuration, and what plugins add; `terminal.backend` says which one sessions 
   toolcrib config set terminal.backend docker
 A session stays where it began. Where its place can't be had its calls fail and say why: they never run elsewhere.
 
-exit codes: 0 done, 1 a place does not work (test) or an engine does not answer (stop, prune), the shell's own (shell),
-2 a wrong command line or configuration.
+exit codes: 0 done, 1 a place does not work (test, shell) or an engine does not answer (stop, prune), the shell's own
+(shell), 2 a wrong command line or configuration.
 """
 _OLD = "7d"
 _ACTIONS = ("list", "test", "shell", "stop", "prune")
@@ -58,18 +58,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+
+    act = {"test": _test, "shell": _shell, "stop": _stop, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
-        match args.action:
-            case "test":
-                return _test(crib, args)
-            case "shell":
-                return _shell(crib, args)
-            case "stop":
-                return _stop(crib, args)
-            case "prune":
-                return _prune(crib, args)
-            case _:
-                return _list(crib, args)
+        try:
+            return act(crib, args)
+        except EnvironmentFailed as error:  # no fault of the command line
+            print(tame(f"toolcrib: {error}"), file=sys.stderr)
+            return FAILED
 
 
 def _list(crib: Crib, args: argparse.Namespace) -> int:
@@ -148,7 +145,8 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
         meant = chosen(found, word)
         if not meant:
             unseen = "".join(f"\n  not looked at: {fault}" for fault in found.faults.values())
-            raise ToolcribError(f"no container of ours belongs to {word!r}; `toolcrib env` lists them{unseen}")
+            said = f"no container of ours belongs to {word!r}; `toolcrib env` lists them{unseen}"
+            raise EnvironmentFailed(said) if unseen else ToolcribError(said)
         wanted += [one for one in meant if one not in wanted]
     lives = sum(one.container.owner_lives is True for one in wanted)
     about = f"{_counted(wanted)}, {lives} of them in use by processes that live" if lives else _counted(wanted)

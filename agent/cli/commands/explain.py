@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
             return _replay(crib, args)
         if args.jsonl:
             return _lines(crib, cwd)
+        if crib.grants.problem is not None:
+            print(f"toolcrib: what is granted always is left out: {crib.grants.problem}", file=sys.stderr)
         return _one(crib, args, cwd)
 
 
@@ -167,7 +169,7 @@ def _decider(finding: Finding, examined: Examined, crib: Crib, cwd: str) -> str:
 
     if finding.level in ("allow", "block"):
         return f"the rule {finding.key}"
-    for grant in crib.grants.all(""):
+    for grant in crib.grants.permanent():
         if covers(grant, finding, session_id="", cwd=cwd):
             return f"the grant {grant.id[:8]} (`{' '.join(grant.argv)}` in {grant.root})"
     smart = crib.config.approval.smart

@@ -194,6 +194,18 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
     assert "very-secret-value" not in told
 
 
+@pytest.mark.parametrize("line", ["/new and mend the test", "/tools file", "/sessions 20"])
+def test_a_command_that_takes_nothing_loses_no_words(chat: Any, line: str) -> None:
+    with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server:
+        done = chat(server, "first", line, "second")
+        assert len(server.requests[1]["messages"]) > len(server.requests[0]["messages"])  # the session goes on
+    assert f"✗ {line.split()[0]} takes nothing after it, and nothing was done" in done.err
+
+
+def test_a_slash_alone_is_near_to_nothing(run: Any) -> None:
+    assert "there is no /; /help lists what there is" in run("chat", "--provider", "manual", stdin=b"/\n").err
+
+
 def test_every_command_of_the_chat_is_told_of(run: Any) -> None:
     told = run("chat", "--help").out
     assert {*COMMANDS, "/quit"} == {*SLASH}

@@ -107,6 +107,14 @@ def test_a_block_is_shown_as_soon_as_it_is_whole() -> None:
     assert out.getvalue().endswith("  code\nanother text\n")
 
 
+def test_a_table_shows_whole_what_is_wider_than_its_column() -> None:
+    path = "/srv/" + "abcdefghij" * 12
+    shown = laid_out(f"| file | size |\n|---|---|\n| {path} | 3 |\n")
+    assert "…" not in shown
+    assert path in "".join(line.strip().split(" ")[0] for line in shown.splitlines())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_a_link_does_not_hide_where_it_leads() -> None:
     shown = laid_out("[bank](http://evil.example)", force_terminal=True)
     assert "http://evil.example" in shown

@@ -120,6 +120,12 @@ def test_calls_that_run_together_have_a_line_each(capsys: pytest.CaptureFixture[
     assert lines[3:] == ["📖 read_file  1.py  0 ms  ok", "Done.", ""]
 
 
+def test_a_reason_of_several_lines_stands_on_one_with_marks_between() -> None:
+    denied = ToolResult.error("x", "x: rm -rf build\ndeletes folders\n\n  Ask a person.")
+    line = brief_line(executed(denied, ToolCallStatus.FAILED), "💻")
+    assert line.endswith("failed: x: rm -rf build · deletes folders · Ask a person.")
+
+
 def test_an_interrupt_is_told_once() -> None:
     cancelled = ToolResult.error("x", "interrupted; it may have done part of its work")
     line = brief_line(executed(cancelled, ToolCallStatus.CANCELLED), "💻")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 
 import pytest
 
+from agent.cli import main
 from agent.cli.signals import Ended, interrupting
 
 
@@ -40,3 +42,18 @@ def test_without_a_loop_or_in_one_that_does_not_go_on_it_is_raised_where_it_fall
         asyncio.run(stuck())
     with pytest.raises(KeyboardInterrupt), interrupting(lambda: None):
         stuck().send(None)
+
+
+class _Interrupts:
+    """Finds the module as Ctrl-C comes."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "agent.cli.app":
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_modules_are_loaded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "agent.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Interrupts(), *sys.meta_path])
+    assert main(["tools"]) == 130
+    assert capsys.readouterr() == ("", "toolcrib: interrupted\n")

@@ -257,6 +257,30 @@ def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> N
     talk(store, "again")
 
 
+def test_late_it_is_made_by_what_first_needs_it(file: Path) -> None:
+    store = SqliteStore(file, late=True)
+    assert not file.parent.exists()
+    assert store.sessions.list(1) == []
+    assert file.exists()
+    store.close()
+    unused = SqliteStore(file.with_name("other.db"), late=True)
+    unused.close()
+    with pytest.raises(StoreFailed, match="is closed"):
+        unused.sessions.list(1)
+    assert not unused.path.exists()
+
+
+def test_late_a_fault_is_told_at_each_use_until_it_is_mended(file: Path) -> None:
+    file.parent.write_text("in the way")
+    store = SqliteStore(file, late=True)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match=r"cannot be opened: .*; make its folder writable"):
+            store.sessions.list(1)
+    file.parent.unlink()
+    assert store.sessions.list(1) == []
+    store.close()
+
+
 def test_a_folder_that_may_not_be_written_is_named(file: Path, root: Path) -> None:
     unprivileged: list[str] = []
     if os.geteuid() == 0:  # whom no mode stops

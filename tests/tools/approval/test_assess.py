@@ -177,6 +177,12 @@ def test_other_folders_are_asked_about_and_not_refused(given: str) -> None:
         (["rm", "/var/log/syslog"], "system.log", "ask"),
         (["rm", ".git/index"], "git.damage", "ask"),
         (["rm", "/dev/null"], "device.change", "ask"),
+        (["docker", "cp", "web:/x", ".git/hooks/pre-commit"], "persist.git-hooks", "ask-once"),
+        (["kubectl", "-n", "x", "cp", "web-0:/x", f"{HOME}/.bashrc"], "persist.start-file", "ask-once"),
+        (["aws", "s3", "cp", "s3://b/k", f"{HOME}/.ssh/authorized_keys"], "persist.ssh", "ask-once"),
+        (["gsutil", "cp", "gs://b/k", "/etc/hosts"], "system.file", "ask"),
+        (["python3", "-m", "zipfile", "-e", "a.zip", ".git/hooks"], "persist.git-hooks", "ask-once"),
+        (["git", "archive", "-o", f"{HOME}/.bashrc", "HEAD"], "persist.start-file", "ask-once"),
     ],
 )
 def test_writing_commands_are_judged_by_what_they_write(argv: list[str], key: str, level: str) -> None:
@@ -197,6 +203,10 @@ def test_writing_commands_are_judged_by_what_they_write(argv: list[str], key: st
         ["cp", "--help", "/etc/hosts", "/etc/x"],
         ["dd", "if=/dev/sda", "of=disk.img"],
         ["cp", "a", "etc/hosts"],
+        ["docker", "cp", "/etc/hosts", "web:/etc/hosts"],
+        ["docker", "cp", "web:/etc/hosts", "."],
+        ["aws", "s3", "cp", "/etc/hosts", "s3://b/etc/hosts"],
+        ["git", "push", "-o", "ci.skip", "origin", "dev"],
     ],
 )
 def test_reading_or_writing_elsewhere_is_no_finding(argv: list[str]) -> None:

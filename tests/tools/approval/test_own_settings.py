@@ -44,6 +44,7 @@ def levels(command: str) -> set[str]:
         "cp -a ~/.config x",
         "rsync -a ~/.config/ x",
         "cd ~/.config && grep -r KEY .",
+        "find ~/.config -delete",
     ],
 )
 def test_toolcribs_own_settings_are_refused_however_they_are_spelled(command: str) -> None:
@@ -68,7 +69,16 @@ def test_neighbours_are_not_refused(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["cat /proc/$PPID/environ", "xxd /proc/self/environ", "tr a b < /proc/1/environ", "python -c \"open('/proc/1/mem')\""],
+    [
+        "cat /proc/$PPID/environ",
+        "xxd /proc/self/environ",
+        "tr a b < /proc/1/environ",
+        "python -c \"open('/proc/1/mem')\"",
+        "cd /proc/4711 && cat environ",
+        "cd /proc && tr a b < 4711/environ",
+        "xargs -0 -a /proc/4711/environ",
+        "find /proc -name environ -exec cat {} +",
+    ],
 )
 def test_a_process_s_variables_are_asked_about(command: str) -> None:
     assert levels(command) == {"ask-once"}
@@ -91,9 +101,15 @@ def test_another_place_for_settings_is_asked_about() -> None:
         "unzip evil.zip -d ~/.config",
         "cp -r stuff/ ~/.config/",
         "find ~ -name config.yaml -exec cp evil {} \\;",
+        "find ~/.config -type f -exec cat {} +",
+        "find ~/.local/state -type f | xargs strings",
+        "cd ~/.config && find . -exec base64 {} +",
+        "fd . ~/.config -x cat",
+        "find / -name '*.env' -exec cat {} +",
+        "find ~ -path '*toolcrib*' -exec cat {} +",
     ],
 )
-def test_what_may_land_in_them_is_asked_about_every_time(command: str) -> None:
+def test_what_may_reach_them_is_asked_about_every_time(command: str) -> None:
     assert "ask-once" in levels(command)
 
 
@@ -105,6 +121,14 @@ def test_what_may_land_in_them_is_asked_about_every_time(command: str) -> None:
         "cp a ~/$NAME.txt",
         "find . -name '*.py' -exec cp {} backup/ \\;",
         "unzip x.zip -d ~/src",
+        "find ~/.config -type f",
+        "find ~/.config -type f -exec ls -l {} +",
+        "find ~/.config -maxdepth 1 -type f -exec cat {} +",
+        "find ~/.config -name '*.md' -exec cat {} +",
+        "find ~/.config/nvim -name '*.lua' -exec cat {} +",
+        "find ~ -name '*.py' -exec grep -l x {} +",
+        "find . -name '*.env' -exec cat {} +",
+        "cd /proc && cat meminfo 4711/status",
     ],
 )
 def test_what_lands_elsewhere_is_not(command: str) -> None:

@@ -7,7 +7,8 @@ Something new:
 
 - a builtin: a row of ``builtins.TABLE``; those about variables stand in ``declare`` and ``reading``
 - a program that runs another one: a row of ``wrappers.WRAPPERS``; where no row can say it, a function in
-  ``specials.SPECIALS`` (lists of arguments: ``feeding``; containers: ``containers``; build files: ``recipes``)
+  ``specials.SPECIALS`` (lists of arguments: ``feeding``; containers: ``containers``, and what
+  they are given of the host: ``mounts``; build files: ``recipes``)
 - a filter, whose output follows from its input: ``filters.FILTERS``; other output: ``output``; files it writes: ``effects``
 - an interpreter of another language: ``interpreters``, and its reader in tools/approval/languages
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tools.approval.meaning import assigning, expand, printing
+from tools.approval.meaning import assigning, expand, mounts, printing
 from tools.approval.meaning.act import Act, Code, Fault, Target
 from tools.approval.meaning.shellstate import State, merged
 from tools.approval.meaning.state import Budget, ShellNow, Snapshot
@@ -50,6 +50,8 @@ class Context(NamedTuple):
     text: str = ""
     epoch: int = 0
     """Counts the texts that were parsed."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """In a container: the host's folders that it may write to, by the names that they have inside."""
 
 
 class Called(NamedTuple):
@@ -223,11 +225,18 @@ class Base:
     ) -> None:
         context = self.context
         start, end = context.span if context.span is not None else self.span
+        name = self.bare(state, argv) if name is None else name
+        cwds = state.cwds
+        if context.mounts:
+            outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
+            if outside is None:
+                return
+            argv, redirects, cwds = outside
         act = Act(
-            self.bare(state, argv) if name is None else name,
+            name,
             tuple(argv),
             tuple(redirects),
-            state.cwds,
+            cwds,
             state.env if environment is None else environment,
             state.stdin,
             fed or context.fed,

@@ -152,6 +152,9 @@ def _unpacked(it: Interpreter, state: State, argv: Values) -> None:
 def _extracted(it: Interpreter, state: State, argv: Values) -> None:
     """``curl x | tar xz -C /tmp``: what lies there from then on may be what was downloaded."""
     words = [value.text for value in argv[1:]]
+    if argv[0].text[-3:] == "tar" and words and re.match(r"-?[a-zA-Z]*[cru]|--(?:create|append|update)", words[0]):
+        for archive in _option(argv, "f", "--file") or argv[2:3]:
+            _packed(it, state, archive, argv)
     zipped = argv[0].text.endswith("unzip")
     if not words or (not zipped and not (re.match(r"-?[a-zA-Z]*x", words[0]) or "--extract" in words)):
         return
@@ -164,6 +167,17 @@ def _extracted(it: Interpreter, state: State, argv: Values) -> None:
     folders = _option(argv, "d") if zipped else _option(argv, "C", "--directory")
     for folder in filestate.absolute(it, state, folders[-1].text if folders else "."):
         state.write(filestate.inside(folder), unknown(Taint.REMOTE))
+
+
+def _zipped(it: Interpreter, state: State, argv: Values) -> None:
+    for archive in _operands(argv)[:1]:
+        _packed(it, state, archive, argv)
+
+
+def _packed(it: Interpreter, state: State, archive: Value, argv: Values) -> None:
+    """An archive of secrets is one."""
+    if any(filestate.is_secret(path) for one in argv[1:] for path in filestate.absolute(it, state, one.text)):
+        filestate.mark(it, state, archive.text, Taint.SECRET)
 
 
 def _pipe_made(it: Interpreter, state: State, argv: Values) -> None:
@@ -201,6 +215,7 @@ _TABLE = {
     "gunzip": _unpacked,
     "unxz": _unpacked,
     **dict.fromkeys(("tar", "gtar", "bsdtar", "unzip"), _extracted),
+    "zip": _zipped,
     "mkfifo": _pipe_made,
     "mknod": _pipe_made,
     "sed": _edited,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.folders import under
-from tools.approval.meaning import code, effects, filestate, interpreters, output, recipes
+from tools.approval.meaning import code, effects, filestate, interpreters, mounts, output, recipes
 from tools.approval.meaning.act import Code, Target
 from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State
@@ -77,9 +77,12 @@ def run(it: Interpreter, state: State, argv: Values, targets: Targets) -> list[S
     first = argv[0].text
     if "/" in first and (found_codes := _program_file(it, state, name, argv, targets)) is not None:
         return found_codes
-    if state.files and (steps := recipes.inner(it, state, name, argv)):
-        return _wrapped(it, state, name, argv, targets, steps)
-    it.act(state, argv, targets)
+    if state.files:
+        if steps := recipes.inner(it, state, name, argv):
+            return _wrapped(it, state, name, argv, targets, steps)
+        it.act(state, filestate.marked(it, state, argv), targets)
+    else:
+        it.act(state, argv, targets)
     return finished(it, state, name, argv)
 
 
@@ -150,7 +153,11 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         state.wild |= Taint.UNKNOWN
     if one.environment:
         state.env = {**env, **one.environment}
-    if one.cwd is not None:
+    if one.mounts:
+        given = tuple((to, path) for to, source in one.mounts for path in filestate.absolute(it, state, source.text))
+        changes["mounts"] = given
+        state.cwds, state.files = (one.cwd.text,) if one.cwd is not None else (), mounts.inside(given, files)
+    elif one.cwd is not None:
         found = filestate.absolute(it, state, one.cwd.text) if one.cwd.known else []
         state.cwds = tuple(path for path in found if path.startswith("/"))
     if one.place and not one.place.startswith("chroot"):
@@ -166,7 +173,7 @@ def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:
         results = it.within(lambda: child(it, state, one.argv), **changes)
     for result in results:
         result.env, result.cwds, result.stdin, result.wild = env, cwds, stdin, wild
-        if one.place:
+        if one.place or one.mounts:
             result.files = files
     return results
 

@@ -54,6 +54,8 @@ def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
     base = list(argv[at:]) or [Value("echo")]
     if source is None:
         return [Inner(argv=_with(base, mark, unknown()), fed=True)]
+    if asked.file:
+        return [Inner(argv=_with(base, mark, source), fed=True, own=True)]
     if not source.known:
         return [Inner(argv=_with(base, mark, one), fed=True) for one in _partly(source)]
     text = source.text

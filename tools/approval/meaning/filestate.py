@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
+from tools.approval.meaning import mounts
 from tools.approval.meaning.shellstate import State
-from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
+from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, tainted, unknown
 
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 _SECRET = re.compile(
     r"/\.ssh/(?!known_hosts|config$|authorized_keys|environment|rc$)[^/]*(?<!\.pub)$|/\.env(?:\.(?!example|sample|template|dist)\w+)?$"
-    r"|/\.aws/credentials$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
+    r"|/\.aws(?:/credentials)?/?$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
     r"|^/etc/(?:shadow|gshadow)|\.(?:pem|p12|pfx|kdbx|keystore|jks)$|/id_(?:rsa|dsa|ecdsa|ed25519)$|/\.npmrc$|/\.pypirc$"
-    r"|^/proc/(?:self|\d+)/environ$|/\.config/gcloud/|/\.azure/|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store/|/\.my\.cnf$"
-    r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$"
+    r"|^/proc/(?:self|\d+)/environ$|/\.config/(?:gcloud|gh)(?:/|$)|/\.azure(?:/|$)|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store(?:/|$)|/\.my\.cnf$"
+    r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$|/\.(?:bash|zsh|psql|mysql|python)_history$|/\.mozilla/"
 )
 _OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _NET = ("/dev/tcp/", "/dev/udp/")
@@ -68,6 +70,11 @@ def _one(it: Interpreter, state: State, name: str) -> Value | None:
         return unknown(Taint.SECRET | Taint.LOCAL)
     if HOLE in name or not name.startswith("/"):
         return unknown(Taint.LOCAL)
+    if it.context.mounts:
+        outside = mounts.named(it.context.mounts, Value(name))
+        if not outside:
+            return None
+        name = outside[0]
     seen = it.snapshot.look(name)
     if seen.kind == "missing":
         return _unpacked(state, name)
@@ -115,6 +122,21 @@ def write(it: Interpreter, state: State, path: Value, value: Value, *, append: b
         state.write(name, new._replace(shown=""))
         if lasting := new.taint & (Taint.REMOTE | Taint.DECODED):
             it.tainted[name] = it.tainted.get(name, Taint.NONE) | lasting
+
+
+def marked(it: Interpreter, state: State, argv: Sequence[Value]) -> Sequence[Value]:
+    """``@x`` and ``f=@x`` carry what the line has put into the file x: a copied key is a key."""
+    secret = {path for path, value in state.files.items() if value.taint & Taint.SECRET}
+    return [_marked(it, state, value, secret) for value in argv] if secret else argv
+
+
+def _marked(it: Interpreter, state: State, value: Value, secret: Set[str]) -> Value:
+    text = value.text
+    named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
+    for one in named:
+        if one and not secret.isdisjoint(absolute(it, state, one)):
+            return tainted(value, Taint.SECRET)
+    return value
 
 
 def mark(it: Interpreter, state: State, path: str, taint: Taint) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tools.approval.meaning.value import Value
 
-SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash"})
+SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash", "posh", "lksh"})
 
 
 class Interpreter(NamedTuple):
@@ -79,6 +80,16 @@ TABLE: dict[str, Interpreter] = {
     "elixir": _one("elixir", "-e --eval"),
     "osascript": _one("applescript", "-e"),
     "groovy": _one("groovy", "-e"),
+    "R": _one("r", "-e", script=False, stdin=False),
+    "octave": _one("octave", "--eval", script=False, stdin=False),
+    "gnuplot": _one("gnuplot", "-e", script=False, stdin=False),
+    "ghci": _one("haskell", "-e", script=False, stdin=False),
+    "ghc": _one("haskell", "-e", script=False, stdin=False),
+    "scala": _one("scala", "-e", script=False, stdin=False),
+    "erl": _one("erlang", "-eval", script=False, stdin=False),
+    "sbcl": _one("lisp", "--eval", script=False, stdin=False),
+    "ocaml": _one("ocaml", "-e", script=False, stdin=False),
+    "dc": _one("dc", "-e --expression", script=False, stdin=False),
     "tclsh": _one("tcl", ""),
     "expect": _one("tcl", "-c", "-f"),
     "guile": _one("scheme", "-c -e"),
@@ -88,7 +99,7 @@ TABLE: dict[str, Interpreter] = {
     "awk": _one("awk", "-e --source", "-f --file", "-v -F --assign --field-separator", "vF", first=0, script=False, stdin=False),
     "sed": _one("sed", "-e --expression", "-f --file", "-l --line-length", "il", first=0, script=False, stdin=False),
     "vim": _one("vim", "-c --cmd", "-S -s", "-u -i -T -W -w", script=False, stdin=False),
-    "ex": _one("vim", "-c --cmd", "-S -s", "", script=False),
+    "ex": _one("vim", "-c --cmd", "-S", "", script=False),
     "ed": _one("ed", "", "", "-p", script=False),
     "sqlite3": _one("sql", "-cmd", "-init", "-separator -nullvalue -newline -bail", first=1, script=False),
     "psql": _one("sql", "-c --command", "-f --file", _SQL, script=False),
@@ -105,7 +116,9 @@ TABLE: dict[str, Interpreter] = {
 _SAME = {
     "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim", "view": "vim", "vimdiff": "vim",
     "mariadb": "mysql", "mongo": "mongosh", "sqlite": "sqlite3", "jruby": "ruby", "pypy3": "pypy", "gvim": "vim", "rvim": "vim",
-    "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh", "redis": "redis-cli", "valkey-cli": "redis-cli",
+    "irb": "ruby", "octave-cli": "octave", "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh",
+    "redis": "redis-cli",
+    "valkey-cli": "redis-cli",
 }  # fmt: skip
 
 
@@ -138,6 +151,11 @@ def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
         if spec.language == "vim" and text.startswith("+") and len(text) > 1:
             found.pieces.append(Value(text[1:], argv[at].taint))
             at += 1
+        elif spec.language == "vim" and _is_silent(text, argv[1:at]):
+            if text[-1] == "c":
+                found.pieces.extend(argv[at + 1 : at + 2])
+                at += 1
+            at += 1
         elif len(text) > 1 and text[0] == "-" and not (operands and spec.script):
             at = _option(spec, argv, at, found)
         elif spec.script and not found.pieces:
@@ -147,6 +165,13 @@ def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
             operands.append(argv[at])
             at += 1
     return _operands(spec, found, operands)
+
+
+def _is_silent(text: str, before: Sequence[Value]) -> bool:
+    """``vim -es``, ``vim -e -s``: what follows is no script, as it would be behind ``-s`` alone."""
+    return re.fullmatch(r"-[a-zA-Z]*[eE]s[a-zA-Z]*", text) is not None or (
+        text == "-s" and any(one.text in ("-e", "-E") for one in before)
+    )
 
 
 def _option(spec: Interpreter, argv: Sequence[Value], at: int, found: Found) -> int:

@@ -113,7 +113,7 @@ def _package(it: Interpreter, state: State, argv: Values) -> list[str]:
     words = [value.text for value in argv[1:] if value.text[:1] != "-"]
     if not words:
         return []
-    script = words[1] if words[0] in ("run", "run-script") and len(words) > 1 else words[0]
+    script = words[1] if words[0] in ("run", "run-script") and len(words) > 1 else _SHORT.get(words[0], words[0])
     if words[0] not in ("run", "run-script") and script not in _SCRIPTS and argv[0].text.endswith("npm"):
         return []
     text = _written(it, state, "package.json")
@@ -121,13 +121,43 @@ def _package(it: Interpreter, state: State, argv: Values) -> list[str]:
         return []
     try:
         scripts = json.loads(text)["scripts"]
-        found = [scripts[name] for name in (f"pre{script}", script, f"post{script}") if name in scripts]
+        ran = (f"pre{script}", script, f"post{script}", "prepare" if script == "install" else "")
+        found = [scripts[name] for name in ran if name in scripts]
     except (ValueError, KeyError, TypeError):
         return []
     return [one for one in found if isinstance(one, str)]
 
 
+_SHORT = {"t": "test", "tst": "test", "i": "install", "ci": "install", "add": "install"}
+
+
+def _just(it: Interpreter, state: State, argv: Values) -> list[str]:
+    words = [value.text for value in argv[1:] if value.text[:1] != "-" and "=" not in value.text]
+    for file in ("justfile", "Justfile", ".justfile"):
+        text = _written(it, state, file)
+        if text is not None:
+            return _recipes(_INDENTED.sub("\t", text), words)
+    return []
+
+
+_INDENTED = re.compile(r"^[ \t]+", re.MULTILINE)
+
+
+def _imported(*files: str) -> Callable[[Interpreter, State, Values], list[str]]:
+    """Python that a tool runs by itself where it is there."""
+    return lambda it, state, argv: [f"python {file}" for file in files if _written(it, state, file) is not None]
+
+
+def _pip(it: Interpreter, state: State, argv: Values) -> list[str]:
+    builds = any(value.text.partition("[")[0] in (".", "./") for value in argv[1:])
+    return _imported("setup.py")(it, state, argv) if builds else []
+
+
 _RUNNERS: dict[str, Callable[[Interpreter, State, Values], list[str]]] = {
     **dict.fromkeys(["make", "gmake"], _make),
     **dict.fromkeys(["npm", "yarn", "pnpm", "bun"], _package),
+    **dict.fromkeys(["pip", "pip3"], _pip),
+    **dict.fromkeys(["pytest", "py.test"], _imported("conftest.py")),
+    "nox": _imported("noxfile.py"),
+    "just": _just,
 }

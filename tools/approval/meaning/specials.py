@@ -11,6 +11,7 @@ from tools.approval.meaning.wrappers import Inner, takes_next, words_of
 
 Values = Sequence[Value]
 
+_SSH_RUNS = re.compile(r"\s*(?:Proxy|Local|KnownHosts)Command\s*[ =]\s*(.+)", re.IGNORECASE | re.DOTALL)
 _SSH = names("-i -p -l -o -F -J -L -R -D -W -b -c -E -e -I -m -O -Q -S -w -B")
 _GIT = names("-C -c --git-dir --work-tree --namespace --exec-path --config-env")
 _GIT_RUNS = re.compile(
@@ -32,7 +33,7 @@ def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
             at += 1
         elif text[:1] == "-" and len(text) > 1 and host is None:
             option = argv[at + 1] if text == "-o" and at + 1 < len(argv) else argv[at]._replace(text=text[2:])
-            match = re.match(r"(?:Proxy|Local)Command[ =](.+)", option.text, re.IGNORECASE | re.DOTALL)
+            match = _SSH_RUNS.match(option.text)
             if match is not None and text.startswith("-o"):
                 found.append(Inner(text=Value(match[1], option.taint)))
             at += 2 if takes_next(text, _SSH) else 1
@@ -48,6 +49,20 @@ def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
         found.append(Inner(text=joined(argv[at:], " "), place=place, own=True))
     elif stdin is not None:
         found.append(Inner(text=stdin, place=place, own=True))
+    return found
+
+
+def _copying(argv: Values, stdin: Value | None) -> list[Inner]:
+    """scp and sftp: the programs that they start ssh with."""
+    found: list[Inner] = []
+    for at, value in enumerate(argv[:-1], start=1):
+        option = (
+            argv[at]._replace(text=argv[at].text[2:]) if argv[at].text.startswith("-o") and argv[at].text != "-o" else argv[at]
+        )
+        if value.text in ("-S", "-D") and (value.text == "-S" or argv[0].text.endswith("sftp")):
+            found.append(Inner(text=argv[at], own=True))
+        elif (value.text == "-o" or option is not argv[at]) and (match := _SSH_RUNS.match(option.text)):
+            found.append(Inner(text=Value(match[1], option.taint), own=True))
     return found
 
 
@@ -240,6 +255,48 @@ def _operands_of(argv: Values) -> list[Value]:
     return [value for at, value in enumerate(argv) if value.text[:1] != "-" and (not at or argv[at - 1].text != "-t")]
 
 
+_TWO_AFTER = names(
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data --ro-bind-data"
+    " --chmod --bind-fd --ro-bind-fd --overlay"
+)
+_ONE_AFTER = names(
+    "--args --chdir --unsetenv --lock-file --sync-fd --remount-ro --overlay-src --tmp-overlay --ro-overlay --proc --dev --tmpfs"
+    " --mqueue --dir --seccomp --add-seccomp-fd --exec-label --file-label --block-fd --userns-block-fd --info-fd"
+    " --json-status-fd --cap-add --cap-drop --uid --gid --hostname --userns --userns2 --pidns --perms --size --argv0"
+)
+
+
+def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
+    """Without a ``--``, which the table looks for."""
+    at = 1
+    while at < len(argv) and argv[at].text[:1] == "-":
+        if argv[at].text == "--":
+            return []
+        at += 3 if argv[at].text in _TWO_AFTER else 2 if argv[at].text in _ONE_AFTER else 1
+    return [Inner(argv=list(argv[at:]))] if at < len(argv) else []
+
+
+def _each(argv: Values, stdin: Value | None) -> list[Inner]:
+    return [Inner(text=value) for value in argv[1:] if value.text[:1] != "-"]
+
+
+_FZF_TEXTS = _options(r"--preview=", following="--preview")
+_FZF_RUNS = re.compile(r"(?:execute(?:-silent)?|become|reload|preview|transform)[(\[{]([^)\]}]*)")
+
+
+def _fzf(argv: Values, stdin: Value | None) -> list[Inner]:
+    bound = [match for value in argv[1:] for match in _FZF_RUNS.finditer(value.text) if not value.text.startswith("--preview=")]
+    return [*_FZF_TEXTS(argv, stdin), *(Inner(text=Value(match[1]), own=True) for match in bound)]
+
+
+def _gcc(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``-wrapper rm,-rf,x``: what every part of the compiler is started with."""
+    for at, value in enumerate(argv[1:-1], start=1):
+        if value.text == "-wrapper":
+            return [Inner(argv=[value._replace(text=one, shown="") for one in argv[at + 1].text.split(",")], own=True)]
+    return []
+
+
 def _attached(argv: Values, stdin: Value | None) -> list[Inner]:
     """``dtach -n SOCKET COMMAND``, ``abduco -n NAME COMMAND``, ``zellij run -- COMMAND``"""
     words = [value.text for value in argv]
@@ -279,7 +336,13 @@ def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
-    **dict.fromkeys(("docker", "podman", "nerdctl"), containers.run),
+    **dict.fromkeys(("docker", "podman", "nerdctl", "docker-compose", "podman-compose"), containers.run),
+    "bwrap": _bwrap,
+    "pee": _each,
+    "fzf": _fzf,
+    "rg": _options(r"--(?:pre|hostname-bin)=", following="--pre --hostname-bin"),
+    "go": _options(r"--?(?:exec|toolexec)=", following="-exec -toolexec --exec --toolexec"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), _gcc),
     "split": _options(r"--filter=", following="--filter"),
     "find": feeding.find,
     "gfind": feeding.find,
@@ -300,7 +363,8 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "rsync": _options(r"--rsh=|--rsync-path=|-e(?=.)|-\w*e=", following="-e --rsh"),
     "zip": _options(r"--unzip-command=", following="-TT --unzip-command"),
     "man": _options(r"--pager=|-P(?=.)|--html=", following="-P --pager"),
-    "scp": _options(r"-oProxyCommand=", following="-S"),
+    "scp": _copying,
+    "sftp": _copying,
     "sort": _options(r"--compress-program=", following="--compress-program"),
     "gdb": _options(r"--?(?:ex|eval-command)=(?:shell |!)", following=""),
     "apt-get": _options(r".*(?:Pre|Post)-Invoke[^=]*=(?:\{\")?"),

@@ -19,6 +19,7 @@ class Inner:
 
     ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
     ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
+    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -31,6 +32,7 @@ class Inner:
     cwd: Value | None = None
     stdin: Value | None = None
     zero: list[Value] = field(default_factory=list)
+    mounts: list[tuple[str, Value]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,16 @@ _SYSTEMD = (
 _KUBE = "-n --namespace -c --container --context --kubeconfig --cluster --user -s --server --pod-running-timeout"
 _RUNNER = "--with --with-requirements --python -p --extra --group --package --project --directory --env-file --index-url -C"
 
+_LOADERS = (
+    ("lib64", "ld-linux-x86-64.so.2"),
+    ("lib/x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
+    ("usr/lib64", "ld-linux-x86-64.so.2"),
+    ("lib", "ld-linux.so.2"),
+    ("lib", "ld-linux-aarch64.so.1"),
+    ("lib", "ld-musl-x86_64.so.1"),
+    ("lib", "ld-musl-aarch64.so.1"),
+)
+
 WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "sudo": (_wrapper(_SUDO, sets=True),),
     "doas": (_wrapper("-u -C", sets=True),),
@@ -105,11 +117,11 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "stdbuf": (_wrapper("-i -o -e --input --output --error"),),
     "unbuffer": (_wrapper(),),
     "time": (_wrapper("-f -o --format --output"),),
-    "perf": (_wrapper("-e -o -g -F --event --output", 0, "stat|record|trace"),),
-    "strace": (_wrapper("-e -o -p -s -P -a -u -E -I -O -S -X -b"),),
-    "ltrace": (_wrapper("-e -o -p -s -l -u -n -a -A -D -F -x"),),
+    "perf": (_wrapper("-e -o -g -F -p -t -u -C --event --output --pid --tid", 0, "stat|record|trace", own=True),),
+    "strace": (_wrapper("-e -o -p -s -P -a -u -E -I -O -S -X -b", own=True),),
+    "ltrace": (_wrapper("-e -o -p -s -l -u -n -a -A -D -F -x", own=True),),
     "valgrind": (_wrapper(),),
-    "gdb": (_wrapper("-ex -x -p -c -iex", 0, "--args"),),
+    "gdb": (_wrapper("-ex -x -p -c -iex", 0, "--args", own=True),),
     "busybox": (_wrapper(),),
     "toybox": (_wrapper(),),
     "unshare": (_wrapper("-S -G -R -w --root --wd --setuid --setgid --propagation", own=True),),
@@ -138,6 +150,33 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "tsocks": (_wrapper(),),
     "faketime": (_wrapper("", 1),),
     "ccache": (_wrapper(),),
+    "torify": (_wrapper(),),
+    "trickle": (_wrapper("-d -u -w -t -l -n"),),
+    "cpulimit": (_wrapper("-l -e -p -P -c --limit --exe --pid --path --cpu"),),
+    "cgexec": (_wrapper("-g"),),
+    "systemd-cat": (_wrapper("-t -p --identifier --priority --stderr-priority --level-prefix --namespace"),),
+    "dbus-launch": (_wrapper("--config-file"),),
+    "run-one": (_wrapper(),),
+    "fakechroot": (_wrapper("-c -e -l -b"),),
+    "chpst": (_wrapper("-u -U -b -e -/ -n -l -L -m -d -o -p -f -c -t"),),
+    "softlimit": (_wrapper("-a -c -d -f -l -m -o -p -r -s -t"),),
+    "setuidgid": (_wrapper("", 1),),
+    "s6-setuidgid": (_wrapper("", 1),),
+    "envdir": (_wrapper("", 1),),
+    "s6-envdir": (_wrapper("-n", 1),),
+    "tsp": (_wrapper("-L -D -W -N -C -S -O"),),
+    "flatpak-spawn": (_wrapper(),),
+    **dict.fromkeys(
+        (f"/{folder}/{name}" for folder, name in _LOADERS),
+        (_wrapper("--library-path --preload --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask"),),
+    ),
+    **dict.fromkeys(
+        (f"qemu-{cpu}{kind}" for cpu in ("x86_64", "i386", "aarch64", "arm", "riscv64") for kind in ("", "-static")),
+        (_wrapper("-L -E -U -0 -cpu -B -R -s -g -d -D"),),
+    ),
+    **dict.fromkeys(("csh", "tcsh"), (_wrapper("", 99, textual="-c"),)),
+    **dict.fromkeys(("nu", "xonsh", "elvish"), (_wrapper("--config --env-config --rc -I", 99, textual="-c --commands"),)),
+    "mosh": (_wrapper("-p --ssh --server --client --port --predict --family", 1, place="ssh:{}", own=True),),
     "flock": (_wrapper("-w -E --timeout --conflict-exit-code", 1, textual="-c --command"),),
     "watch": (_wrapper("-n -d --interval", text=True),),
     "entr": (_wrapper(),),

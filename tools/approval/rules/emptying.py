@@ -23,10 +23,17 @@ def _is_one_of_many(path: Value) -> bool:
 def _emptied(view: View) -> bool:
     """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
     act = view.act
-    return (view.name in ("", ":", "true") or (view.name == "cat" and view.words == ["/dev/null"])) and any(
-        target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or _is_one_of_many(target.path))
-        for target in act.redirects
+    return (
+        bool(act.redirects)
+        and (view.name in ("", ":", "true") or view.words in _PRINTS_NOTHING.get(view.name, ()))
+        and any(
+            target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or _is_one_of_many(target.path))
+            for target in act.redirects
+        )
     )
+
+
+_PRINTS_NOTHING = {"cat": (["/dev/null"],), "printf": ([""], ["%s", ""]), "echo": (["-n"], ["-n", ""])}
 
 
 _ALL_LINES = re.compile(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
@@ -44,7 +51,13 @@ RULES = (
         "*",
         Test(_emptied),
         "empties a file",
-        yes=("> production.db", ": > data.csv", "cat /dev/null > app.db", 'for f in *.py; do : > "$f"; done'),
+        yes=(
+            "> production.db",
+            ": > data.csv",
+            "cat /dev/null > app.db",
+            "printf '' > app.db",
+            'for f in *.py; do : > "$f"; done',
+        ),
         no=("> out.log", ": > a.txt", "echo a > b.csv", "cat /dev/null > a.log", 'for f in *.log; do : > "$f"; done'),
     ),
     rule(

@@ -344,10 +344,24 @@ RULES = (
         "ask-once",
         _GIT,
         git("clone|fetch|pull|ls-remote|push|remote|archive", operand(r"ext::.*"))
-        | git("clone|fetch|pull|ls-remote", text(r"(?:^| )--upload-pack[= ](?!(?:[\w/]*/)?git-upload-pack(?: |$))")),
+        | git("clone|fetch|pull|ls-remote", text(r"(?:^| )--upload-pack[= ](?!(?:[\w/]*/)?git-upload-pack(?: |$))"))
+        | git("push", text(r"(?:^| )--(?:receive-pack|exec)[= ](?!(?:[\w/.-]*/)?git-receive-pack(?: |$))"))
+        | git("archive", text(r"(?:^| )--exec[= ](?!(?:[\w/]*/)?git-upload-archive(?: |$))"))
+        | git("send-email", text(r"(?:^| )--(?:sendmail-cmd[= ]|smtp-server[= ][/~.]|to-cmd[= ]|cc-cmd[= ])")),
         "makes git run a program",
-        yes=("git clone 'ext::sh -c x'", "git ls-remote --upload-pack='sh x' ."),
-        no=("git clone https://x.test/a.git", "git ls-remote origin"),
+        yes=(
+            "git clone 'ext::sh -c x'",
+            "git ls-remote --upload-pack='sh x' .",
+            "git push --receive-pack='sh x' . HEAD",
+            "git archive --remote=. --exec='sh x' HEAD",
+            "git send-email --smtp-server=/tmp/x a.patch",
+        ),
+        no=(
+            "git clone https://x.test/a.git",
+            "git ls-remote origin",
+            "git push --receive-pack=/usr/lib/git-core/git-receive-pack origin dev",
+            "git send-email --smtp-server=mail.test a.patch",
+        ),
     ),
     rule(
         "security.tls-off",

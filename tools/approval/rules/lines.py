@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
-from tools.approval.meaning.value import HOLE, Taint
-from tools.approval.rules.exfiltration import names_secret, to_others
+from tools.approval.meaning.value import HOLE, Taint, Value
+from tools.approval.rules.exfiltration import leaves, names_secret, to_others
 from tools.approval.table import View
+from tools.approval.walks import FINDERS, walk
 
 _FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
 _LOOKED_UP = re.compile(
@@ -40,9 +41,13 @@ _PACKERS = frozenset(
         "rsync",
         "age",
         "find",
+        "fd",
+        "fdfind",
         "ls",
         "dd",
         "secret-tool",
+        "printenv",
+        "git",
         "pass",
         "op",
         "security",
@@ -67,6 +72,12 @@ _GIVES_KEYS = re.compile(
     r"|print-access-token|get-secret-value"
     r"|kv get|auth token|get-access-token|secrets versions access"
 )
+_PRINTS_SECRET = re.compile(
+    r"pass (?:show )?[\w./-]+$|aws configure (?:get|export-credentials)|printenv \w*(?:SECRET|TOKEN|PASSW|KEY|CREDENTIAL)\w*"
+    r"|secret-tool lookup|git credential fill|security find-",
+    re.IGNORECASE,
+)
+"""Commands that show a key or a password; with their names, since the same words mean something else elsewhere."""
 _SENDERS = frozenset(
     [
         "nc",
@@ -92,6 +103,7 @@ _SENDERS = frozenset(
         "cryptcat",
     ]
 )
+_TAKERS = frozenset({"curl", "wget", "scp", "rsync", "sftp", "rclone", "aws", "gsutil", "http", "https", "xh", "croc", "gist"})
 _READS_INPUT = frozenset({"-", "@-", "-T-", "/dev/stdin", "@/dev/stdin"})
 
 
@@ -111,6 +123,8 @@ def across(acts: Sequence[Act]) -> Iterator[Across]:
         yield from _killed(acts)
     if not names.isdisjoint(_PACKERS) and not names.isdisjoint(_SENDERS):
         yield from _sent(acts)
+    if not names.isdisjoint(FINDERS) and any(act.fed and act.name in _TAKERS for act in acts):
+        yield from _handed_over(acts)
 
 
 def _killed(acts: Sequence[Act]) -> Iterator[Across]:
@@ -136,7 +150,9 @@ def _sent(acts: Sequence[Act]) -> Iterator[Across]:
             packed = (
                 packed
                 or any(names_secret(given) for given in act.argv[1:])
+                or _from_within(act)
                 or _GIVES_KEYS.search(" ".join(act.words())) is not None
+                or _PRINTS_SECRET.match(" ".join((act.name, *act.words()))) is not None
             )
         if (
             packed
@@ -147,6 +163,39 @@ def _sent(acts: Sequence[Act]) -> Iterator[Across]:
             and to_others(View(act))
         ):
             yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
+
+
+def _from_within(act: Act) -> bool:
+    """``cd ~/.ssh; tar c .``, ``find ~/.config``: secrets that no word names."""
+    if act.name in FINDERS:
+        return _finds_secrets(act)
+    return any(value.text in (".", "./", "*") for value in act.argv[1:]) and any(
+        names_secret(Value(f"{cwd}/")) for cwd in act.cwds if cwd.count("/") > 2
+    )
+
+
+def _finds_secrets(act: Act) -> bool:
+    found = walk(act)
+    if any(names_secret(one) or one.text.startswith("id_") for one in found.names):
+        return True
+    every = not found.names
+    return any(
+        (every and start.endswith("/.config")) or (names_secret(Value(start)) and (every or start.count("/") > 2))
+        for start in found.starts
+    )
+
+
+def _handed_over(acts: Sequence[Act]) -> Iterator[Across]:
+    """``find ~ -name id_rsa -exec scp {} x@h: \\;``: what is sent is what is found."""
+    found = False
+    for act in acts:
+        if act.name in FINDERS and not act.place:
+            found = found or _finds_secrets(act)
+        elif found and act.fed and act.name in _TAKERS and any(HOLE in word for word in act.words()):
+            view = View(act)
+            out = leaves(view) if act.name in ("scp", "rsync", "rclone", "aws", "gsutil", "sftp") else to_others(view)
+            if out:
+                yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
 
 
 def _reads(act: Act) -> bool:

@@ -71,7 +71,7 @@ _DATA = frozenset({"sql", "redis", "mongo", "ed", "powershell"})
 
 _SMALL = frozenset({"sed", "vim"})
 
-_FOREIGN = frozenset({"applescript", "elisp", "elixir", "groovy", "julia", "r", "scheme"})
+_FOREIGN = frozenset("applescript dc elisp elixir erlang gnuplot groovy haskell julia lisp ocaml octave r scala scheme".split())
 """Languages without a reader: only what starts programs or deletes files is looked for."""
 
 _FOREIGN_ACTS = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, word
+from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, value, word
 
 _EDITORS = re.compile(
     r"['\"]?(?:\S*/)?(?:vim?|nvim|nano|emacs(?:client)?|code|codium|cursor|subl|hx|helix|micro|kak|pico|joe|mate|zed|idea"
@@ -78,6 +78,16 @@ RULES = (
         no="systemd-run --help",
     ),
     rule(
+        "persist.systemd",
+        "ask-once",
+        "busctl gdbus dbus-send qdbus",
+        text(r"\b(?:StartTransientUnit|EnableUnitFiles|LinkUnitFiles|SetUnitProperties|AttachProcessesToUnit)\b"),
+        "has the service manager start something",
+        yes="busctl --user call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
+        " StartTransientUnit x",
+        no="busctl list",
+    ),
+    rule(
         "persist.launchd",
         "ask-once",
         "launchctl",
@@ -106,6 +116,15 @@ RULES = (
         "lets a key log in",
         yes=("ssh-copy-id x@web", "ssh-import-id gh:mallory"),
         no="ssh-copy-id --help",
+    ),
+    rule(
+        "persist.git-hooks",
+        "ask-once",
+        "git",
+        sub("init|clone") & value("--template", ".+"),
+        "brings hooks along, which git runs by itself",
+        yes=("git init --template=/tmp/x .", "git clone --template /tmp/x a b"),
+        no=("git init --template=", "git init -b main ."),
     ),
     rule(
         "persist.extension",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tools.approval.meaning.value import HOLE, Taint
+from tools.approval.meaning.wrappers import WRAPPERS, takes_next
 from tools.approval.table import ANY, Test, View, count, first_operand, operand, opt, rule, sub, text, value, word
 
 _ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
@@ -72,6 +74,49 @@ def _with_variables(view: View) -> bool:
         and (at == 0 or words[0][:1] == "-" or not words[0].endswith(("o", "O", "U", "p", "t", "k", "q")))
         for at, word in enumerate(words)
     )
+
+
+_OWN_FILES = r"(?:environ?|env\*|\*?environ\*?|mem)"
+"""Of a process, below /proc."""
+
+_BEGUN_HERE = re.compile(r'"?\$\{?!\}?"?')
+_ATTACHED = frozenset({"gcore", "reptyr", "procdump", "pyrasite", "memdump", "scanmem"})
+_TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf")}
+
+
+def _attaches(view: View) -> bool:
+    """Whether a process that runs already is debugged, traced or copied; one that the line itself began is its own."""
+    given = list(view.act.argv[1:])
+    words = view.words
+    if any(_BEGUN_HERE.fullmatch(value.shown) for value in given):
+        return False
+    if view.name in _ATTACHED:
+        return bool(view.operands())
+    if view.name == "dlv":
+        return words[:1] == ["attach"]
+    if view.name in _TRACED:
+        return _traces(words if view.name != "perf" else words[1:] if words[:1] == ["trace"] else [], _TRACED[view.name])
+    words = words[: words.index("--args")] if "--args" in words else words
+    named = [word for word in view.operands(_GDB_VALUED) if word.text in words]
+    return (
+        any(re.fullmatch(r"-p\d*|--?pid(=.*)?|--attach-(?:pid|name)(?:=.*)?|-ex=attach .*", word) for word in words)
+        or any(re.match(r"(?:attach|process attach)\b", word) for word in words)
+        or (view.name != "lldb" and len(named) > 1 and re.fullmatch(rf"\d+|{HOLE}", named[1].text) is not None)
+        or (view.name == "lldb" and any(word in ("-n", "-w") for word in words))
+    )
+
+
+_GDB_VALUED = frozenset({"-ex", "-x", "-c", "-iex", "-d", "-s", "-e", "-cd", "-tty", "--command", "--eval-command"})
+
+
+def _traces(words: Sequence[str], valued: frozenset[str]) -> bool:
+    """``-p`` among the options, which end where the command begins."""
+    at = 0
+    while at < len(words) and words[at][:1] == "-" and words[at] != "--":
+        if re.fullmatch(r"-[a-zA-Z]*p\d*|--attach(=.*)?|--pid(=.*)?|--tid(=.*)?", words[at]):
+            return True
+        at += 2 if takes_next(words[at], valued) else 1
+    return False
 
 
 _AGENT = r"(?:.*[/ ])?toolcrib(?:[ .-].*)?"
@@ -206,7 +251,7 @@ RULES = (
         (Test(lambda view: view.name == "wineserver") & opt("-k")) | text(r"call\s*\(?.*\)?\s*(?:exit|kill|abort|_exit)\("),
         "kills processes",
         yes="wineserver -k",
-        no="gdb -p 4",
+        no="gdb ./a.out core",
     ),
     rule(
         "process.fork-bomb",
@@ -230,11 +275,50 @@ RULES = (
     rule(
         "process.inject",
         "ask",
-        "gdb strace ltrace reptyr gcore dump pyrasite py-spy",
-        (Test(lambda view: view.name in ("gcore", "reptyr", "pyrasite")) & count(1))
-        | (Test(lambda view: view.name == "gdb") & text(r"(?:-p|--pid)[ =]\s*1(?: |$)")),
-        "takes a running process over or copies its memory",
-        yes=("gcore 4242", "reptyr 4242"),
-        no=("gdb ./a.out", "strace ls", "py-spy top"),
+        "gdb cgdb strace ltrace perf reptyr gcore procdump pyrasite memdump scanmem lldb dlv",
+        Test(_attaches),
+        "takes a running process over, or reads its memory, where keys stand",
+        yes=(
+            "gcore 4242",
+            "reptyr 4242",
+            "strace -fp 4242",
+            "strace -p 4242 true",
+            "sudo strace --attach=4242 -e read",
+            "ltrace -p 4242",
+            "perf trace -p 4242 sleep 5",
+            "gdb -p 4242",
+            "gdb -batch -ex bt -p4242",
+            "gdb ./server 4242",
+            "gdb -ex 'attach 4242' -ex bt",
+            "lldb --attach-pid 4242",
+            "dlv attach 4242",
+            'strace -p "$(pgrep -n ssh-agent)"',
+        ),
+        no=(
+            "gdb ./a.out",
+            "gdb ./a.out core.4242",
+            "gdb --args ./server -p 8080",
+            "strace ls",
+            "strace -f -e trace=file python -p 3",
+            "strace mkdir -p a/b",
+            "ltrace ./a.out -p",
+            "perf record -p 4242",
+            "perf stat make",
+            "perf trace ls",
+            "lldb ./a.out",
+            "dlv test",
+            "./server & strace -p $!",
+        ),
+    ),
+    rule(
+        "secret.process",
+        "ask-once",
+        "find gfind fd fdfind bfs",
+        text(r"(?:^| )/proc(?:/[^ ]*)?(?: |$)")
+        & word(rf"{_OWN_FILES}|(?:.*/)?{_OWN_FILES}")
+        & Test(lambda view: view.name.startswith("fd") or any(one in view.words for one in ("-name", "-path", "-wholename"))),
+        "reads processes' variables or memory, where keys stand",
+        yes=("find /proc -maxdepth 2 -name environ -exec cat {} +", "find /proc -path '*/environ' | xargs strings"),
+        no=("find /proc -maxdepth 1 -name '[0-9]*'", "find . -name environ", "find /proc -maxdepth 2 -name status"),
     ),
 )

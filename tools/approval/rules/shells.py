@@ -18,6 +18,9 @@ _INTERPRETERS = (
 _SOCKET = re.compile(r"/(?:dev/)(?:tcp|udp)/([^/]+)/.+")
 
 
+_OWN_LIBRARY = r"(?:\.{0,2}|~)/(?!usr/|lib|opt/|nix/|run/current-system/|System/|Library/)\S*"
+
+
 def _elsewhere(host: str) -> bool:
     return LOCAL_URL.fullmatch(host) is None
 
@@ -291,6 +294,32 @@ RULES = (
         "runs what it downloads",
         yes=("deno run https://x.test/a.ts", "ansible-pull -U https://x.test/a"),
         no=("deno run a.ts", "node a.js", "ruby a.rb"),
+    ),
+    rule(
+        "code.loading-library",
+        "ask-once",
+        "enable ssh ssh-add sftp scp openssl curl gawk",
+        (Test(lambda view: view.name == "enable") & value("-f", _OWN_LIBRARY))
+        | (Test(lambda view: view.name == "ssh-add") & value("-s", _OWN_LIBRARY))
+        | (Test(lambda view: view.name == "ssh") & value("-I", _OWN_LIBRARY))
+        | (Test(lambda view: view.name == "gawk") & value("-l --load", _OWN_LIBRARY))
+        | value("-engine --engine -provider-path", _OWN_LIBRARY)
+        | text(rf"(?:PKCS11Provider|SecurityKeyProvider|SO_PATH)[ =:]{_OWN_LIBRARY}"),
+        "loads a library of its own into a program",
+        yes=(
+            "enable -f ./x.so x",
+            "ssh-add -s ./x.so",
+            "ssh -o PKCS11Provider=/tmp/x.so h",
+            "openssl req -engine ./x.so",
+            "gawk -l ./x 'BEGIN{}'",
+        ),
+        no=(
+            "enable -n echo",
+            "ssh-add -s /usr/lib/opensc-pkcs11.so",
+            "ssh -I /usr/lib/opensc-pkcs11.so h",
+            "openssl engine -t rdrand",
+            "gawk -l readdir 'BEGIN{}'",
+        ),
     ),
     rule(
         "code.remote",

@@ -1,7 +1,8 @@
 """A docker engine: a container for each session, hardened unless told otherwise.
 
-``link`` makes and ends the container, ``channel`` is one process in it, ``mounts`` says which folders it may see, ``watch`` ends
-what a toolcrib that was killed leaves behind; ``admin`` is for people who list and end containers, ``person`` takes one inside.
+``options`` say what the container is made of and ``mounts`` which folders it may see, ``link`` makes and ends it with
+``patience`` for its engine, ``kept`` is about one that was there before, ``channel`` is one process in it, ``watch`` ends what a
+toolcrib that was killed leaves behind; ``admin`` is for people who list and end containers, ``person`` takes one inside.
 """
 
 from tools.environments.docker.environment import DockerEnvironment, open_docker

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker.engine import unanswered
-from tools.environments.docker.link import LABEL, OWNER
+from tools.environments.docker.options import LABEL, OWNER
 
 if TYPE_CHECKING:
     import docker

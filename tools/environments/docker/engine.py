@@ -20,6 +20,21 @@ _CAUSES = (
     (("timed out", "Timeout", "TimeoutError"), "it took too long", "is it overloaded, or the address wrong?"),
 )
 """(what an error's text has, what it means, what to do)"""
+_FIXES = (
+    (("unable to find user",), "set user to UID:GID, or to a name that the image has"),
+    (("network ", "not found"), "set network to none, or to one that `docker network ls` lists"),
+    (("invalid reference format",), "set image to a name such as debian:12"),
+    (("memory limit",), "raise memory"),
+    (("duplicate mount point",), "name each folder in mounts once"),
+    (("no space left on device",), "free space where the engine keeps its data, such as by `docker system prune`"),
+)
+"""(words of what the engine says, in lower case, and what to do)"""
+
+
+def refused(what: str, said: str) -> EnvironmentFailed:
+    """The engine answers, and says no."""
+    fix = next((f": {fix}" for signs, fix in _FIXES if all(sign in said.lower() for sign in signs)), "")
+    return EnvironmentFailed(f"cannot {what} the container: the docker engine says: {said}{fix}")
 
 
 def cause(error: BaseException) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import Environment
-from tools.environments.docker.link import DockerLink, Options
+from toolcrib import Environment, ExecOutcome, ExecRequest
+from tools.environments._request import never_run
+from tools.environments.docker.link import DockerLink
+from tools.environments.docker.options import Options
+from tools.environments.docker.patience import GivenUp
 from tools.environments.remote.environment import RemoteEnvironment
 
 __all__ = ["DockerEnvironment", "open_docker"]
@@ -21,7 +24,25 @@ class DockerEnvironment(RemoteEnvironment):
 
     def __init__(self, options: Options, cwd: str) -> None:
         self._mounts = options.mounts
-        super().__init__(DockerLink(options), cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+        self._container = DockerLink(options)
+        super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
+
+    async def execute(self, request: ExecRequest) -> ExecOutcome:
+        try:
+            return await super().execute(request)
+        except GivenUp:  # raised only before anything is run
+            return never_run(request.cwd or self.cwd, self.identity)
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        self._container.interrupt()
+
+    async def close(self) -> None:
+        self._container.leave_soon()
+        await super().close()
+
+    def _said(self) -> str:
+        return f"{self._container.news()} {super()._said()}".strip()
 
     def holder(self, path: str) -> str:
         """What holds this file: a folder that outlives the container, or the container."""

@@ -3,143 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
-import secrets
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
+from tools.environments.docker import kept
 from tools.environments.docker.channel import DockerChannel
-from tools.environments.docker.engine import cause, unanswered
-from tools.environments.docker.mounts import Mount, check_mount, read_mount
+from tools.environments.docker.engine import cause, refused, unanswered
+from tools.environments.docker.options import KEY, OWNER, Options
+from tools.environments.docker.patience import GivenUp, Patience
 from tools.environments.docker.watch import watchdog
 
 if TYPE_CHECKING:
     import docker
     from docker.models.containers import Container
 
-LABEL = "toolcrib.session"
-OWNER = "toolcrib.owner"
-KEY = "toolcrib.key"
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where an image says nothing."""
 _REMOVAL = 1.0
+_DIAGNOSIS = 5.0
+_LEAVING = 2.0
+"""Seconds for whoever leaves, where the engine hangs."""
+_FEW = 16
+"""Processes with which a shell may not come up."""
 _SOCKET = "unix:///var/run/docker.sock"
-_WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
-_KEEP = ("remove", "reuse")
 _NO_SHELL = (126, 127)
 """What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
-
-    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
-    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
-    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
-    """
-
-    image: str
-    session: str
-    workdir: str
-    mounts: tuple[Mount, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    network: str = "none"
-    memory: str | int = "2g"
-    cpus: float = 2.0
-    pids: int = 512
-    user: str = ""
-    read_only: bool = True
-    tmpfs: str = "256m"
-    keep: str = "remove"
-    host: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        cwd: str | None,
-        *,
-        image: str,
-        session: str,
-        mounts: Sequence[str],
-        protected: Sequence[str] = (),
-        project: str = "rw",
-        workdir: str = "",
-        **options: Any,
-    ) -> Options:
-        """``project`` is how the folder ``cwd`` is seen there, at the same path: ``rw``, ``ro`` or ``none``."""
-        if not image:
-            raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
-        if isinstance(mounts, str):
-            raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
-        if project not in ("rw", "ro", "none"):
-            raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
-        host = str(options.get("host", ""))
-        read = [read_mount(text, protected, host) for text in mounts]
-        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
-        if project != "none":
-            if not Path(start).is_dir():
-                raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
-            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
-        try:
-            made = cls(
-                image=image,
-                session=session or secrets.token_hex(6),
-                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - the container's own
-                mounts=tuple(read),
-                **options,
-            )
-        except TypeError as error:
-            raise EnvironmentFailed(f"docker cannot be opened with these options: {error}") from error
-        if made.keep not in _KEEP:
-            raise EnvironmentFailed(f"keep is {made.keep!r}, which is none of {', '.join(_KEEP)}")
-        if made.network in ("host",) or made.network.startswith("container:"):
-            raise EnvironmentFailed(
-                f"the network {made.network!r} would be another's: choose none, bridge or a network of the engine"
-            )
-        return made
-
-    @property
-    def key(self) -> str:
-        """The same for the same options."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
-
-    def create(self) -> dict[str, Any]:
-        """For docker-py."""
-        memory = self.memory
-        return {
-            "image": self.image,
-            "name": f"toolcrib-{self.session[:12]}-{secrets.token_hex(3)}",
-            "entrypoint": _WAIT,
-            "command": [],
-            "user": self.user or f"{os.getuid()}:{os.getgid()}",
-            "working_dir": "/",
-            "environment": dict(self.env),
-            "init": True,
-            "cap_drop": ["ALL"],
-            "security_opt": ["no-new-privileges:true"],
-            "read_only": self.read_only,
-            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - the container's own
-            "mem_limit": memory,
-            "memswap_limit": memory,
-            "nano_cpus": int(self.cpus * 1e9),
-            "pids_limit": self.pids,
-            "network_mode": self.network,
-            "volumes": [f"{each.source}:{each.target}:{'ro' if each.read_only else 'rw'}" for each in self.mounts],
-            "labels": {LABEL: self.session, OWNER: _owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
-            "log_config": {"Type": "none"},
-        }
 
 
 class DockerLink:
@@ -151,6 +47,9 @@ class DockerLink:
         self._client: docker.DockerClient | None = None
         self._container: Container | None = None
         self._started = ""
+        self._news = ""
+        self._patience = Patience()
+        self._leaves = False
         self._lock = threading.RLock()
         self._closed = False
 
@@ -200,9 +99,7 @@ class DockerLink:
             image = self.options.image
             raise EnvironmentFailed(f"the image {image} is not there: run `docker pull {image}`, or set another") from error
         except docker.errors.APIError as error:
-            raise EnvironmentFailed(
-                f"cannot {what} the container: the docker engine says: {error.explanation or error}"
-            ) from error
+            raise refused(what, str(error.explanation or error)) from error
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
             raise unanswered(self._address, error) from error
 
@@ -226,7 +123,7 @@ class DockerLink:
             self._container = self._found(client) if self.options.keep == "reuse" else None
         if self._container is None:
             with self._explained("create"):
-                self._container = client.containers.create(**self.options.create())
+                self._container = self._made(client)
             self._watch()
         container = self._container
         if container.status == "paused":
@@ -237,16 +134,35 @@ class DockerLink:
                     container.start()
                 except BaseException:
                     if self.options.keep == "remove":
-                        self._remove(container)
-                        watchdog.leave(str(container.id))
+                        self._let_go(container)
                         self._container = None
                     raise
                 container.reload()
         started = f"{container.id} {container.attrs['State']['StartedAt']}"
         if started != self._started:
+            if self.options.keep == "reuse":
+                with self._explained("look into"):
+                    said = kept.started_again(container)
+                self._news = self._news or ("" if self.epoch else said)  # later the epoch says it
             self.epoch += 1
             self._started = started
         return container
+
+    def news(self) -> str:
+        """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
+        said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
+        return said
+
+    def _made(self, client: docker.DockerClient) -> Container:
+        import docker
+
+        wanted = self.options.create()
+        try:
+            return client.containers.create(**wanted)
+        except docker.errors.APIError as error:
+            if "Range of CPUs" not in str(error.explanation):
+                raise
+            return client.containers.create(**{**wanted, "nano_cpus": 0})  # it has no more than that
 
     def _found(self, client: docker.DockerClient) -> Container | None:
         with self._explained("look for"):
@@ -256,6 +172,26 @@ class DockerLink:
     # -- channels ------------------------------------------------------------------------------------------------
 
     def open(self, argv: Sequence[str]) -> DockerChannel:
+        """Raises GivenUp too."""
+        try:
+            return self._patience.wait(lambda: self._open(argv), self._limit)
+        except TimeoutError as error:
+            raise unanswered(self._address, error) from error
+
+    def interrupt(self) -> None:
+        """Whoever waits for the engine does so no longer."""
+        self._patience.give_up()
+
+    def leave_soon(self) -> None:
+        """The end is near: an engine that hangs is not waited for."""
+        self._leaves = True
+
+    @property
+    def _limit(self) -> float | None:
+        """None: the engine's client has one of its own."""
+        return _LEAVING if self._leaves and self._patience.hangs else None
+
+    def _open(self, argv: Sequence[str]) -> DockerChannel:
         with self._lock:
             container = self._ready()
             api = self._engine().api
@@ -308,6 +244,14 @@ class DockerLink:
             watchdog.enter(str(self._container.id), self.options.host, self.options.keep, folder)
 
     def diagnose(self) -> str:
+        try:
+            return self._patience.wait(self._diagnose, _DIAGNOSIS)
+        except GivenUp:
+            return ""
+        except TimeoutError as error:
+            return f"the docker engine does not answer {cause(error)}"
+
+    def _diagnose(self) -> str:
         import docker
         import requests
 
@@ -340,26 +284,36 @@ class DockerLink:
         return ""
 
     def advice(self) -> str:
+        if self.options.pids < _FEW:
+            return f"raise pids, of which it may have only {self.options.pids}"
         return "set another image, such as debian:12" if self._never_ran() else "call again"
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _remove(self, container: Container) -> None:
+    def _let_go(self, container: Container) -> None:
+        """Removes it, unless it is kept. Where the engine is away the watchdog does so when we are gone, or ends what runs in
+        it; later the next start of toolcrib.
+        """
         import docker
         import requests
 
-        with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):
-            self._knock()
-            container.remove(force=True, v=True)  # where that fails, the next start of toolcrib finds it
+        with contextlib.suppress(requests.RequestException, OSError):
+            with contextlib.suppress(docker.errors.DockerException):  # it is gone already
+                self._knock()
+                if self.options.keep == "remove":
+                    container.remove(force=True, v=True)
+            watchdog.leave(str(container.id))
 
     def close(self) -> None:
+        self._closed = True
+        with contextlib.suppress(TimeoutError, GivenUp):  # it goes on; if we end before, the watchdog does it
+            self._patience.wait(self._close, self._limit)
+
+    def _close(self) -> None:
         with self._lock:
-            self._closed = True
             container, self._container = self._container, None
             if container is not None:
-                if self.options.keep == "remove":
-                    self._remove(container)
-                watchdog.leave(str(container.id))
+                self._let_go(container)
             client, self._client = self._client, None
             if client is not None:
                 client.close()

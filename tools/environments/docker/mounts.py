@@ -52,7 +52,7 @@ def check_mount(mount: Mount, protected: Sequence[str] = (), host: str = "") -> 
     try:
         about = os.stat(source)  # noqa: PTH116 - a string is what there is
     except OSError as error:
-        raise EnvironmentFailed(f"{source} cannot be mounted: {error.strerror}") from error
+        raise EnvironmentFailed(f"{source} cannot be mounted: {error.strerror}. Make it, or take it out of mounts") from error
     if stat.S_ISSOCK(about.st_mode):
         raise EnvironmentFailed(
             f"{source} is a socket, such as the engine's own, which is root on this machine: it is never mounted"

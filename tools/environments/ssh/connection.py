@@ -168,12 +168,12 @@ class Connection:
 
 def _reason(transport: Transport) -> str:
     error = transport.broke or transport.saved_exception
-    if isinstance(error, EOFError):
+    if isinstance(error, (EOFError, BrokenPipeError)):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
     if isinstance(error, Lost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
     if isinstance(error, ConnectionResetError):
-        return "the connection was reset (the host was restarted, or something in between cut it)"
+        return "the connection was reset (its sshd was killed, the host was restarted, or something in between cut it)"
     if isinstance(error, (OSError, paramiko.SSHException)):
         return f"the connection broke: {getattr(error, 'strerror', None) or error}"
     return ""

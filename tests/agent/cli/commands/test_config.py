@@ -145,6 +145,59 @@ def test_check_tells_all_faults(run: Any, config: Any, tmp_path: Path, monkeypat
     assert "there is no profile 'p' (from $TOOLCRIB_PROFILE)" in run("config", "check").out
 
 
+ADDS_A_PLACE = (
+    "from toolcrib import hookimpl\n@hookimpl\ndef register_environment(add):\n    add('moon', lambda **options: None)\n"
+)
+
+
+def test_check_tells_of_names_that_nobody_has(run: Any, config: Any) -> None:
+    file = config(
+        "terminal:\n  backend: dokcer\nmodel:\n  provider: gemin\n  fallback:\n    - {name: m, provider: chta}\n"
+        "profiles:\n  far:\n    environments: {hosts: {gpu: {host: example.test}}}\n    terminal: {backend: gpu}\n"
+        "  box:\n    terminal:\n      backend: bubblewrapp\n"
+    )
+    done = run("config", "check")
+    assert done.code == 1
+    backend, provider, fallback, profile = done.out.splitlines()
+    assert backend.startswith(
+        f"{file}:2: terminal.backend: there is no place 'dokcer' to run in; did you mean 'docker'? (known: "
+    )
+    assert provider.startswith(f"{file}:4: model.provider: there is no provider 'gemin'; there are chat, ")
+    assert fallback.startswith(f"{file}:5: model.fallback: there is no provider 'chta'; ")
+    assert profile.startswith(f"profile box {file}:13: terminal.backend: there is no place 'bubblewrapp' to run in; ")
+    doctor = run("doctor").out
+    for line in (backend, provider, fallback):
+        assert f"✗ {line}" in doctor
+
+
+def test_check_knows_the_places_of_enabled_plugins(run: Any, config: Any) -> None:
+    file = config("terminal: {backend: moon}\nplugins:\n  enabled: [moon]\n")
+    done = run("config", "check")
+    assert done.code == 1
+    assert f"{file}:1: terminal.backend: there is no place 'moon'" in done.out
+    assert "the plugin 'moon' may bring it: there is no such plugin" in done.out
+    (file.parent / "plugins").mkdir()
+    (file.parent / "plugins" / "moon.py").write_text(ADDS_A_PLACE)
+    done = run("config", "check")
+    assert (done.code, done.out, done.err) == (0, f"{file}: no faults\n", "")
+    file.write_text("terminal: {backend: moon}\n")
+    assert "there is no place 'moon'" in run("config", "check").out
+
+
+def test_check_loads_no_plugin_without_need(run: Any, config: Any) -> None:
+    file = config("plugins: {enabled: [loud]}\n")
+    (file.parent / "plugins").mkdir()
+    (file.parent / "plugins" / "loud.py").write_text("print('loaded')\n" + ADDS_A_PLACE)
+    assert run("config", "check").out == f"{file}: no faults\n"
+
+
+def test_check_tries_rules_on_their_examples(run: Any, config: Any) -> None:
+    file = config("approval:\n  rules:\n    - {key: a.b, level: ask, command: deployctl, why: x, example: [ls]}\n")
+    done = run("config", "check")
+    assert done.code == 1
+    assert done.out.startswith(f"{file}:2: approval.rules[0] (a.b): example: ")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -110,7 +110,9 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     pruned = run("env", "prune", "--yes")
     assert (pruned.code, pruned.out) == (1, "there is nothing to remove\n")
     assert "not looked at: the docker engine at unix:///nowhere does not answer" in pruned.err
-    assert "not looked at: the docker engine at unix:///nowhere does not answer" in run("env", "stop", "docker").err
+    stopped = run("env", "stop", "docker")
+    assert stopped.code == 1
+    assert "not looked at: the docker engine at unix:///nowhere does not answer" in stopped.err
     config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
     assert (done.code, done.out) == (1, "✗ docker  docker needs an image: set environments.docker.image, such as debian:12\n")
     done = run("env", "test", "gon")
@@ -134,6 +136,15 @@ def test_one_call_in_a_sandbox(run: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.out
     done = run("chat", "--provider", "manual", "--backend", "bubblewrap", stdin=b'@terminal {"command": "true"}\n')
     assert "local:bubblewrap" in done.out
+
+
+def test_a_shell_where_the_place_does_not_work(shell: Callable[..., pexpect.spawn], config: Any) -> None:
+    config("environments: {docker: {image: x, host: 'unix:///nowhere'}}")
+    child = shell("docker")
+    child.expect("toolcrib: the docker engine at unix:///nowhere does not answer .there is no such socket.: start the engine")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 1
 
 
 def test_what_needs_a_person_is_refused_without_one(run: Any) -> None:
@@ -221,7 +232,9 @@ def running(run: Any) -> dict[str, dict[str, Any]]:
 
 
 @DOCKER
-def test_containers_are_listed_gone_into_and_stopped(run: Any, docker_place: Any, owner: Any, shell: Any) -> None:
+def test_containers_are_listed_gone_into_and_stopped(
+    run: Any, docker_place: Any, owner: Any, shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """003-29"""
     assert run("env", "test", "docker").code == 0
     process, name, session = owner("docker")
@@ -230,6 +243,8 @@ def test_containers_are_listed_gone_into_and_stopped(run: Any, docker_place: Any
     done = run("env")
     assert name in done.out
     assert "lives" in done.out
+    monkeypatch.setenv("DOCKER_HOST", docker_place.host)  # the same engine by another word
+    assert run("env").out.count(name) == 1
     child = shell("--session", session[:8])
     assert name in says(child, f"grep -o {name[:9]} /tmp/whose; cat /tmp/whose")
     assert leaves(child) == 7

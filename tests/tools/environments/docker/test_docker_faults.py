@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import getpass
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +172,44 @@ def test_an_engine_killed_in_a_command_and_started_again(opened: Open, engine: A
     gc.collect()  # while the filter above holds
 
 
+@pytest.fixture
+def hung(engine: Any) -> Iterator[Callable[..., None]]:
+    """Halts the engine, which then answers nothing and breaks nothing; ``on=False`` lets it go on."""
+    pid = int((Path(engine.host.removeprefix("unix://")).parent / "docker.pid").read_text())
+    yield lambda on=True: os.kill(pid, signal.SIGSTOP if on else signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
+
+
+def test_whoever_waits_for_an_engine_that_hangs_can_be_interrupted(
+    opened: Open, engine: Any, hung: Callable[..., None], eventually: Callable[[Callable[[], object]], None]
+) -> None:
+    """003-29: at once, and nothing is run. Leaving does not wait for it either; what is to be removed is, once it answers."""
+
+    def waiting(threads: int) -> bool:
+        return [each.name for each in threading.enumerate()].count("docker-engine") >= threads
+
+    async def main() -> None:
+        hung()
+        call = asyncio.create_task(new.execute(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(1))
+        new.interrupt()
+        assert (await call).ended == "interrupted"
+        started = asyncio.create_task(used.spawn(ExecRequest("touch ran")))
+        await asyncio.to_thread(eventually, lambda: waiting(2))
+        started.cancel()
+        await asyncio.wait_for(asyncio.gather(new.close(), used.close(), started, return_exceptions=True), 20)
+        assert waiting(2)
+
+    new, used = opened(), opened()
+    run(used, "true")
+    asyncio.run(main())
+    hung(on=False)
+    with contextlib.closing(docker.DockerClient(engine.host)) as client:
+        eventually(lambda: name(used) not in [each["Names"][0].lstrip("/") for each in client.api.containers(all=True)])
+    eventually(lambda: not waiting(1))
+    assert not (Path(used.cwd) / "ran").exists()
+
+
 def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.DockerClient) -> None:
     one = opened(keep="reuse", session="work")
     run(one, "echo kept >/tmp/file; x=1")
@@ -180,6 +222,41 @@ def test_a_container_that_is_kept_is_used_again(opened: Open, client: docker.Doc
         assert said(opened(session="work"), "cat /tmp/file").endswith("No such file or directory\n")
     finally:
         client.containers.get(kept).remove(force=True)
+
+
+@pytest.mark.parametrize("bash", [True, False])
+def test_a_container_that_is_kept_was_stopped_meanwhile(
+    opened: Open, engine: Any, client: docker.DockerClient, tmp_path: Path, *, bash: bool
+) -> None:
+    """What was only in its memory is gone: the next one in it is told, once, whoever started it again."""
+    (tmp_path / "nothing").touch()
+    mounts = [*engine.options["mounts"], *([] if bash else [f"{tmp_path}/nothing:/usr/bin/bash:ro"])]
+    options = {"keep": "reuse", "session": f"stopped-{bash}", "mounts": mounts}
+
+    def notices(*, between: Callable[[], object] = bool) -> list[bool]:
+        env = opened(**options)
+        told = []
+        for step in (bool, between):
+            step()
+            told.append("was stopped and started again since it was last used" in run(env, "true").notice)
+        asyncio.run(env.close())
+        return told
+
+    env = opened(**options)
+    assert "started again" not in run(env, "touch /tmp/file").notice
+    container = client.containers.get(name(env))
+    asyncio.run(env.close())
+    try:
+        assert notices() == [False, False]
+        container.restart(timeout=1)
+        assert notices() == [True, False]
+        assert notices() == [False, False]
+        container.stop(timeout=1)
+        assert notices() == [True, False]
+        assert notices(between=lambda: container.restart(timeout=1)) == [False, False]
+        assert notices() == [False, False]
+    finally:
+        container.remove(force=True)
 
 
 def test_a_full_disk(opened: Open) -> None:
@@ -220,7 +297,12 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
         ({"mounts": ["/etc:/e:ro"]}, "belongs to the system"),
         ({"mounts": ["/usr:/usr:rw"]}, "only be mounted read-only"),
         ({"mounts": ["~"]}, "your home"),
-        ({"mounts": ["/nowhere"]}, "cannot be mounted"),
+        ({"mounts": ["/nowhere"]}, "cannot be mounted: No such file or directory. Make it, or take it out of mounts"),
+        ({"user": "nobody-there"}, "the docker engine says: unable to find user .*: set user to UID:GID"),
+        ({"network": "nowhere"}, "the docker engine says: network nowhere not found: set network to none"),
+        ({"image": "No Image"}, "the docker engine says: invalid reference format.*: set image to a name"),
+        ({"memory": "1m"}, "the docker engine says: Minimum memory limit .*: raise memory"),
+        ({"pids": 1}, "nothing was run: raise pids, of which it may have only 1$"),
         ({"mounts": "x"}, "takes a list"),
         ({"network": "host"}, "another's"),
         ({"keep": "maybe"}, "none of remove, reuse"),
@@ -230,6 +312,13 @@ def test_a_full_disk_where_the_state_is_told(opened: Open) -> None:
 def test_what_cannot_be_had_is_said(opened: Open, options: dict[str, Any], why: str) -> None:
     with pytest.raises(EnvironmentFailed, match=why):
         run(opened(**options), "true")
+
+
+def test_more_processors_than_there_are_is_no_limit(opened: Open, client: docker.DockerClient) -> None:
+    """Some engines run on one alone, which is less than what we allow unasked."""
+    env = opened(cpus=4096.0)
+    assert said(env, "echo well") == "well\n"
+    assert client.containers.get(name(env)).attrs["HostConfig"]["NanoCpus"] == 0
 
 
 def test_who_may_not_use_the_engine_is_told_how_to() -> None:

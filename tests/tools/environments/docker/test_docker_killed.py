@@ -154,3 +154,33 @@ def test_what_runs_in_a_container_that_is_kept_is_ended(
     finally:
         asyncio.run(env.close())
         client.containers.get(other.container).remove(force=True)
+
+
+LEAVES = """
+import asyncio, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+env = open_environment("docker", cwd=sys.argv[1], **eval(sys.argv[2]))
+asyncio.run(env.execute(ExecRequest("true")))
+print(env.identity, flush=True)
+input()
+asyncio.run(env.close())
+"""
+
+
+def test_a_container_whose_engine_was_away_at_the_end_is_removed_once_it_is_back(
+    engine: Any, client: docker.DockerClient, folder: Path, eventually: Eventually
+) -> None:
+    """003-29: nobody need start another toolcrib for that."""
+    argv = [sys.executable, "-c", LEAVES, str(folder), repr(engine.options)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        container = process.stdout.readline().strip().removeprefix("docker:")
+        assert container in names(client)
+        engine.tell("kill")
+        try:
+            process.communicate("\n")
+        finally:
+            engine.tell("start")
+    assert process.returncode == 0
+    eventually(lambda: container not in names(client))

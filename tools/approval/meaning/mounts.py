@@ -1,0 +1,85 @@
+"""What a container does to the host's folders that it is given: the same files, by the names that they have outside."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from tools.approval.folders import under
+from tools.approval.meaning.act import Target
+from tools.approval.meaning.value import HOLE, Taint, Value, names
+
+Mounts = Sequence[tuple[str, str]]
+
+_CHANGES = names(
+    "rm unlink rmdir shred truncate find dd mv cp ln install rsync chmod chown chgrp setfacl chattr tee sponge touch sed perl"
+    " tar unzip git curl wget nc ncat"
+)
+"""What changes, or sends, the files that it is given. Anything else that a container does stays in it."""
+
+_FROM_TO = names("mv cp ln install rsync")
+_SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
+"""Their first operand is no path."""
+
+_BEFORE_PATH = re.compile(r"(?:-\w|-*[\w-]+=|@)(?=/)")
+_GLOB = re.compile(r"[*?\[]")
+
+
+def outside(
+    mounts: Mounts, name: str, argv: Sequence[Value], redirects: Sequence[Target], cwds: Sequence[str]
+) -> tuple[Sequence[Value], Sequence[Target], tuple[str, ...]] | None:
+    """The words, redirects and folders of a command in a container as the host would name them; None where it touches none of
+    the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
+    places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
+    own = bool(cwds) and not places
+    files = [Target(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, own=own)]
+    if name not in _CHANGES:
+        return (argv, files, places) if files else None
+    words: list[Value] = list(argv[:1])
+    paths = operands = 0
+    for value in argv[1:]:
+        option = value.text[:1] == "-" and _BEFORE_PATH.match(value.text) is None
+        found = [value] if option else _paths(mounts, value, own=own)
+        words += found or ([_elsewhere(value)] if name in _FROM_TO else [])
+        operands += not option
+        if found and not option:
+            paths += any(one.text != value.text for one in found) or operands > 1 or name not in _SAYS_FIRST
+    if not files and not paths and (own or operands):
+        return None
+    return words, files, places
+
+
+def _elsewhere(value: Value) -> Value:
+    return Value(f"/tmp/{HOLE}", Taint.UNKNOWN, shown=value.for_people())  # noqa: S108 - told apart, not used
+
+
+def _paths(mounts: Mounts, value: Value, *, own: bool) -> list[Value]:
+    """What a word names outside; [] for what is the container's own. ``own``: it runs in a folder of the container's own."""
+    text = value.text
+    before = _BEFORE_PATH.match(text)
+    start = before.end() if before is not None else 0
+    if text[start : start + 1] != "/":
+        return [] if own and text[:1] != HOLE else [value]
+    given = value._replace(text=text[start:])
+    return [value._replace(text=text[:start] + one, shown="") for one in named(mounts, given, above=True)]
+
+
+def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
+    """What the line has written into the folders that are mounted, by the names inside."""
+    return {to + path[len(place) :]: value for to, place in mounts for path, value in files.items() if under(path, place)}
+
+
+def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
+    """The host's names for it. ``above``: a folder that a mount lies in stands for what is mounted."""
+    text = posixpath.normpath(value.text)
+    glob = _GLOB.search(text) if value.pattern else None
+    sure = text if glob is None else text[: glob.start()].rpartition("/")[0] or "/"
+    known, hole, _ = text.partition(HOLE)
+    found: list[str] = []
+    for to, path in mounts:
+        if under(text, to):
+            found.append(path + text[len(to.rstrip("/")) :].rstrip("/"))
+        elif (above and under(to, sure)) or (hole and to.startswith(known)):
+            found.append(f"{path}/{HOLE}" if hole else path)
+    return found

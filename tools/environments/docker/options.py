@@ -1,0 +1,123 @@
+"""What a container is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toolcrib import EnvironmentFailed
+from tools.environments import _owner
+from tools.environments.docker.mounts import Mount, check_mount, read_mount
+
+LABEL = "toolcrib.session"
+OWNER = "toolcrib.owner"
+KEY = "toolcrib.key"
+_WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"]
+_KEEP = ("remove", "reuse")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
+
+    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
+    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
+    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
+    """
+
+    image: str
+    session: str
+    workdir: str
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    network: str = "none"
+    memory: str | int = "2g"
+    cpus: float = 2.0
+    pids: int = 512
+    user: str = ""
+    read_only: bool = True
+    tmpfs: str = "256m"
+    keep: str = "remove"
+    host: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        cwd: str | None,
+        *,
+        image: str,
+        session: str,
+        mounts: Sequence[str],
+        protected: Sequence[str] = (),
+        project: str = "rw",
+        workdir: str = "",
+        **options: Any,
+    ) -> Options:
+        """``project`` is how the folder ``cwd`` is seen there, at the same path: ``rw``, ``ro`` or ``none``."""
+        if not image:
+            raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
+        if isinstance(mounts, str):
+            raise EnvironmentFailed(f"mounts takes a list: [{mounts!r}]")
+        if project not in ("rw", "ro", "none"):
+            raise EnvironmentFailed(f"project is {project!r}, which is none of rw, ro, none")
+        host = str(options.get("host", ""))
+        read = [read_mount(text, protected, host) for text in mounts]
+        start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
+        if project != "none":
+            if not Path(start).is_dir():
+                raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
+            read.append(check_mount(Mount(start, start, project == "ro"), protected, host))
+        try:
+            made = cls(
+                image=image,
+                session=session or secrets.token_hex(6),
+                workdir=workdir or (start if project != "none" else "/tmp"),  # noqa: S108 - the container's own
+                mounts=tuple(read),
+                **options,
+            )
+        except TypeError as error:
+            raise EnvironmentFailed(f"docker cannot be opened with these options: {error}") from error
+        if made.keep not in _KEEP:
+            raise EnvironmentFailed(f"keep is {made.keep!r}, which is none of {', '.join(_KEEP)}")
+        if made.network in ("host",) or made.network.startswith("container:"):
+            raise EnvironmentFailed(
+                f"the network {made.network!r} would be another's: choose none, bridge or a network of the engine"
+            )
+        return made
+
+    @property
+    def key(self) -> str:
+        """The same for the same options."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
+
+    def create(self) -> dict[str, Any]:
+        """For docker-py."""
+        memory = self.memory
+        return {
+            "image": self.image,
+            "name": f"toolcrib-{self.session[:12]}-{secrets.token_hex(3)}",
+            "entrypoint": _WAIT,
+            "command": [],
+            "user": self.user or f"{os.getuid()}:{os.getgid()}",
+            "working_dir": "/",
+            "environment": dict(self.env),
+            "init": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges:true"],
+            "read_only": self.read_only,
+            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,size={self.tmpfs},mode=1777"},  # noqa: S108 - the container's own
+            "mem_limit": memory,
+            "memswap_limit": memory,
+            "nano_cpus": int(self.cpus * 1e9),
+            "pids_limit": self.pids,
+            "network_mode": self.network,
+            "volumes": [f"{each.source}:{each.target}:{'ro' if each.read_only else 'rw'}" for each in self.mounts],
+            "labels": {LABEL: self.session, OWNER: _owner.us(), KEY: self.key, "toolcrib.keep": self.keep},
+            "log_config": {"Type": "none"},
+        }

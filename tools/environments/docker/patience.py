@@ -1,0 +1,73 @@
+"""Work of the engine's client, which blocks, and may for half a minute where an engine was restarted: it can be given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import TypeVar
+
+from toolcrib import EnvironmentFailed
+
+Result = TypeVar("Result")
+
+
+class GivenUp(EnvironmentFailed):
+    """Somebody interrupted the wait. Nothing was run."""
+
+
+class Patience:
+    """Safe to use from several threads at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waited_for: set[Future[object]] = set()
+        self._at_work = 0
+
+    def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
+        """What ``work``, in a thread of its own, returns or raises. What comes when nobody waits any more is closed.
+
+        Raises GivenUp; TimeoutError after ``limit`` seconds.
+        """
+        future: Future[Result] = Future()
+        with self._lock:
+            self._waited_for.add(future)  # type: ignore[arg-type]  # only cancelled there
+            self._at_work += 1
+        threading.Thread(target=self._work, args=(work, future), name="docker-engine", daemon=True).start()
+        try:
+            return future.result(limit)
+        except CancelledError:
+            raise GivenUp("interrupted while the docker engine was waited for; nothing was run") from None
+        finally:
+            future.cancel()
+            with self._lock:
+                self._waited_for.discard(future)
+
+    def _work(self, work: Callable[[], Result], future: Future[Result]) -> None:
+        result: Result | None = None
+        fault: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            fault = error
+        with self._lock:
+            self._at_work -= 1
+        if not future.set_running_or_notify_cancel():
+            getattr(result, "close", lambda: None)()
+        elif fault is not None:
+            future.set_exception(fault)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
+
+    def give_up(self) -> None:
+        """Whoever waits does so no longer. The work itself goes on."""
+        with self._lock:
+            waited_for = list(self._waited_for)
+        for future in waited_for:
+            future.cancel()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether work goes on that nobody waits for any more."""
+        with self._lock:
+            return self._at_work > len(self._waited_for)
