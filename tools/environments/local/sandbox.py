@@ -66,7 +66,7 @@ class _Process:
         return self._pidfd
 
     def exit_code(self) -> int | None:
-        if self._code is None and _has_ended(self._pidfd):
+        if self._code is None and self._pidfd >= 0 and _has_ended(self._pidfd):
             self._code = self._said()
         return self._code
 

@@ -83,7 +83,7 @@ class RemoteEnvironment(RemoteFiles):
         text, interrupts = command_text(request), self._interrupts
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
         if self._keepers.bare:
-            return await self._without_bash(request, text, cwd)
+            return await self._without_bash(request, text, cwd, interrupts)
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
@@ -100,17 +100,17 @@ class RemoteEnvironment(RemoteFiles):
                     self._keepers.park(shell.keeper)
         except NoBash:
             self._notice = f"{oneshot.WHY.format(self.identity)}."
-            return await self._without_bash(request, text, cwd)
+            return await self._without_bash(request, text, cwd, interrupts)
         finally:
             if own:
                 self._busy = False
 
-    async def _without_bash(self, request: ExecRequest, text: str, cwd: str) -> ExecOutcome:
+    async def _without_bash(self, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             self._bare = self._bare or oneshot.OneShot(self._link, self._env)
-        outcome = await self._bare.execute(request, text, cwd, self._said())
+        outcome = await self._bare.execute(request, text, cwd, self._said(), lambda: self._interrupts != interrupts)
         if request.cwd is None:
             self._cwd = outcome.cwd
         return outcome

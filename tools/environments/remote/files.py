@@ -8,6 +8,7 @@ import errno
 import os
 import secrets
 import stat as modes
+import threading
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
@@ -95,7 +96,7 @@ if [ -e "./$2" ]; then
   [ -f "./$2" ] || exit 44; [ -w "./$2" ] || exit 45
   old=$(stat -c '%u:%g %a' -- "./$2") || exit 1
 fi
-trap 'rm -f -- "./$5"' EXIT
+trap 'rm -f -- "./$5"' EXIT; trap 'exit 1' HUP INT PIPE TERM
 ( [ -z "$3$old" ] || umask 077; set -C; cat >"./$5" ) || exit 1
 [ "$(($(wc -c <"./$5")))" -eq "$4" ] || { echo "the connection broke" >&2; exit 1; }
 if [ -n "$old" ]; then chown "${old% *}" "./$5" 2>/dev/null; chmod "${old#* }" "./$5" || exit 1; fi
@@ -195,21 +196,25 @@ class RemoteFiles:
         if len(data) <= _SMALL and b"\0" not in data:
             answer = await self._script(_WRITE, args, data)
         else:
-            try:
-                answer = await aside(run_once, self.__link, _WRITE, args, data)
-            except Lost as error:
-                raise await self._files_broke(error) from error
+            answer = await self._send(_WRITE, args, data, _UNKNOWN)
         self._raise(answer, path)
 
     async def upload(self, path: str, data: bytes) -> None:
         """A command's input. Raises EnvironmentFailed."""
-        try:
-            answer = await aside(run_once, self.__link, 'umask 077; cat >"$1"', [path], data)
-        except Lost as error:
-            raise await self._files_broke(error, _NOT_RUN) from error
+        answer = await self._send('umask 077; cat >"$1"', [path], data, _NOT_RUN)
         if answer.status:
             why = answer.err.decode(errors="replace").strip()
             raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
+
+    async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> Answer:
+        """What is cancelled meanwhile must not come true later, over what somebody else wrote. Raises EnvironmentFailed."""
+        given_up = threading.Event()
+        try:
+            return await aside(run_once, self.__link, text, args, data, given_up.is_set)
+        except Lost as error:
+            raise await self._files_broke(error, known) from error
+        finally:
+            given_up.set()
 
     async def is_folder(self, path: str) -> bool:
         """Whether it can be entered, before a command is run there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
 from tools.environments.remote.keeper import Answer, Lost, NeverBegan
@@ -22,8 +22,10 @@ _AROUND = (
 _PIECE = 1 << 20
 
 
-def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
-    """``text`` is for sh; ``data`` its stdin. Blocks. Raises Lost, EnvironmentFailed."""
+def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False) -> Answer:
+    """``text`` is for sh; ``data`` its stdin. ``given_up``: whether nobody waits for it any more, so that no more is sent.
+    Blocks. Raises Lost, EnvironmentFailed.
+    """
     first, last = secrets.token_hex(16), secrets.token_hex(16)
     channel = link.open(["sh", "-c", _AROUND.format(text=text, first=first, last=last), "sh", *args])
     said: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
@@ -36,6 +38,8 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes) -> Answer:
     poll.register(channel, select.POLLIN)
     try:
         while True:
+            if given_up():
+                raise Lost("it was given up")
             chunk = channel.read()
             if chunk is not None:
                 said[chunk[0]] += chunk[1]

@@ -8,10 +8,11 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments._output import Output
+from tools.environments._request import never_run
 from tools.environments.remote import left
 from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.channel import ChannelEnded, Link
@@ -65,19 +66,25 @@ class OneShot:
         self._running: set[_Running] = set()
         self._sessions: set[int] = set()
 
-    async def execute(self, request: ExecRequest, text: str, cwd: str, notice: str) -> ExecOutcome:
-        """Raises EnvironmentFailed."""
+    async def execute(
+        self, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
+    ) -> ExecOutcome:
+        """``interrupted``: whether it was, since it was asked for. Raises EnvironmentFailed."""
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
         output = Output(request)
         name = await self._files(request.stdin)
+        if interrupted():
+            return never_run(cwd, self._link.where)
         try:
             text = exports({**self._env, **request.env}).replace("\\builtin ", "") + text
             argv = ["sh", "-c", _RUN, "sh", text, cwd, f"{name}.in" if request.stdin else "/dev/null", f"{name}.cwd"]
             running = _Running(self, Keeper(await aside(self._link.open, argv)), output)
             with self._lock:
                 self._running.add(running)
+            if interrupted():  # it came while the channel was opened
+                running.interrupt()
             try:
                 code = await running.finish(request.timeout)
             finally:

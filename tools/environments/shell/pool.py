@@ -347,8 +347,8 @@ def _exit_code(shell: Shell, call: Call) -> int:
 
 
 async def _end_all(processes: list[ShellProcess]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        give_up = time.monotonic() + _CLOSE_GRACE
+    for number, grace in ((signal.SIGTERM, _CLOSE_GRACE), (signal.SIGKILL, _CLOSE_LIMIT)):
+        give_up = time.monotonic() + grace
         told: set[int] = set()
         while True:
             left = {member.pid for process in processes for member in process.members()}

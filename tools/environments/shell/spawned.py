@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable
 
 from tools.environments import _groups
@@ -18,13 +19,17 @@ _GRACE = 0.5
 
 
 class Spawned:
-    """Not bound to an event loop: each call waits in its own. ``forget`` is called once it has ended and was waited for."""
+    """Not bound to an event loop: each call waits in its own, also while another thread ends it. ``forget`` is called once it has
+    ended and was waited for.
+    """
 
     def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
         self.pid = shell.process.pid
         self._shell: Shell | None = shell
         self._stdin = stdin
         self._closing = False
+        self._lock = threading.Lock()
+        """A descriptor that is closed meanwhile may be another's by the time it is used."""
         self._forget = forget
         self._code: int | None = None
         self._ended: set[str] = set()
@@ -48,12 +53,13 @@ class Spawned:
             await self._pause(loop, give_up)
 
     def _take(self, name: str, over: bool) -> bytes:
-        if self._shell is None:
-            return b""
-        try:
-            chunk = os.read(self._shell.folder.streams[name], _CHUNK)
-        except BlockingIOError:
-            return b""
+        with self._lock:
+            if self._shell is None:
+                return b""
+            try:
+                chunk = os.read(self._shell.folder.streams[name], _CHUNK)
+            except BlockingIOError:
+                return b""
         if not chunk and over:
             self._ended.add(name)
         return chunk
@@ -64,17 +70,20 @@ class Spawned:
         if shell is None:
             return
         woken = loop.create_future()
-        fd = shell.epoll.fileno()
 
         def wake() -> None:
-            with contextlib.suppress(ValueError):  # closed meanwhile
+            with contextlib.suppress(ValueError, OSError):  # closed meanwhile, or somebody else who waits was faster
                 for event, _ in shell.epoll.poll(0):
                     if event == shell.process.fileno():
                         shell.epoll.unregister(event)
             if not woken.done():
                 woken.set_result(None)
 
-        loop.add_reader(fd, wake)
+        try:
+            fd = shell.epoll.fileno()
+            loop.add_reader(fd, wake)
+        except (ValueError, OSError):  # closed meanwhile
+            return
         try:
             await asyncio.wait([woken], timeout=_LOOK if give_up is None else max(0.0, min(_LOOK, give_up - loop.time())))
         finally:
@@ -96,12 +105,14 @@ class Spawned:
         """Raises BrokenPipeError where nobody reads any more."""
         view = memoryview(data)
         while view:
-            if self._stdin < 0 or self._closing or self._look() is not None:
-                raise BrokenPipeError("the process has ended, or its input was closed")
-            try:
-                view = view[os.write(self._stdin, view) :]
-            except BlockingIOError:
-                await asyncio.sleep(_LOOK / 4)
+            over = self._closing or self._look() is not None
+            with self._lock:
+                if over or self._stdin < 0:
+                    raise BrokenPipeError("the process has ended, or its input was closed")
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(self._stdin, view) :]
+                    continue
+            await asyncio.sleep(_LOOK / 4)
 
     def close_stdin(self) -> None:
         self._closing = True
@@ -114,8 +125,13 @@ class Spawned:
             return
         shell.collect()
         if shell.running or self._code is not None:
-            os.close(self._stdin)
-            self._stdin = -1
+            self._close_input()
+
+    def _close_input(self) -> None:
+        with self._lock:
+            if self._stdin >= 0:
+                os.close(self._stdin)
+                self._stdin = -1
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -148,13 +164,12 @@ class Spawned:
 
     def end(self) -> None:
         """At once. May be called twice."""
-        shell, self._shell = self._shell, None
+        with self._lock:
+            shell, self._shell = self._shell, None
         if shell is None:
             return
         code = shell.status
         kill_session(shell.process)
         self._code = self._code if self._code is not None else code if code is not None else shell.exit_code()
-        if self._stdin >= 0:
-            os.close(self._stdin)
-            self._stdin = -1
+        self._close_input()
         self._forget(shell)

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import open_environment
 from tools.environments.shell.watchdog import watchdog
 
 Run = Callable[..., ExecOutcome]
 Alive = Callable[[int], bool]
 Eventually = Callable[[Callable[[], object]], None]
+InTime = Callable[[Callable[[float], ExecOutcome], Callable[[ExecOutcome], object]], ExecOutcome]
 
 HANGS = {
     "waits": "echo $$ >pids; sleep 300",
@@ -39,8 +40,11 @@ def pids(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("command", HANGS.values(), ids=HANGS)
-def test_a_time_limit_ends_everything_and_keeps_what_was_printed(run: Run, folder: Path, alive: Alive, command: str) -> None:
-    outcome = run(f"echo before; {command}", timeout=0.4)
+def test_a_time_limit_ends_everything_and_keeps_what_was_printed(
+    run: Run, folder: Path, alive: Alive, in_time: InTime, command: str
+) -> None:
+    text = f"rm -f pids; echo before; {command}"
+    outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: len(pids(folder)) == command.count("pids"))
     assert outcome.ended == "timeout"
     assert outcome.exit_code > 128 or "set -m" in command  # there, bash may end well once its jobs were killed
     assert outcome.stdout.head == b"before\n"
@@ -48,13 +52,15 @@ def test_a_time_limit_ends_everything_and_keeps_what_was_printed(run: Run, folde
     assert [pid for pid in pids(folder) if alive(pid)] == []
 
 
-def test_a_command_may_clean_up_when_its_time_is_over(run: Run) -> None:
-    outcome = run("trap 'echo cleaned; exit 0' INT; sleep 300", timeout=0.3)
-    assert (outcome.ended, outcome.exit_code, outcome.stdout.head) == ("timeout", 0, b"cleaned\n")
+def test_a_command_may_clean_up_when_its_time_is_over(run: Run, in_time: InTime) -> None:
+    text = "trap 'echo cleaned; exit 0' INT; echo ready; sleep 300"
+    outcome = in_time(lambda limit: run(text, timeout=limit), lambda outcome: outcome.stdout.head)
+    assert (outcome.ended, outcome.exit_code, outcome.stdout.head) == ("timeout", 0, b"ready\ncleaned\n")
 
 
-def test_a_fork_that_hangs_is_ended_with_its_parent(run: Run, folder: Path, alive: Alive) -> None:
-    outcome = run("for i in 1 2 3; do (echo $BASHPID >>pids; sleep 300) & done; wait", timeout=0.4)
+def test_a_fork_that_hangs_is_ended_with_its_parent(run: Run, folder: Path, alive: Alive, in_time: InTime) -> None:
+    text = "rm -f pids; for i in 1 2 3; do (echo $BASHPID >>pids; sleep 300) & done; wait"
+    outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: len(pids(folder)) == 3)
     assert outcome.ended == "timeout"
     assert len(pids(folder)) == 3
     assert [pid for pid in pids(folder) if alive(pid)] == []
@@ -128,8 +134,9 @@ def test_a_background_server_lives_on_and_may_go_on_printing(
     assert outcome.exit_code == 0
     assert b"started\n" in outcome.stdout.head
     assert env.cwd == "/"
-    (folder / "beat").unlink()
-    eventually((folder / "beat").exists)
+    for _ in range(2):
+        eventually((folder / "beat").exists)
+        (folder / "beat").unlink()
     assert alive(pids(folder)[0])
     asyncio.run(env.close())
     assert not alive(pids(folder)[0])
@@ -143,17 +150,17 @@ def test_when_a_background_process_ends_its_pipes_are_freed(
     run("while [ ! -e stop ]; do sleep .02; done & exit 0")
     before = open_files()
     (folder / "stop").touch()
-    eventually(lambda: open_files() == before - 2)
-    eventually(lambda: threading.active_count() == threads)
+    eventually(lambda: open_files() <= before - 2)
+    eventually(lambda: threading.active_count() <= threads)
 
 
 def test_a_process_that_left_the_session_does_not_hold_up_the_call_or_close(
-    env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually
+    env: Environment, run: Run, folder: Path, alive: Alive, eventually: Eventually, in_time: InTime
 ) -> None:
     """It is out of reach of a time limit, as a daemon means to be."""
-    outcome = run("setsid sh -c 'echo $$ >tmp; mv tmp pids; until [ -e stop ]; do sleep .02; done' & sleep 300", timeout=0.3)
+    text = "setsid sh -c 'echo $$ >tmp; mv tmp pids; until [ -e stop ]; do sleep .02; done' & sleep 300"
+    outcome = in_time(lambda limit: run(text, timeout=limit), lambda _: pids(folder))
     assert outcome.ended == "timeout"
-    eventually(lambda: pids(folder))
     asyncio.run(env.close())
     (folder / "stop").touch()
     eventually(lambda: not alive(pids(folder)[0]))
@@ -180,6 +187,31 @@ def test_close_ends_what_runs_in_another_thread(env: Environment, run: Run, fold
     asyncio.run(env.close())
     thread.join()
     assert [outcome.ended for outcome in outcomes] == ["interrupted"]
+
+
+def test_close_while_others_wait_for_a_process(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each in an event loop of its own: all meet its end."""
+
+    def read(process: BackgroundProcess, ends: list[object]) -> None:
+        async def main() -> None:
+            while await process.read() is not None:
+                pass
+            ends.append(await process.wait())
+
+        asyncio.run(main())
+
+    for command in ("sleep 300", "while :; do echo x; done") * 10:
+        env = open_environment("local", cwd=str(folder))
+        process = asyncio.run(env.spawn(ExecRequest(command)))
+        ends: list[object] = []
+        threads = [threading.Thread(target=read, args=(process, ends)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        asyncio.run(env.close())
+        for thread in threads:
+            thread.join()
+        assert len(ends) == 3
+    assert caplog.text == ""
 
 
 def test_closed_twice_and_used_after(env: Environment, run: Run) -> None:

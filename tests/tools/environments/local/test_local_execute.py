@@ -321,7 +321,7 @@ def test_an_impossible_environment_is_refused_and_leaves_nothing_open(run: Run, 
     for env in ({"A=B": "x"}, {"A": "x\0y"}, {"A": "x" * 5_000_000}):
         with pytest.raises(EnvironmentFailed):
             run("true", env=env)
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_without_bash_it_says_so_and_uses_sh(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +379,7 @@ def test_nothing_stays_open(run: Run, open_files: Callable[[], int]) -> None:
         run(command, stdin=b"x")
     run("sleep 60", timeout=0.01)
     run("true")
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_no_pidfd_is_needed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

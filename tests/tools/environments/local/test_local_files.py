@@ -220,7 +220,7 @@ def test_nothing_stays_open(env: Environment, folder: Path, open_files: Any) -> 
             do(call)
         except OSError:
             continue
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_a_starting_folder_must_exist(folder: Path) -> None:

@@ -158,7 +158,7 @@ def test_closing_twice_and_from_another_thread(open_link, open_files) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert open_files() == before
+    assert open_files() <= before
 
 
 def test_more_channels_than_one_connection_has(open_link, start_sshd: Callable, finish) -> None:

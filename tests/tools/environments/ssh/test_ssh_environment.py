@@ -7,8 +7,10 @@ import errno
 import gc
 import os
 import re
+import shutil
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import paramiko
@@ -16,7 +18,10 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecRequest
 from tools.environments import open_environment
+from tools.environments.remote.channel import Channel
 from tools.environments.ssh import guard
+from tools.environments.ssh.channel import SshChannel
+from tools.environments.ssh.link import SshLink
 
 
 def _run(env: Environment, command: str, **options: object):
@@ -225,3 +230,56 @@ def test_the_servers_listener_may_stop(start_sshd: Callable, opened) -> None:
     assert _run(env, "echo $kept").stdout.head == b"1\n"
     server.tell("start")
     assert _run(env, "echo $kept").stdout.head == b"1\n"
+
+
+def test_an_interrupt_where_bash_is_missing_is_not_lost(start_sshd: Callable, opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the command's channel is opened."""
+    server = start_sshd()
+    with (server.folder / "sshd_config").open("a") as file:
+        file.write(f"SetEnv PATH={server.folder}/bin\n")
+    for word in ("stop", "start"):
+        server.tell(word)
+    (server.folder / "bin").mkdir()
+    for name in ("sh", "cat", "mkdir", "rm", "sleep", "touch"):
+        (server.folder / "bin" / name).symlink_to(str(shutil.which(name)))
+    env = opened(server)
+    assert "bash is missing" in _run(env, "true").notice
+    open_channel = SshLink.open
+
+    def interrupted(link: SshLink, argv: Sequence[str]) -> Channel:
+        channel = open_channel(link, argv)
+        if any("touch ran" in word for word in argv):
+            env.interrupt()
+        return channel
+
+    monkeypatch.setattr(SshLink, "open", interrupted)
+    assert _run(env, "touch ran; sleep 300", timeout=5).ended == "interrupted"
+
+
+def test_a_write_that_is_cancelled_does_not_come_true_later(sshd, opened, eventually, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = opened(sshd)
+    folder = sshd.folder / "home" / "cancelled"
+    _run(env, "mkdir cancelled; echo old >cancelled/file")
+    held, goes_on = threading.Event(), threading.Event()
+    write = SshChannel.write
+
+    def slowly(channel: SshChannel, data: bytes | memoryview) -> int:
+        if len(data) > 10_000 and not goes_on.is_set():
+            held.set()
+            return 0
+        return write(channel, data)
+
+    monkeypatch.setattr(SshChannel, "write", slowly)
+
+    async def main() -> None:
+        call = asyncio.create_task(env.write_file(f"{folder}/file", b"\0" * 200_000))
+        await asyncio.to_thread(held.wait, 60)
+        await asyncio.to_thread(eventually, lambda: len(list(folder.iterdir())) == 2)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        goes_on.set()
+        await asyncio.to_thread(eventually, lambda: len(list(folder.iterdir())) == 1)
+
+    asyncio.run(main())
+    assert (folder / "file").read_text() == "old\n"
