@@ -13,7 +13,7 @@ from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequ
 from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
 from tools.environments._request import command_text, never_run
-from tools.environments.remote import frame, left, oneshot, processes
+from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
@@ -22,10 +22,8 @@ from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.shell import Shell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
-from tools.environments.shell import driver
 from tools.environments.shell.snapshot import SHELL_ENDED, Snapshot, first_state, leaves_all
 
-_START = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 _NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
@@ -140,18 +138,20 @@ class RemoteEnvironment(RemoteFiles):
         return new
 
     async def _inherit(self) -> None:
-        """What can still be known of the shell before."""
-        lost, self._lost = self._lost, None
+        """What can still be known of the shell before. Raises Lost: the next call asks again."""
+        lost = self._lost
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):
             self._generation += 1
-            self._notice = f"{self._link.where} was replaced: {_GONE}. {_ON}"
+            goes_on = _OLD if lost is not None and (lost.owes or lost.stale) else _ON
+            self._notice = f"{self._link.where} was replaced: {_GONE}. {goes_on}"
         elif lost is not None:
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
             self._notice = self._notice.replace(_ON, _OLD if lost.stale else _ON)
             living = await lost.living(self._keepers.beside)
             self._notice += f" Still running over there from before: process {', '.join(map(str, living))}." if living else ""
+        self._lost = None
 
     async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         started = time.monotonic()
@@ -278,13 +278,10 @@ class RemoteEnvironment(RemoteFiles):
             raise EnvironmentFailed("this environment is closed: open another")
         self._keepers.give_back(await self._keepers.take())  # or NoBash
         snapshot = await self._snapshot_now()
-        restore = driver.exports(self._env) if snapshot is None else snapshot.restore()
         channel = await aside(self._link.open, ARGV)
         spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
-        lines = first_lines(cwd, restore, bare=snapshot is not None)
-        lines += frame.run_open(text, spawned.exchange.first, spawned.exchange.last, request.env)
         try:
-            if not await spawned.start(lines, _START):
+            if not await spawned.start(first_lines(cwd, snapshot, self._env), text, request.env):
                 raise EnvironmentFailed(_NOWHERE.format(cwd))
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)

@@ -6,23 +6,26 @@ import asyncio
 import collections
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
 from tools.environments.remote.keeper import Exchange, Keeper, Lost
 from tools.environments.shell import driver
+from tools.environments.shell.snapshot import Snapshot
 
+_START = 20.0
 _LOOK = 0.02
 _GRACE = 0.5
 _KEEP = 1 << 20
 """Bytes that were read while its end was waited for, kept for a later ``read``."""
 
 
-def first_lines(cwd: str, restore: str, *, bare: bool) -> str:
-    """For a bash without a keeper."""
-    fresh = 'exec -c -a bash "$BASH" --noprofile --norc\n' if bare else ""
+def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> str:
+    """For a bash without a keeper, which takes over the session's state; where that has none yet, ``env``."""
+    fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
+    restore = driver.exports(env) if snapshot is None else snapshot.restore()
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n"
     state = f"\\builtin eval {driver.quote(restore)}"
     return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
@@ -47,14 +50,15 @@ class Spawned:
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
 
-    async def start(self, text: str, limit: float) -> bool:
+    async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
         """Returns when it has begun; False where it could not. Raises Lost."""
+        text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + limit
+        give_up = loop.time() + _START
         while not self.exchange.begun and self._look() is None:
             if loop.time() >= give_up:
-                raise Lost(f"no answer within {limit:g} seconds")
+                raise Lost(f"no answer within {_START:g} seconds")
             await self._pause(give_up)
         return self.exchange.begun
 

@@ -147,10 +147,15 @@ def test_a_container_removed_under_us(opened: Open, client: docker.DockerClient)
     outcome = run(env, "echo $x; ls /tmp/only-there; cat count")
     assert outcome.stdout.head == b"1\nrun\n"
     assert "was replaced" in outcome.notice
+    assert "goes on with the state from before" in outcome.notice
     assert env.generation > generation
     assert name(env) != old
+    run(env, "q=1; echo said")
     client.containers.get(name(env)).remove(force=True)
-    assert "was replaced" in run(env, "true").notice
+    outcome = run(env, "echo $x ${q-gone}")
+    assert "was replaced" in outcome.notice
+    assert "changed lately are lost" in outcome.notice
+    assert outcome.stdout.head == b"1 gone\n"
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # docker-py's, where an engine dies while it connects
