@@ -45,7 +45,7 @@ class RemoteEnvironment(RemoteFiles):
         self._keepers = Keepers(link)
         self._dropped = when_dropped(self, self._keepers.end)
         super().__init__(link, self._keepers)
-        self._cwd = cwd
+        self._cwd = self._never_in = cwd
         self._env = {"TERM": "dumb", **(env or {})}
         self._lock = threading.Lock()
         self._shell: Shell | None = None
@@ -216,6 +216,7 @@ class RemoteEnvironment(RemoteFiles):
             with self._lock:
                 self._calls.discard(call)
         shell.ended(call)
+        self._never_in = "" if call.exchange.begun else self._never_in
         return call
 
     def _forget(self, shell: Shell, why: str) -> None:
@@ -236,10 +237,11 @@ class RemoteEnvironment(RemoteFiles):
         if cwd != self._cwd or not own:
             return EnvironmentFailed(_NOWHERE.format(cwd))
         shell.cwd = None
+        missing = "does not exist (make it, or set another cwd)" if cwd == self._never_in else "no longer exists"
         with contextlib.suppress(EnvironmentFailed):  # the next call will say so
             self._cwd = await self.nearest(cwd)
         return EnvironmentFailed(
-            f"the working folder {cwd} no longer exists, so the command was not run. The session is now in {self._cwd}: "
+            f"the working folder {cwd} {missing}, so the command was not run. The session is now in {self._cwd}: "
             "call again to run there, or name another cwd"
         )
 
