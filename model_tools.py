@@ -20,7 +20,7 @@ from toolcrib._registry import Dispatch, Problem
 from toolcrib._types import Json
 from tools.approval.gate import ApprovalGate
 from tools.approval.grants import MemoryGrants
-from tools.approval.judge import Setting, person_home
+from tools.approval.setting import Setting, person_home
 from tools.arguments import check_schema
 from tools.clip import encode
 from tools.dispatch.bridge import run_async

@@ -25,7 +25,8 @@ from toolcrib import ConfigError, Environment, EventSink, PluginError, RunIdenti
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
-from tools.approval.judge import Judge, Setting, person_home
+from tools.approval.judge import Judge
+from tools.approval.setting import Setting, person_home
 from tools.arguments import check_schema
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits

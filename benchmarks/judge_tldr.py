@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _judged() -> Iterator[Line]:
-    from tools.approval.judge import Judge, Setting
+    from tools.approval.judge import Judge
+    from tools.approval.setting import Setting
 
     judge = Judge(Setting(home=HOME))
     for number, text in enumerate(corpus("tldr.tsv").read_text("utf-8").splitlines(), start=1):

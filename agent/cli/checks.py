@@ -7,28 +7,18 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from agent.cli.finding import Finding, Level
 from agent.config import BrokenConfig, Config, load_config, state_dir
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
-Level = Literal["ok", "note", "wrong"]
 _OLDEST = (3, 11)
 _ROOM = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """``fix`` says what to do about it; empty where there is nothing to do."""
-
-    level: Level
-    text: str
-    fix: str = ""
 
 
 def examine(config_file: Path | None, project_dir: Path) -> Iterator[Finding]:

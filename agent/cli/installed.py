@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import TOPS
+from agent.cli.finding import Finding
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
-
-    from agent.cli.checks import Finding
 
 _FIX = "reinstall it apart from other packages: uv tool install toolcrib, or pipx install toolcrib"
 _MOST_NAMED = 10
@@ -25,8 +24,6 @@ _MOST_NAMED = 10
 def compare() -> Iterator[Finding]:
     """Files that differ from the wheel's RECORD, and modules that come from elsewhere."""
     from importlib.metadata import PackageNotFoundError, distribution
-
-    from agent.cli.checks import Finding
 
     home = Path(__file__).resolve().parents[2]
     strangers = [f"{top} ({where})" for top in TOPS if (where := _origin(top)) is None or not where.is_relative_to(home)]

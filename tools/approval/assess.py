@@ -61,7 +61,7 @@ _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
 _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
 
 
-class Setting(NamedTuple):
+class Basis(NamedTuple):
     """What every act is judged by."""
 
     protected: Sequence[str]
@@ -85,13 +85,13 @@ def assess(
     ``real`` is where an absolute path leads by links, as far as somebody can tell. Pure but for that; the same key of the same
     command is told once.
     """
-    setting = Setting(protected, home, file_rules(extra) if extra else {}, Links(real))
+    basis = Basis(protected, home, file_rules(extra) if extra else {}, Links(real))
     found: Found = {}
     before: Act | None = None
     for act in meaning.acts:
-        findings = _of_act(act, setting, before)
+        findings = _of_act(act, basis, before)
         before = act
-        setting.links.note(act)
+        basis.links.note(act)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
     for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
@@ -120,8 +120,8 @@ _HIDDEN = Taint.DECODED | Taint.REMOTE
 _RANK: Mapping[Level, int] = {"allow": 0, "ask": 1, "ask-once": 2, "block": 3}
 
 
-def _of_act(act: Act, setting: Setting, before: Act | None) -> Iterator[Finding]:
-    findings = _untainted(act, setting, before)
+def _of_act(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
+    findings = _untainted(act, basis, before)
     if act.taint and act.taint & _HIDDEN:
         return (_once(finding) for finding in findings)
     return findings
@@ -134,7 +134,7 @@ def _once(finding: Finding) -> Finding:
     return Finding(finding.key, "ask-once", finding.why, finding.text, finding.scope, finding.paths, finding.argv, finding.plain)
 
 
-def _untainted(act: Act, setting: Setting, before: Act | None) -> Iterator[Finding]:
+def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     name = act.name
     if HOLE in name:
         if why := unknown_command(act):
@@ -143,24 +143,24 @@ def _untainted(act: Act, setting: Setting, before: Act | None) -> Iterator[Findi
     else:
         names = family(name) if name else ()
     view = View(act)
-    yield from _by_rules(act, view, names, setting)
+    yield from _by_rules(act, view, names, basis)
     if act.code:
         for key, why in code_findings(act, before):
             yield _finding(act, key, "ask-once", why)
-    yield from _by_paths(act, view, names, setting)
-    if setting.protected and not (name in _LOOKS and not act.redirects):
-        yield from _own_files(act, setting)
+    yield from _by_paths(act, view, names, basis)
+    if basis.protected and not (name in _LOOKS and not act.redirects):
+        yield from _own_files(act, basis)
 
 
 # the rows
 
 
-def _by_rules(act: Act, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
+def _by_rules(act: Act, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     table = filed()
     dry: bool | None = None
     words = frozenset(view.words)
     for name in (*names, *((ENVIRONMENT,) if act.environment else ()), ALL):
-        for rows in (table.get(name), setting.extra.get(name)):
+        for rows in (table.get(name), basis.extra.get(name)):
             for row in rows or ():
                 test = row.test
                 if (test.needs is not None and test.needs.isdisjoint(words)) or not test.ask(view):
@@ -170,7 +170,7 @@ def _by_rules(act: Act, view: View, names: Sequence[str], setting: Setting) -> I
                         dry = only_says(view, names)
                     if dry:
                         continue
-                yield _of_rule(row, act, view, setting)
+                yield _of_rule(row, act, view, basis)
 
 
 def only_says(view: View, names: Sequence[str] = ()) -> bool:
@@ -195,27 +195,27 @@ def _with_words(act: Act, count: int) -> Act:
     return Act(act.name, list(act.argv[: count + 1]))
 
 
-def _of_rule(row: Rule, act: Act, view: View, setting: Setting) -> Finding:
+def _of_rule(row: Rule, act: Act, view: View, basis: Basis) -> Finding:
     at = row.at(view) if row.at is not None else ""
     key, level, why = (f"{row.key}@{visible(at)}" if at else row.key), row.level, row.why
     paths: tuple[str, ...] = ()
     if row.paths is not None:
         given = row.paths(view)
-        paths = tuple(dict.fromkeys(path for one in given for path in resolve_value(one, act.cwds, setting.home)))
+        paths = tuple(dict.fromkeys(path for one in given for path in resolve_value(one, act.cwds, basis.home)))
         if not paths or (act.fed and UNKNOWN_PATH not in paths):
             paths = (*paths, UNKNOWN_PATH)
-        if row.roots and (any(root_of(one, act.cwds, setting.home) for one in given) or _leads_to_root(given, act, setting)):
+        if row.roots and (any(root_of(one, act.cwds, basis.home) for one in given) or _leads_to_root(given, act, basis)):
             key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
     return _finding(act, key, level, why, scope=at, paths=paths)
 
 
-def _leads_to_root(given: Sequence[Value], act: Act, setting: Setting) -> bool:
+def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
     """Behind a link: ``r/*`` and ``r/`` are what the link leads to, ``r`` is the link itself."""
     for one in given:
         if one.text[-1:] != "/" and not one.pattern:
             continue
-        for path in spelled(one, act.cwds, setting.home):
-            if any(root_of(one._replace(text=there), (), setting.home) for there in setting.links.real(path)):
+        for path in spelled(one, act.cwds, basis.home):
+            if any(root_of(one._replace(text=there), (), basis.home) for there in basis.links.real(path)):
                 return True
     return False
 
@@ -247,9 +247,9 @@ def resolved(act: Act) -> str:
 # paths
 
 
-def _by_paths(act: Act, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
+def _by_paths(act: Act, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
-        yield from _of_touch(act, touch, view, names, setting)
+        yield from _of_touch(act, touch, view, names, basis)
     if act.name not in _LOOKS:
         yield from _processes(act)
 
@@ -264,38 +264,38 @@ def _processes(act: Act) -> Iterator[Finding]:
                 yield from _process(act, given._replace(text=path))
 
 
-def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], setting: Setting) -> Iterator[Finding]:
-    named = spelled(touch.path, act.cwds, setting.home)
-    for path in [*named, *(there for one in named for there in _opened(act, touch, one, setting))]:
-        rules = path_rules(path, touch.mode, setting.home)
+def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    named = spelled(touch.path, act.cwds, basis.home)
+    for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:
+        rules = path_rules(path, touch.mode, basis.home)
         if rules and act.argv and only_says(view, names) and not act.redirects:
             return
         unknown = HOLE in path or touch.path.pattern or path.startswith("~")
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
             yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
-        if touch.mode == "write" and _may_land_in_own(act, path, setting):
+        if touch.mode == "write" and _may_land_in_own(act, path, basis):
             why = "may write into toolcrib's own settings or state"
             yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
 
 
-def _may_land_in_own(act: Act, path: str, setting: Setting) -> bool:
+def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
     """Whether what is unpacked or copied into ``path``, or to a list of files below it, could be ours: only running would tell.
 
     A home as a whole does not count where its files are not gone through one by one.
     """
     above = path.partition(HOLE)[0].rstrip("/")
     listed = act.fed and HOLE in path
-    if not above or (above == setting.home and not listed) or (HOLE in path and not listed):
+    if not above or (above == basis.home and not listed) or (HOLE in path and not listed):
         return False
-    return any(under(folder, above) and folder != above for folder in setting.protected)
+    return any(under(folder, above) and folder != above for folder in basis.protected)
 
 
-def _opened(act: Act, touch: Touch, path: str, setting: Setting) -> Sequence[str]:
+def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
     """What is written where ``path`` is a link; a link that is deleted or replaced is its own."""
     if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
         return ()
-    return setting.links.real(path)
+    return basis.links.real(path)
 
 
 def _process(act: Act, given: Value) -> Iterator[Finding]:
@@ -306,29 +306,29 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 # toolcrib's own files
 
 
-def _own_files(act: Act, setting: Setting) -> Iterator[Finding]:
+def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
     whole = act.name in _TAKES_AWAY | _TAKES_ALL
     given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern) or (whole and one.text == ".")]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
-        if _reaches_own(act, one, setting):
+        if _reaches_own(act, one, basis):
             why = "touches toolcrib's own settings, keys or state"
             yield _finding(act, "self.settings", "block", why, scope=one.for_people())
             return
-    if any(_names_own(code.text.text, setting) for code in act.code):
+    if any(_names_own(code.text.text, basis) for code in act.code):
         yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
 
 
-def _names_own(text: str, setting: Setting) -> bool:
+def _names_own(text: str, basis: Basis) -> bool:
     """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
-    home = setting.home
-    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in setting.protected]
+    home = basis.home
+    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
     return any(name in text for name in names)
 
 
-def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
+def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
     text = one.text
     if act.name in _READS and not act.redirects and text.endswith(READABLE):
         return False
@@ -339,32 +339,32 @@ def _reaches_own(act: Act, one: Value, setting: Setting) -> bool:
         forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
     opens = act.name not in _NAMES_ONLY or any(target.path is one for target in act.redirects)
     if opens and any(
-        is_protected(there, setting.protected) and not (act.name in _READS and there.endswith(READABLE))
+        is_protected(there, basis.protected) and not (act.name in _READS and there.endswith(READABLE))
         for form in forms[:2]
         if form.text[:1] != "-" and len(form.text) < _MOST_NAME
-        for path in spelled(form, act.cwds, setting.home)
-        for there in setting.links.real(path)
+        for path in spelled(form, act.cwds, basis.home)
+        for there in basis.links.real(path)
     ):
         return True
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
         if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
-        for path in spelled(form, act.cwds, setting.home):
-            if is_protected(path, setting.protected):
+        for path in spelled(form, act.cwds, basis.home):
+            if is_protected(path, basis.protected):
                 return True
-            if form.pattern and any(may_match(path, folder) for folder in setting.protected):
+            if form.pattern and any(may_match(path, folder) for folder in basis.protected):
                 return True
-            if _is_taken(act, path, setting):
+            if _is_taken(act, path, basis):
                 return True
     return False
 
 
-def _is_taken(act: Act, path: str, setting: Setting) -> bool:
+def _is_taken(act: Act, path: str, basis: Basis) -> bool:
     """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == setting.home or path.count("/") < 3:
+    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == basis.home or path.count("/") < 3:
         return False
     letters = "rRa" if act.name in ("cp", "rsync") else "rR"
     if act.name not in _TAKES_ALL and not any(text[:1] == "-" and any(one in text for one in letters) for text in act.words()):
         return False
-    return any(under(folder, path) for folder in setting.protected)
+    return any(under(folder, path) for folder in basis.protected)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from toolcrib import RunsCommand, ShellState
 from tools.approval.assess import assess
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding, visible
-from tools.approval.judge import Setting, person_home
 from tools.approval.meaning import interpret
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.state import Budget, NoFiles, ShellNow, Snapshot
 from tools.approval.meaning.value import HOLE, Taint
+from tools.approval.setting import Setting, person_home
 
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufffc\ud800-\udfff]"

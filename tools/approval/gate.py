@@ -31,8 +31,9 @@ from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
 from toolcrib._types import Json
 from tools.approval.findings import TOOL_RULE, UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
-from tools.approval.judge import Harmless, Judgement, Setting, judge
+from tools.approval.judge import Harmless, Judgement, judge
 from tools.approval.offers import Asked, grants_of, offers, split
+from tools.approval.setting import Setting
 from tools.approval.snapshot import ROUNDS, GatheredFiles, SessionFiles
 
 APPROVAL = "approval"

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
-from tools.approval.findings import MAX_COMMAND_CHARS, Finding
+from tools.approval.findings import Finding
 from tools.approval.meaning.state import NoFiles, Snapshot
 from tools.approval.meaning.value import Taint
+from tools.approval.setting import Setting
 
 if TYPE_CHECKING:  # the table loads with the first command
     from tools.approval.detect import Examined
-    from tools.approval.table import Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What a judgement goes by besides the call. ``protected`` are toolcrib's own folders, absolute; ``home`` that of whom it
-    runs as, "" where unknown; ``rules`` are the operator's rows, looked at beside the table's."""
-
-    protected: Sequence[str] = ()
-    max_chars: int = MAX_COMMAND_CHARS
-    home: str = ""
-    rules: Sequence[Rule] = ()
 
 
 @dataclass(slots=True)
@@ -120,9 +108,3 @@ class Judge:
         from tools.approval.snapshot import LocalFiles
 
         return examine(command, cwd, None, LocalFiles() if files else NoFiles(), self.setting)
-
-
-def person_home() -> str:
-    """The home of whoever runs toolcrib; "" where it has none."""
-    home = posixpath.expanduser("~")
-    return home if home.startswith("/") else ""

@@ -17,7 +17,7 @@ from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ExecutedCall, RunIdentity, ToolCall, ToolRegistry
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
-from tools.approval.judge import Setting
+from tools.approval.setting import Setting
 from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope

@@ -34,7 +34,7 @@ from toolcrib._store import AuditEntry, Grant
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate, RuleSays
 from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, simple_argv, to_allowlist
-from tools.approval.judge import Setting
+from tools.approval.setting import Setting
 
 HOME = "/home/dev"
 CWD = HOME + "/project"

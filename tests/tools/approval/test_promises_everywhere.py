@@ -14,7 +14,8 @@ import pytest
 import tools.approval
 import tools.dispatch.gates
 from toolcrib.testing import FakeEnvironment
-from tools.approval.judge import Judge, Setting
+from tools.approval.judge import Judge
+from tools.approval.setting import Setting
 from tools.environments.local import LocalEnvironment
 
 Floors = Callable[..., Any]

@@ -16,9 +16,10 @@ from agent.config import load_config
 from toolcrib import Answer, ConfigError, EnvironmentFailed
 from toolcrib.testing import FakeEnvironment
 from tools.approval.grants import MemoryGrants
-from tools.approval.judge import Judge, Setting
+from tools.approval.judge import Judge
 from tools.approval.meaning import NoFiles, ShellNow, interpret
 from tools.approval.meaning.state import Budget
+from tools.approval.setting import Setting
 from tools.approval.snapshot import LocalFiles
 from tools.environments.local import LocalEnvironment
 

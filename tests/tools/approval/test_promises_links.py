@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tools.approval.judge import Judge, Setting
+from tools.approval.judge import Judge
+from tools.approval.setting import Setting
 from tools.environments.local import LocalEnvironment
 
 Floors = Callable[..., Any]

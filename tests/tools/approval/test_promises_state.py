@@ -10,9 +10,9 @@ import pytest
 from toolcrib import ExecRequest, ShellState
 from toolcrib.testing import FakeEnvironment
 from tools.approval.detect import examine
-from tools.approval.judge import Setting
 from tools.approval.meaning.state import Seen
 from tools.approval.meaning.value import Taint
+from tools.approval.setting import Setting
 
 Floors = Callable[..., Any]
 HOME, PROJECT = "/home/dev", "/home/dev/project"

@@ -9,8 +9,8 @@ import pytest
 
 from toolcrib import ExecRequest
 from tools.approval.detect import examine
-from tools.approval.judge import Setting
 from tools.approval.meaning.state import NoFiles
+from tools.approval.setting import Setting
 from tools.environments.local.environment import LocalEnvironment
 
 SOME = "fs.recursive-delete"

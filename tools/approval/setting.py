@@ -1,0 +1,30 @@
+"""What a session's calls are judged by."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.approval.findings import MAX_COMMAND_CHARS
+
+if TYPE_CHECKING:  # the table loads with the first command
+    from tools.approval.table import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a judgement goes by besides the call. ``protected`` are toolcrib's own folders, absolute; ``home`` that of whom it
+    runs as, "" where unknown; ``rules`` are the operator's rows, looked at beside the table's."""
+
+    protected: Sequence[str] = ()
+    max_chars: int = MAX_COMMAND_CHARS
+    home: str = ""
+    rules: Sequence[Rule] = ()
+
+
+def person_home() -> str:
+    """The home of whoever runs toolcrib; "" where it has none."""
+    home = posixpath.expanduser("~")
+    return home if home.startswith("/") else ""
