@@ -344,7 +344,7 @@ def test_another_place_is_refused(person: Person) -> None:
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
     plan = asyncio.run(person._undo.plan(Wanted(), elsewhere))
-    assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it from there (--backend)"
+    assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it there (--backend), if it still exists"
 
 
 def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:

@@ -60,7 +60,9 @@ async def _item(store: UndoStore, environment: Environment, target: Target, *, f
             raise _CantError("a link stands in its way now")
         here = holder_of(environment, target.path)
         if here != target.place:
-            raise _CantError(f"it was changed on {target.place}, and this is {here}: undo it from there (--backend)")
+            raise _CantError(
+                f"it was changed on {target.place}, and this is {here}: undo it there (--backend), if it still exists"
+            )
         found, data = await _look(environment, target)
         item = replace(item, found=found)
         if _same(found, target.to) or (found is None and target.to is None):
