@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import pwd
 import secrets
 import shutil
 import signal
@@ -110,6 +111,7 @@ class Server:
         if self.user != "root":
             _do("useradd", "--no-create-home", "--home-dir", str(self.folder / "home"), "--shell", "/bin/bash", self.user)
             _do("usermod", "-p", "*", self.user)  # a new account is locked, also for keys
+            _clear(pwd.getpwnam(self.user).pw_uid)  # where one of us was killed
             shutil.chown(self.folder / "home", self.user, self.user)
         _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.folder / "id"))
         shutil.copy(self.folder / "id.pub", self.folder / "authorized_keys")
@@ -178,8 +180,6 @@ class Server:
 
     def _end_account(self) -> None:
         with contextlib.suppress(KeyError, RuntimeError):  # it was not made
-            import pwd
-
             uid = pwd.getpwnam(self.user).pw_uid
             give_up = time.monotonic() + _LIMIT
             while (left := _processes_of(uid)) and time.monotonic() < give_up:
@@ -187,7 +187,17 @@ class Server:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 time.sleep(0.02)
+            _clear(uid)  # the next account will have its number
             _do("userdel", "--force", self.user)
+
+
+def _clear(uid: int) -> None:
+    """What it has where everybody may write: a guard that was killed could not put its folder away."""
+    for base in ("/dev/shm", "/tmp", "/var/tmp"):
+        for entry in Path(base).iterdir():
+            with contextlib.suppress(OSError):  # others come and go there
+                if entry.lstat().st_uid == uid:
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def _processes_of(uid: int) -> list[int]:

@@ -48,7 +48,9 @@ def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
     made: list[pexpect.spawn] = []
 
     def start(*args: str) -> pexpect.spawn:
-        code = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+        # As a terminal's shell would start it, whatever started these tests.
+        code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        code += "from agent.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
         words = ["-c", code, *args]
         made.append(pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8"))
