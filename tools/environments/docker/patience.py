@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from toolcrib import EnvironmentFailed
 
@@ -21,7 +21,7 @@ class Patience:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waited_for: set[Future[object]] = set()
+        self._waited_for: set[Future[Any]] = set()
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
@@ -29,22 +29,23 @@ class Patience:
 
         Raises GivenUp; TimeoutError after ``limit`` seconds.
         """
-        future: Future[Result] = Future()
+        future: Future[Any] = Future()
         with self._lock:
-            self._waited_for.add(future)  # type: ignore[arg-type]  # only cancelled there
+            self._waited_for.add(future)
             self._at_work += 1
         threading.Thread(target=self._work, args=(work, future), name="docker-engine", daemon=True).start()
         try:
-            return future.result(limit)
+            result: Result = future.result(limit)
         except CancelledError:
             raise GivenUp("interrupted while the docker engine was waited for; nothing was run") from None
         finally:
             future.cancel()
             with self._lock:
                 self._waited_for.discard(future)
+        return result
 
-    def _work(self, work: Callable[[], Result], future: Future[Result]) -> None:
-        result: Result | None = None
+    def _work(self, work: Callable[[], object], future: Future[Any]) -> None:
+        result: object = None
         fault: BaseException | None = None
         try:
             result = work()
@@ -57,7 +58,7 @@ class Patience:
         elif fault is not None:
             future.set_exception(fault)
         else:
-            future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
+            future.set_result(result)
 
     def give_up(self, grace: float = 0.0) -> None:
         """Whoever waits now does so for ``grace`` seconds at most. The work itself goes on."""
@@ -77,6 +78,6 @@ class Patience:
             return self._at_work > len(self._waited_for)
 
 
-def _cancel(waited_for: list[Future[object]]) -> None:
+def _cancel(waited_for: list[Future[Any]]) -> None:
     for future in waited_for:
         future.cancel()
