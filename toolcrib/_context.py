@@ -17,14 +17,51 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...), and the user's roles there.
+
+    The local person, who owns this machine's configuration, has no name.
+    """
+
+    platform: str = "cli"
+    user: str = ""
+    roles: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        return not self.user
+
+    @property
+    def key(self) -> str:
+        """``platform:user``, "" for the local person: what grants and memory are kept under."""
+        return f"{self.platform}:{self.user}" if self.user else ""
+
+    def to_json(self) -> dict[str, Json]:
+        return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> Principal:
+        """Read what ``to_json`` wrote; {} is the local person. Raises TypeError for anything else than text and a list of it."""
+        platform, user, roles = data.get("platform", "cli"), data.get("user", ""), data.get("roles", ())
+        if not all(isinstance(one, str) for one in (platform, user, *roles)):
+            raise TypeError(f"a principal is {{platform, user, roles}} of text, not {data!r}")
+        return cls(platform, user, tuple(roles))
+
+
+@dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is the face: cli, api ..."""
+    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is where the chat happens."""
 
     session_id: str
     run_id: str = ""
     task_id: str = ""
     user: str = ""
     platform: str = "api"
+    roles: tuple[str, ...] = ()
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.platform, self.user, self.roles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +136,10 @@ class ScopeView(Protocol):
     def settings(self) -> Mapping[str, Json]: ...
     @property
     def undo(self) -> UndoLog | None: ...
+    @property
+    def policy(self) -> object | None:
+        """What the approval gate goes by in this session (tools.approval.policy.Policy); None for the gate's own."""
+        ...
 
 
 class _Done:
@@ -196,6 +237,11 @@ class ToolCallContext:
     def undo(self) -> UndoLog | None:
         """Where a tool that changes files keeps what it replaces, before it does; None where nothing is kept."""
         return self._scope.undo
+
+    @property
+    def policy(self) -> object | None:
+        """What the approval gate goes by in this session; opaque to everybody else."""
+        return self._scope.policy
 
     def answer_to(self, binds: str) -> Answer | None:
         """The answer that was given to a ticket of this call which bound exactly this."""

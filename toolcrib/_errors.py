@@ -23,6 +23,7 @@ ToolcribError
 │   └── StreamBroken         a reply began and did not end well; ``text`` is what had come
 ├── EnvironmentFailed        the place where commands run broke (not: the command failed)
 ├── StoreFailed              the store cannot be read or written: names the file and what to do
+│   └── LeaseLost            another process has taken the session over: what this one writes no longer counts
 └── InvalidTransition        a tool call was asked to move to a status that it may not reach
 """
 
@@ -161,6 +162,10 @@ class EnvironmentFailed(ToolcribError):
 
 class StoreFailed(ToolcribError):
     """The store cannot be opened, read or written. What it held before is as it was."""
+
+
+class LeaseLost(StoreFailed):
+    """Another process has taken the session over. What this one would write is refused, so that nothing counts twice."""
 
 
 class InvalidTransition(ToolcribError):

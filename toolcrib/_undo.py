@@ -69,35 +69,35 @@ class ChangeStep:
 class ChangeJournal(Protocol):
     """Every change of a file by a tool, written down before it is made."""
 
-    def begin(self, step: ChangeStep) -> ChangeStep:
+    async def begin(self, step: ChangeStep) -> ChangeStep:
         """Record it, all or nothing; the step as it is known from then on, with its ids."""
         ...
 
-    def forget(self, change_ids: Collection[int]) -> None:
+    async def forget(self, change_ids: Collection[int]) -> None:
         """They were not made after all. A call's step goes with its last change."""
         ...
 
-    def steps(self, session_id: str) -> Sequence[ChangeStep]:
+    async def steps(self, session_id: str) -> Sequence[ChangeStep]:
         """All of a session, oldest first."""
         ...
 
-    def sessions(self, limit: int = 20) -> Sequence[str]:
+    async def sessions(self, limit: int = 20) -> Sequence[str]:
         """The ids of those in which a call changed files, the last one first."""
         ...
 
-    def settle(
+    async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         """How a step (an undo or redo) left other changes, by their ids: taken back, left as they are, or in effect again."""
         ...
 
-    def untold(self, session_id: str) -> Sequence[ChangeStep]:
+    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
         """Undos and redos that the session's model has not heard of, oldest first."""
         ...
 
-    def told(self, step_ids: Collection[int]) -> None: ...
+    async def told(self, step_ids: Collection[int]) -> None: ...
 
-    def prune(self, before: float) -> None:
+    async def prune(self, before: float) -> None:
         """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
         ...
 
@@ -111,11 +111,11 @@ class Keeping(Protocol):
         """
         ...
 
-    def record(self) -> None:
+    async def record(self) -> None:
         """Raises ExecutionFailed where nothing may be changed that can't be undone."""
         ...
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         """What was recorded was not done."""
         ...
 
