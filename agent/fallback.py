@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from agent.providers.abilities import model_of, steer
 from toolcrib import (
     ConfigError,
     ConnectionFailed,
@@ -18,11 +19,9 @@ from toolcrib import (
     ProviderTurn,
     RateLimited,
     StreamEvent,
+    TokenPrices,
 )
 from toolcrib._session import OnEvent
-
-if TYPE_CHECKING:
-    from agent.prices import Prices
 
 _log = logging.getLogger(__name__)
 _ANOTHER_MAY = (ConnectionFailed, Overloaded, RateLimited)
@@ -37,7 +36,7 @@ class Fallback:
 
     name: str
     open: Callable[[], Awaitable[ProviderSession]]
-    prices: Prices | None = None
+    prices: TokenPrices | None = None
 
 
 class FallbackSession:
@@ -48,11 +47,11 @@ class FallbackSession:
         self._others = list(others)
         self._shown = False
         self._steered: tuple[str, Mapping[str, Any] | None] = ("auto", None)
-        self.prices: Prices | None = None
+        self.prices: TokenPrices | None = None
 
     @property
     def model(self) -> str:
-        return str(getattr(self._current, "model", ""))
+        return model_of(self._current)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         say_to(self._current, text, images)
@@ -60,7 +59,7 @@ class FallbackSession:
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
         """Where the model's wire can; see HttpSession."""
         self._steered = (tool_choice, schema)
-        _steer(self._current, *self._steered)
+        steer(self._current, *self._steered)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         self._shown = False
@@ -90,7 +89,7 @@ class FallbackSession:
                 _log.warning("can't fall back to %s: %s", other.name, fault)
                 continue
             failed, self._current = self._current, following
-            _steer(following, *self._steered)
+            steer(following, *self._steered)
             self.prices = other.prices
             await failed.close()
             return other.name
@@ -106,8 +105,3 @@ def say_to(provider: ProviderSession, text: str, images: Sequence[Image] = ()) -
         provider.say(text, images)
     else:
         provider.say(text)
-
-
-def _steer(session: ProviderSession, tool_choice: str, schema: Mapping[str, Any] | None) -> None:
-    if (steer := getattr(session, "steer", None)) is not None:
-        steer(tool_choice, schema)

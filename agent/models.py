@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.config import Config, read_secrets
 from agent.fallback import Fallback, FallbackSession
 from agent.prices import Prices
+from agent.providers.abilities import model_of
 from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
     MANUAL,
@@ -118,7 +119,7 @@ class _Opener:
             target, provider = await self._over_http(target, target.endpoint)
         session.via = {}
         if target.endpoint is not None:
-            name = str(getattr(provider, "model", "") or target.endpoint.model)
+            name = model_of(provider) or target.endpoint.model
             session.set_model(name)
             session.via = {"provider": target.provider, "model": name, "base_url": target.endpoint.base_url}
             if target.endpoint.key_env:

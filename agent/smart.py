@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.events import Event, ModelAnswered
 from agent.models import environment
+from agent.providers.abilities import model_of
 from agent.providers.factory import MANUAL, Conversation, Target, Wanted, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
@@ -108,7 +109,7 @@ class Auxiliary:
         """(the model's name, all that it said). Raises ProviderError and ConfigError kinds, and ValueError for a call of its."""
         target = await self._named()
         conversation = Conversation(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)
-        provider: Any = open_session(target, conversation, self.environ, limits=self._limits(), plugins=self.plugins)
+        provider = open_session(target, conversation, self.environ, limits=self._limits(), plugins=self.plugins)
         try:
             provider.say(question)
             turn = await provider.stream_turn(lambda event: None)
@@ -116,7 +117,7 @@ class Auxiliary:
             await provider.close()
         if turn.tool_calls:
             raise ValueError("it called a tool")
-        return str(getattr(provider, "model", "") or self.name or target.provider), turn.assistant_text
+        return model_of(provider) or self.name or target.provider, turn.assistant_text
 
     async def _named(self) -> Target:
         """With the server's only model, where none is named."""

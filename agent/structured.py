@@ -14,6 +14,7 @@ import jsonschema_rs
 from agent.events import Event
 from agent.fallback import say_to
 from agent.loop import Loop, LoopError, LoopLimits, LoopResult
+from agent.providers.abilities import steer
 from toolcrib import ConfigError, Image, ProviderSession
 from tools.arguments import check_schema
 
@@ -80,11 +81,10 @@ async def ask_structured(
 
     Raises what Loop raises, and AnswerUnfit. A run that was interrupted or waits has no data.
     """
-    steer = getattr(provider, "steer", _as_it_is)
     _say(provider, session, text + _ASK + json.dumps(check.schema, ensure_ascii=False), images)
     try:
         if not session.names:  # else some servers would hold the calls to the schema too
-            steer("auto", check.schema)
+            steer(provider, "auto", check.schema)
         result = await Loop(provider, session, emit, limits, schema=check.schema).run()
         if result.stopped not in ("done", "max_turns"):
             return result
@@ -92,10 +92,10 @@ async def ask_structured(
             return replace(result, data=check.read(result.text))
         except ValueError as error:
             _say(provider, session, _AGAIN.format(why=error))
-        steer("none", check.schema)
+        steer(provider, "none", check.schema)
         again = await Loop(provider, session, emit, _left(limits, result), schema=check.schema).run()
     finally:
-        steer()
+        steer(provider)
     both = _sum(result, again)
     if again.stopped not in ("done", "max_turns"):
         return both
@@ -123,7 +123,3 @@ def _sum(one: LoopResult, other: LoopResult) -> LoopResult:
     cost = None if one.cost is None and other.cost is None else (one.cost or 0.0) + (other.cost or 0.0)
     images = (*one.images, *other.images)
     return LoopResult(other.text, other.stopped, one.turns + other.turns, usage, cost, images=images)
-
-
-def _as_it_is(tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-    """A provider that can't be steered goes by what it is told."""

@@ -20,7 +20,19 @@ from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib._derive import tool
 from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
 from toolcrib._entry import ToolEntry
-from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
+from toolcrib._environment import (
+    BackgroundProcess,
+    Captured,
+    Environment,
+    ExecOutcome,
+    ExecRequest,
+    FileInfo,
+    GivesFiles,
+    Health,
+    HoldsFiles,
+    RemovesFolders,
+    SearchesPath,
+)
 from toolcrib._errors import (
     AuthFailed,
     BadRequest,
@@ -51,7 +63,18 @@ from toolcrib._errors import (
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry, registry
-from toolcrib._session import ExecutedCall, ProviderSession, ProviderTurn, StreamEvent, TextProtocol
+from toolcrib._session import (
+    ExecutedCall,
+    FallsBack,
+    Named,
+    Priced,
+    ProviderSession,
+    ProviderTurn,
+    Steerable,
+    StreamEvent,
+    TextProtocol,
+    TokenPrices,
+)
 from toolcrib._types import (
     Answer,
     SuspendTicket,
@@ -90,16 +113,21 @@ __all__ = [
     "ExecRequest",
     "ExecutedCall",
     "ExecutionFailed",
+    "FallsBack",
     "FileInfo",
+    "GivesFiles",
     "Health",
+    "HoldsFiles",
     "Image",
     "Internal",
     "InvalidArguments",
     "InvalidTransition",
     "LeaseLost",
+    "Named",
     "NotFound",
     "Overloaded",
     "PluginError",
+    "Priced",
     "Principal",
     "ProgressStatus",
     "ProviderError",
@@ -108,11 +136,14 @@ __all__ = [
     "RateLimited",
     "ReadsFile",
     "RegistrationError",
+    "RemovesFolders",
     "RunIdentity",
     "RunsCommand",
+    "SearchesPath",
     "SetResult",
     "ShellState",
     "StateKey",
+    "Steerable",
     "StoreFailed",
     "StreamBroken",
     "StreamEvent",
@@ -120,6 +151,7 @@ __all__ = [
     "SuspendTicket",
     "TextProtocol",
     "Timeout",
+    "TokenPrices",
     "Tool",
     "ToolCall",
     "ToolCallContext",

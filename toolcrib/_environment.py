@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolcrib._effects import ShellState
 
@@ -125,9 +125,8 @@ class Environment(Protocol):
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
-    A place whose files outlive it, or are another's too, may have a method ``holder(path) -> str``: what holds that file. An undo
-    is done wherever the holder is the same; a place that does not tell is itself that, by its identity. Where ``stat`` tells
-    owners, there may be an ``async give_file(path, uid, gid)`` that changes that of a regular file, or raises PermissionError.
+    What not every environment can do stands below, as protocols of their own: HoldsFiles, GivesFiles, RemovesFolders,
+    SearchesPath.
     """
 
     @property
@@ -187,10 +186,6 @@ class Environment(Protocol):
 
     async def delete_file(self, path: str) -> None: ...
 
-    async def delete_folder(self, path: str) -> None:
-        """An empty one, no other (OSError)."""
-        ...
-
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         """By name."""
         ...
@@ -201,4 +196,44 @@ class Environment(Protocol):
 
     async def close(self) -> None:
         """End what still runs and free everything. May be called twice."""
+        ...
+
+
+# -- abilities that an environment may have besides: ask with isinstance ----------------------------------------------
+
+
+@runtime_checkable
+class HoldsFiles(Protocol):
+    """An environment whose files outlive it, or are another's too."""
+
+    def holder(self, path: str) -> str:
+        """Name what holds this file. An undo is done wherever the holder is the same; by default that is the identity."""
+        ...
+
+
+@runtime_checkable
+class GivesFiles(Protocol):
+    """An environment where ``stat`` tells owners, and a file may be given to another."""
+
+    async def give_file(self, path: str, uid: int, gid: int) -> None:
+        """Change the owner of a regular file. Raises PermissionError where only root may do so."""
+        ...
+
+
+@runtime_checkable
+class RemovesFolders(Protocol):
+    """An environment that can remove folders; undo takes back those that were made for a file."""
+
+    async def delete_folder(self, path: str) -> None:
+        """Remove an empty folder. Raises OSError for any other."""
+        ...
+
+
+@runtime_checkable
+class SearchesPath(Protocol):
+    """An environment that knows where its next shell looks for programs."""
+
+    @property
+    def search_path(self) -> str:
+        """The value of PATH."""
         ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from toolcrib._errors import ProviderError
 from toolcrib._image import Image
 from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
 
@@ -75,6 +76,63 @@ class ProviderSession(Protocol):
 
     async def close(self) -> None:
         """Free the connection. May be called twice."""
+        ...
+
+
+# -- abilities that a provider's session may have besides: ask with isinstance ----------------------------------------
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A provider session that knows the name of the model it talks to."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, "" where it is not known."""
+        ...
+
+
+@runtime_checkable
+class Steerable(Protocol):
+    """A provider session whose wire can hold the model's replies to a form."""
+
+    def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
+        """Say what the replies are from now on, until the next call of ``steer``.
+
+        ``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` is a JSON Schema for the replies' text.
+        """
+        ...
+
+
+class TokenPrices(Protocol):
+    """Prices of a million tokens that a model reads and writes, in any currency."""
+
+    @property
+    def input(self) -> float: ...
+    @property
+    def output(self) -> float: ...
+
+    def cost(self, usage: Mapping[str, int]) -> float:
+        """Return the cost of one reply with this ``ProviderTurn.usage``."""
+        ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A provider session that knows what its model costs."""
+
+    @property
+    def prices(self) -> TokenPrices | None:
+        """The prices of the model that answers now; None for the configured ones."""
+        ...
+
+
+@runtime_checkable
+class FallsBack(Protocol):
+    """A provider session that can hand the conversation to another model."""
+
+    async def fall_back(self, error: ProviderError) -> str | None:
+        """Continue with the next model after ``error`` and return its name; None where there is none, or it would not help."""
         ...
 
 

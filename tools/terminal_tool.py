@@ -18,6 +18,7 @@ from toolcrib import (
     ExecutionFailed,
     InvalidArguments,
     RunsCommand,
+    SearchesPath,
     ShellState,
     ToolCallContext,
     ToolResult,
@@ -81,7 +82,8 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
     """Told where PATH leads into folders that the session may write to: ``git`` may be any file there."""
-    path = getattr(ctx.environment, "search_path", "")
+    environment = ctx.environment
+    path = environment.search_path if isinstance(environment, SearchesPath) else ""
     if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):
         return None
     return ShellState(variables={"PATH": path}) if path else None

@@ -9,14 +9,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import ExecutedCall, Image, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall, ToolcribError
+from agent.providers import abilities
+from toolcrib import (
+    ExecutedCall,
+    Image,
+    ProviderError,
+    ProviderSession,
+    ProviderTurn,
+    StreamEvent,
+    TokenPrices,
+    ToolCall,
+    ToolcribError,
+)
 
 _log = logging.getLogger(__name__)
 
 
 class PluginSession:
-    """``session`` of the provider ``name``; ``key`` is kept out of what is told. What it has beyond a ProviderSession (model,
-    steer) is there as it is.
+    """``session`` of the provider ``name``; ``key`` is kept out of messages. What it can
+    besides (toolcrib.Named, Steerable, Priced, FallsBack) it can through this, too.
     """
 
     def __init__(self, name: str, session: ProviderSession, key: str = "") -> None:
@@ -24,8 +35,23 @@ class PluginSession:
         self._session = session
         self._key = key
 
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self._session, attribute)
+    @property
+    def model(self) -> str:
+        with self._named():
+            return abilities.model_of(self._session)
+
+    @property
+    def prices(self) -> TokenPrices | None:
+        with self._named():
+            return abilities.prices_of(self._session)
+
+    def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
+        with self._named():
+            abilities.steer(self._session, tool_choice, schema)
+
+    async def fall_back(self, error: ProviderError) -> str | None:
+        with self._named([error]):
+            return await abilities.fall_back(self._session, error)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         with self._named():

@@ -12,11 +12,13 @@ PUBLIC = {
     "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
-    "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded", "PluginError", "Principal", "ProgressStatus", "ProviderError",
+    "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
+    "PluginError", "Principal", "ProgressStatus", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
+    "FallsBack", "GivesFiles", "HoldsFiles", "Named", "Priced", "RemovesFolders", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 

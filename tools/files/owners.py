@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib import Environment
+from toolcrib import Environment, GivesFiles
 
 
 async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:
@@ -10,14 +10,13 @@ async def give_back(environment: Environment, path: str, owner: tuple[int, int] 
 
     ``owner`` None: the place does not tell, and nothing is done. Raises OSError where the file is gone, and EnvironmentFailed.
     """
-    give = getattr(environment, "give_file", None)
-    if owner is None or give is None:
+    if owner is None or not isinstance(environment, GivesFiles):
         return ""
     found = await environment.stat(path)
     if found is None or found.owner is None or found.owner == owner:
         return ""
     try:
-        await give(path, *owner)
+        await environment.give_file(path, *owner)
     except PermissionError:
         was, now = (f"{uid}:{gid}" for uid, gid in (owner, found.owner))
         return f"its owner was {was} and is {now} now: only root there may change that"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from toolcrib import Environment, ExecutionFailed, FileInfo, StoreFailed, ToolCallContext
+from toolcrib import Environment, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
 from tools.undo.contents import Contents, digest_of
 from tools.undo.locks import Slots, held
@@ -57,8 +57,7 @@ class UndoStore:
 
 def holder_of(environment: Environment, path: str) -> str:
     """What holds this file: environments that answer the same reach the same one. A place that does not tell is itself that."""
-    holder = getattr(environment, "holder", None)
-    return environment.identity if holder is None else str(holder(path))
+    return environment.holder(path) if isinstance(environment, HoldsFiles) else environment.identity
 
 
 def size_of(number: int) -> str:

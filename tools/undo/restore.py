@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from toolcrib import Environment, ToolcribError
+from toolcrib import Environment, RemovesFolders, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.owners import give_back
 from tools.undo.choose import Target
@@ -260,13 +260,12 @@ async def _apply(store: UndoStore, environment: Environment, item: Item, notes: 
 
 async def _remove_folders(environment: Environment, target: Target, notes: list[str]) -> None:
     """Those that were made for it, as long as they are empty."""
-    delete = getattr(environment, "delete_folder", None)
     for folder in reversed(target.folders):
-        if delete is None:
+        if not isinstance(environment, RemovesFolders):
             notes.append(f"{folder}: made for {target.path}; this place can't remove folders, so it stays")
             return
         try:
-            await delete(folder)
+            await environment.delete_folder(folder)
         except OSError:  # not empty: something else is in it by now
             return
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.run import Crib, Session, assemble
 from agent.undo import Wanted
-from toolcrib import Answer, Environment, SuspendTicket, ToolCallContext
+from toolcrib import Answer, Environment, RemovesFolders, SuspendTicket, ToolCallContext
 from tools.undo.restore import Done
 
 
@@ -26,6 +26,7 @@ def test_an_empty_folder_is_removed_and_nothing_else(env: Environment, folder: P
     (folder / "d" / "e").mkdir(parents=True)
     (folder / "f").write_text("")
     (folder / "link").symlink_to("d")
+    assert isinstance(env, RemovesFolders)
     for name, number in (
         ("d", errno.ENOTEMPTY),
         ("nothing", errno.ENOENT),
