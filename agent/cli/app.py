@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.run import Crib
 
 _log = logging.getLogger(__name__)
-OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """What the distribution brings to the top level; others bring such names too."""
 _GONE = (errno.EPIPE, errno.EIO)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.providers.abilities import fall_back
 from agent.retry import with_retry
 from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from tools.dispatch.scope import CallScope
 
+T = TypeVar("T")
 Emit = Callable[[Event], None]
 
 
@@ -23,8 +26,12 @@ async def ask_model(session: Session, provider: ProviderSession, number: int, li
     Plugins are told before and after; asking again after a fault, and the next model of a chain, are part of it. Raises the
     ProviderError that none of this could help.
     """
-    scope = session.scope
-    task = asyncio.ensure_future(_with_hooks(session, provider, number, limits, emit))
+    return await interruptible(session.scope, _with_hooks(session, provider, number, limits, emit))
+
+
+async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | None:
+    """Await ``work``, which ``scope.interrupt`` ends; None where it did."""
+    task = asyncio.ensure_future(work)
     scope.running.add(task)
     try:
         if scope.cancelled:
@@ -59,8 +66,7 @@ async def _ask(
                 lambda attempt, seconds, error: emit(Retrying(attempt, seconds, str(error))),
             )
         except ProviderError as error:
-            fall_back = getattr(provider, "fall_back", None)
-            following = None if fall_back is None else await fall_back(error)
+            following = await fall_back(provider, error)
             if following is None:
                 raise
             emit(Retrying(1, 0.0, f"{error}; {following} goes on"))
