@@ -1,4 +1,4 @@
-"""What is sent and done, told as it happens (000-47). Secrets are taken out of every line."""
+"""Trace of requests and calls as they happen (000-47). Secrets are redacted in every line."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Tracer:
 
 
 def count_messages(session: Session) -> int:
-    """What goes to the model, the system prompt with it: a record of results is a message for each."""
+    """Count the messages that go to the model, the system prompt with them: a record of results is a message for each."""
     return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in session.records())
 
 
