@@ -71,7 +71,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody asks for; "" for nothing."""
+    """A wish for a provider, a model and a server; "" for none."""
 
     provider: str = ""
     model: str = ""
@@ -89,7 +89,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a session begins with. ``records`` is a stored conversation to go on with."""
+    """The start of a session. ``records`` is a stored conversation to resume."""
 
     system: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
@@ -137,7 +137,7 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
 
 
 def find_target(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> Target:
-    """What is asked for comes first, then the environment, then what is configured. Raises ConfigError with what to set.
+    """Choose the target: the wish comes first, then the environment, then the configuration. Raises ConfigError with what to set.
 
     A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
     """
@@ -187,7 +187,7 @@ def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str
 
 
 def _server(configured: Wanted, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
-    """What of the configuration is for this provider."""
+    """Return the part of the configuration that is for this provider."""
     explicit = "" if configured.provider == MANUAL else configured.provider
     if configured.base_url:
         standing = explicit or name_for_server(configured.base_url, environ)
