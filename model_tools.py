@@ -45,12 +45,17 @@ _run_async = run_async
 
 
 def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
-    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing."""
+    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing.
+
+    Ctrl-C alone goes on: a module may also call sys.exit, or raise CancelledError.
+    """
     problems: list[Problem] = []
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # noqa: BLE001 - a broken module must not take the others with it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a broken module must not take the others with it
             _log.exception("the tools of %s are missing", module)
             problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
     registry.problems.extend(problems)

@@ -64,6 +64,25 @@ def test_a_broken_module_is_logged_kept_for_doctor_and_stops_nothing(
         sys.modules.pop(name)
 
 
+@pytest.mark.parametrize(
+    "error", ["SystemExit(3)", "GeneratorExit()", "__import__('asyncio').CancelledError()", "BaseException('odd')"]
+)
+def test_a_module_that_ends_the_process_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
+    """003-4"""
+    (tmp_path / "disc_exits.py").write_text(f"raise {error}\n")
+    (tmp_path / "disc_after.py").write_text(
+        "from toolcrib import registry\nregistry.register('after', 't', {'description': 'd'}, lambda args: 1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "disc_after", raising=False)
+    [problem] = model_tools._discover_tools(["disc_exits", "disc_after"])
+    assert problem.subject == "module disc_exits"
+    assert json.loads(handle_function_call("after", {})) == 1
+    (tmp_path / "disc_exits.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        model_tools._discover_tools(["disc_exits"])
+
+
 def test_definitions_are_in_openais_form_and_can_be_sent() -> None:
     """003-2, 003-14, 002-4"""
     for definition in get_tool_definitions(["toolcrib-cli"]):
