@@ -75,6 +75,7 @@ class Session:
 
     def with_news(self, text: str) -> str:
         """What the person says to a model, after what it has not heard of yet: changes that a person took back."""
+        self.scope.begin_run(text)
         steps = self.store.changes.untold(self.identity.session_id)
         self._news = [step.id for step in steps]
         return "\n\n".join(part for part in (news(steps), text) if part)

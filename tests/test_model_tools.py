@@ -177,6 +177,30 @@ def test_agent_loop_tools_answer_a_stub_error() -> None:
     assert "run by the agent loop" in json.loads(handle_function_call("todo", {}))["error"]
 
 
+def test_what_the_caller_says_of_a_call_reaches_its_handler() -> None:
+    """003-17, 003-20: by the specification's names, as keywords too; a handler that names them always gets them."""
+    registry.register("heard", "t", {"description": "d"}, lambda args, *, task_id, user_task: [args, task_id, user_task])
+    answers = [
+        handle_function_call("heard", {"a": 1}, "one", "Tidy up."),
+        handle_function_call(name="heard", args={"a": 1}, task_id="one", user_task="Tidy up."),
+        registry.dispatch("heard", {"a": 1}, task_id="one", user_task="Tidy up."),
+        registry.dispatch(name="heard", args={"a": 1}),
+        handle_function_call("heard", {"a": 1}),
+    ]
+    told = [{"a": 1}, "one", "Tidy up."]
+    assert [json.loads(answer) for answer in answers] == [told, told, told, [{"a": 1}, None, None], [{"a": 1}, None, None]]
+
+
+def test_a_session_s_scope_says_what_the_caller_does_not() -> None:
+    """003-17"""
+    registry.register("heard", "t", {"description": "d"}, lambda args, **extra: extra)
+    scope = model_tools._scope("mine")
+    scope.begin_run("Tidy up.")
+    assert json.loads(handle_function_call("heard", {}, scope=scope)) == {"task_id": "mine", "user_task": "Tidy up."}
+    given = json.loads(handle_function_call("heard", {}, task_id="other", more=None, scope=scope))
+    assert given == {"task_id": "other", "user_task": "Tidy up.", "more": None}
+
+
 def test_the_second_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """003-20"""
 

@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is the face: cli, api ..."""
+    """Whose call this is. ``task_id`` groups calls that share a working folder, and is the session's id where it is "";
+    ``platform`` is the face: cli, api ...
+    """
 
     session_id: str
     run_id: str = ""
