@@ -2,7 +2,7 @@
 
 A model with tools, in ten lines:
 
-    from agent.run import Agent
+    from toolcrib import Agent
 
     with Agent(model="qwen3-coder", base_url="http://127.0.0.1:11434/v1", project_dir="~/project") as agent:
         reply = agent.ask("Which test fails, and why?")
