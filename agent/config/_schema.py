@@ -101,7 +101,11 @@ class PluginsConfig:
     """Code of others that runs inside toolcrib, with all your rights"""
 
     enabled: tuple[str, ...] = setting(
-        (), "Plugins to load, by name; `toolcrib plugins` lists what there is.", expect=NAMES, check=all_text
+        (),
+        "Plugins to load, by name; `toolcrib plugins` lists what there is. Their hooks are called in this order, and where two\n"
+        "decide alike, the first one's decision stands.",
+        expect=NAMES,
+        check=all_text,
     )
     allow_override: Mapping[str, str] = setting(
         dict,

@@ -169,12 +169,12 @@ def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str
         return wanted.provider
     if wanted.base_url:
         known = standing not in ("", MANUAL) and configured.base_url and same_server(wanted.base_url, configured.base_url)
-        return standing if known else name_for_server(wanted.base_url, environ)
+        return standing if known else _kept_in_text(standing, name_for_server(wanted.base_url, environ))
     if standing == MANUAL and not wanted.model:
         return MANUAL
     if standing not in ("", MANUAL):
         placed = configured.base_url or _own_server(standing, environ)
-        return standing if placed else name_for_model(wanted.model, environ) or standing
+        return standing if placed else _kept_in_text(standing, name_for_model(wanted.model, environ) or standing)
     if _own_server(DEFAULT, environ):
         return DEFAULT
     if configured.base_url:
@@ -184,6 +184,13 @@ def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str
     if not found and not _named(OPENAI, environ):  # no server at all: the error is to name that vendor's key
         found = next((name for name, one in PROVIDERS.items() if model and model.startswith(one.models)), "")
     return found or DEFAULT
+
+
+def _kept_in_text(standing: str, found: str) -> str:
+    """Return ``found``, or the configured provider where that is the same server's way with calls in the text: whoever chose
+    text means it for every such server and model.
+    """
+    return standing if standing in PROVIDERS and PROVIDERS[standing].in_text and found == DEFAULT else found
 
 
 def _server(configured: Wanted, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
