@@ -26,7 +26,7 @@ from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from tools.approval.findings import TOOL_RULE, visible
 from tools.approval.gate import ACTION
-from tools.dispatch.threads import in_daemon_thread
+from tools.dispatch.threads import in_own_thread
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -193,7 +193,7 @@ class SmartAsker:
         if is_async_callable(self.inner):
             given: Any = self.inner(ticket, ctx)
         else:
-            given = await in_daemon_thread(self.inner, ticket, ctx)  # it may wait for the person
+            given = await in_own_thread(self.inner, ticket, ctx)  # it may wait for the person
         while inspect.isawaitable(given):
             given = await given
         answer: Answer | None = given
