@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.opening import process_name
 from agent.events import Event, TicketReminder
+from agent.store._owner import new_owner
 from toolcrib import Answer, Image, Principal, StoreFailed, ToolcribError
 from toolcrib._store import InboxMode, Lease, Settled
 
@@ -94,8 +94,8 @@ class SessionManager:
     async def start(self) -> None:
         """Begin to host: from here on this process is woken by answers. Raises StoreFailed."""
         loop = asyncio.get_running_loop()
-        name = f"host:{process_name()}:{id(self):x}"
-        self._host = await self._store.leases.take(name, process_name(), _HOST_SECONDS)
+        owner = new_owner()
+        self._host = await self._store.leases.take(f"host:{owner}", owner, _HOST_SECONDS)
         self._stop_listening = self._store.signals.listen(lambda topic: _knock(loop, self._heard, topic))
         self._spawn(self._renew())
         self._spawn(self._look_again())
