@@ -97,7 +97,8 @@ class Driver:
         await self._look(fresh=fresh)
         state = await self._left()
         if state is not None:
-            if await self._waits(state):
+            scope = session.scope
+            if await self._waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
                     self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has gone on
