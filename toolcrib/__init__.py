@@ -62,6 +62,7 @@ from toolcrib._errors import (
 )
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
+from toolcrib._platform import Host, Platform, PlatformEvent
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._session import (
     ExecutedCall,
@@ -118,6 +119,7 @@ __all__ = [
     "GivesFiles",
     "Health",
     "HoldsFiles",
+    "Host",
     "Image",
     "Internal",
     "InvalidArguments",
@@ -126,6 +128,8 @@ __all__ = [
     "Named",
     "NotFound",
     "Overloaded",
+    "Platform",
+    "PlatformEvent",
     "PluginError",
     "Priced",
     "Principal",
