@@ -13,7 +13,7 @@ from agent.store._memory_changes import MemoryChanges
 from agent.store._shared import CANDIDATES, Clock, ambiguous, can_finish_as, title_of
 from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._frozen import freeze
-from toolcrib._store import AuditEntry, CallRecord, GrantStore, SessionInfo, TicketRecord, TicketState
+from toolcrib._store import AuditEntry, CallRecord, GrantStore, SessionInfo, Settled, TicketRecord, TicketState
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class MemoryLedger:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def open(self, call: ToolCall, session_id: str) -> None:
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
         """Record a call as NEW. An id that is used again means the new call; that of one under way is refused.
 
         Raises InvalidTransition for that.
@@ -41,14 +41,14 @@ class MemoryLedger:
                 status = self._calls[known].status.value
                 raise InvalidTransition(f"the call {call.id!r} is already {status}; each call needs an id of its own")
             self._newest[key] = len(self._calls)
-            self._calls.append(CallRecord(call, session_id, ToolCallStatus.NEW, opened_at=self._clock()))
+            self._calls.append(CallRecord(call, session_id, status, opened_at=self._clock()))
 
-    def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
+    async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
         with self._lock:
             number = self._number(session_id, call_id)
             self._become(number, status)
 
-    def handler_started(self, session_id: str, call_id: str) -> None:
+    async def handler_started(self, session_id: str, call_id: str) -> None:
         with self._lock:
             number = self._number(session_id, call_id)
             record = self._calls[number]
@@ -56,7 +56,7 @@ class MemoryLedger:
                 raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
             self._calls[number] = replace(record, handler_started=True)
 
-    def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         with self._lock:
             number = self._number(session_id, call_id)
@@ -68,19 +68,15 @@ class MemoryLedger:
             self._become(number, status)
             self._calls[number] = replace(self._calls[number], result=result)
 
-    def get(self, session_id: str, call_id: str) -> CallRecord | None:
+    async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
         with self._lock:
             number = self._newest.get((session_id, call_id))
             return None if number is None else self._calls[number]
 
-    def calls(self, session_id: str) -> Sequence[CallRecord]:
+    async def calls(self, session_id: str) -> Sequence[CallRecord]:
         with self._lock:
             return [record for record in self._calls if record.session_id == session_id]
-
-    def is_elsewhere(self, session_id: str, call_id: str) -> bool:
-        """No other process sees these calls."""
-        return False
 
     def newest(self, session_id: str, call_id: str) -> int | None:
         """The number of the newest call of that id, in the order of opening."""
@@ -113,7 +109,7 @@ class MemoryTickets:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def put(self, record: TicketRecord) -> None:
+    async def put(self, record: TicketRecord) -> None:
         """Raises ValueError for an id that is known, since a settled ticket must not come to life again."""
         with self._lock:
             if record.ticket.id in self._tickets:
@@ -122,11 +118,11 @@ class MemoryTickets:
             if record.ticket.call is not None:
                 self._calls[record.ticket.id] = self._newest(record.session_id, record.ticket.call.id)
 
-    def get(self, ticket_id: str) -> TicketRecord | None:
+    async def get(self, ticket_id: str) -> TicketRecord | None:
         with self._lock:
             return self._look(ticket_id)
 
-    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
+    async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """In the order in which they were put."""
         with self._lock:
             found = [
@@ -136,7 +132,7 @@ class MemoryTickets:
             ]
             return [record for record in found if record is not None and record.state == "pending"]
 
-    def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
+    async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
         """Every ticket of the newest call of that id, answered or not, oldest first."""
         with self._lock:
             newest = self._newest(session_id, call_id)
@@ -148,17 +144,19 @@ class MemoryTickets:
             ]
             return [record for record in found if record is not None]
 
-    def settle(self, answer: Answer, state: TicketState) -> bool:
+    async def settle(self, answer: Answer, state: TicketState) -> Settled:
         """pending -> ``state``, by the first answer only. A decision that is delivered again changes nothing (002-31): False."""
         if state == "pending":
             raise ValueError("a ticket is settled as approved, denied or expired")
         with self._lock:
             record = self._look(answer.ticket_id)
+            if record is not None and record.answer is not None and record.answer.decision_id == answer.decision_id:
+                return "repeated"
             if record is None or record.state != "pending" or answer.decision_id in self._decisions:
-                return False
+                return "refused"
             self._decisions.add(answer.decision_id)
             self._tickets[answer.ticket_id] = replace(record, state=state, answer=answer)
-            return True
+            return "settled"
 
     def _newest(self, session_id: str, call_id: str) -> int | None:
         return None if self._ledger is None else self._ledger.newest(session_id, call_id)
@@ -176,11 +174,11 @@ class MemoryAudit:
         self._entries: list[AuditEntry] = []
         self._lock = threading.Lock()
 
-    def record(self, entry: AuditEntry) -> None:
+    async def record(self, entry: AuditEntry) -> None:
         with self._lock:
             self._entries.append(replace(entry, detail=freeze(entry.detail)))
 
-    def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         """In order; all, or those of one session."""
         with self._lock:
             return [entry for entry in self._entries if session_id is None or entry.session_id == session_id]
@@ -193,7 +191,7 @@ class MemorySessions:
         self._clock = clock
         self._lock = threading.Lock()
 
-    def create(
+    async def create(
         self,
         session_id: str,
         *,
@@ -210,7 +208,7 @@ class MemorySessions:
                 self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0, dict(place))
                 self._messages[session_id] = []
 
-    def update(
+    async def update(
         self,
         session_id: str,
         *,
@@ -218,6 +216,7 @@ class MemorySessions:
         model: str | None = None,
         cwd: str | None = None,
         place: Mapping[str, str] | None = None,
+        host: str | None = None,
     ) -> None:
         with self._lock:
             info = self._infos[session_id]
@@ -231,11 +230,11 @@ class MemorySessions:
                 )
             )
 
-    def append(self, session_id: str, message: Mapping[str, Json]) -> None:
+    async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         """Keep a read-only copy. Raises KeyError for a session that was never created."""
-        self.append_many(session_id, [message])
+        await self.append_many(session_id, [message])
 
-    def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
+    async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
         """All of them or, where it raises, none."""
         kept = [freeze(message) for message in messages]
         with self._lock:
@@ -244,12 +243,12 @@ class MemorySessions:
             self._messages[session_id].extend(kept)
             self._touch(replace(info, title=title, messages=info.messages + len(kept)))
 
-    def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
+    async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
         """In order. Raises KeyError for a session that was never created."""
         with self._lock:
             return self._messages[session_id][offset : None if limit is None else offset + limit]
 
-    def get(self, prefix: str) -> SessionInfo | None:
+    async def get(self, prefix: str) -> SessionInfo | None:
         """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
         with self._lock:
             found = [self._infos[prefix]] if prefix in self._infos else self._like(prefix)
@@ -257,10 +256,10 @@ class MemorySessions:
             raise ambiguous(prefix, [info.id for info in found[: CANDIDATES + 1]])
         return found[0] if found else None
 
-    def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
-        return next(iter(self.list(1, platform=platform, user=user, cwd=cwd)), None)
+    async def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
 
-    def list(
+    async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
         """Those in which a user said something, the last one that was used first."""
@@ -318,15 +317,15 @@ class MemoryStore:
     def changes(self) -> MemoryChanges:
         return self._changes
 
-    def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
+    async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """Nothing outlives the process, so that there is nothing to recover."""
         return ()
 
-    def old(self, before: float) -> int:
+    async def old(self, before: float) -> int:
         """None: all goes with the process."""
         return 0
 
-    def prune(self, before: float) -> int:
+    async def prune(self, before: float) -> int:
         """Nothing: all goes with the process."""
         return 0
 

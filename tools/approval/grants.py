@@ -45,16 +45,18 @@ class MemoryGrants:
         self._lock = threading.Lock()
         self._grants = {grant.id: grant for grant in grants}
 
-    def add(self, grant: Grant) -> None:
+    async def add(self, grant: Grant) -> None:
         with self._lock:
             self._grants[grant.id] = grant
 
-    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         with self._lock:
             kept = list(self._grants.values())
-        return [one for one in kept if session_id is None or one.scope == "always" or one.session_id == session_id]
+        if session_id is None:
+            return kept
+        return [one for one in kept if (one.principal == principal if one.scope == "always" else one.session_id == session_id)]
 
-    def spend(self, grant_id: str) -> bool:
+    async def spend(self, grant_id: str) -> bool:
         with self._lock:
             grant = self._grants.get(grant_id)
             if grant is None or not grant.uses_left or grant.uses_left < 1:
@@ -62,7 +64,7 @@ class MemoryGrants:
             self._grants[grant_id] = replace(grant, uses_left=grant.uses_left - 1)
             return True
 
-    def revoke(self, grant_id: str) -> bool:
+    async def revoke(self, grant_id: str) -> bool:
         with self._lock:
             return self._grants.pop(grant_id, None) is not None
 
@@ -154,16 +156,28 @@ def new_grant(
     until: float | None = None,
     by: str = "",
     at: float = 0.0,
+    principal: str = "",
 ) -> Grant:
     """A grant with a fresh id. ``once`` is no grant (ValueError): the answer itself covers that one call."""
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")
     if scope == "always":
         # An id that every process gives it, so that it can be revoked from any.
-        name = hashlib.sha256(json.dumps([ALLOWLIST_VERSION, root, argv]).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at)
+        named = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else [])]
+        name = hashlib.sha256(json.dumps(named).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
     return Grant(
-        secrets.token_hex(16), scope, key, root, session_id=session_id, task_id=task_id, uses_left=uses, until=until, by=by, at=at
+        secrets.token_hex(16),
+        scope,
+        key,
+        root,
+        session_id=session_id,
+        task_id=task_id,
+        uses_left=uses,
+        until=until,
+        by=by,
+        at=at,
+        principal=principal,
     )
 
 

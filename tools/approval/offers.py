@@ -27,6 +27,7 @@ class Asked:
     root: str
     command: str | None
     findings: Sequence[Finding]
+    principal: str = ""
 
 
 def offers(asked: Asked) -> dict[str, str]:
@@ -56,7 +57,7 @@ def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str,
         return []
     if scope == "always":
         argv = simple_argv(asked.command or "")
-        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at)]
+        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at, principal=asked.principal)]
     kept: dict[tuple[str, str], Grant] = {}
     for finding in asked.findings:
         for root in _roots(asked, finding, scope, payload):
@@ -76,7 +77,18 @@ def _standing(asked: Asked, key: str, root: str, scope: str, payload: Mapping[st
         kind = "task"
     elif scope not in ("session", "path"):
         raise ValueError(f"unknown scope {scope!r}")
-    return new_grant(kind, key, root, session_id=asked.session_id, task_id=asked.task_id, uses=uses, until=until, by=by, at=at)
+    return new_grant(
+        kind,
+        key,
+        root,
+        session_id=asked.session_id,
+        task_id=asked.task_id,
+        uses=uses,
+        until=until,
+        by=by,
+        at=at,
+        principal=asked.principal,
+    )
 
 
 def _number(payload: Mapping[str, Json], name: str, usual: int, most: int) -> int:

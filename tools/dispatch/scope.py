@@ -57,6 +57,8 @@ class Limits:
     """For async hooks: a gate that takes longer is closed, an observer is given up."""
     answer_seconds: float | None = None
     """For a person who is asked; after that the answer is no. None waits for ever."""
+    remind_seconds: float | None = None
+    """After which a person is reminded of a ticket that waits. None: never."""
     result_chars: int = MAX_RESULT_CHARS
 
 
@@ -89,6 +91,8 @@ class CallScope:
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
+    policy: object | None = None
+    """What the approval gate goes by (tools.approval.policy.Policy); None for the gate's own."""
     dispatcher: CallRunner | None = None
     """What runs its calls where they come by another's synchronous face; None: that one."""
     keep_spill: bool = False
@@ -109,6 +113,8 @@ class CallScope:
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.asking: set[str] = set()
         """Tickets that somebody is being asked about at this moment."""
+        self.resuming: set[str] = set()
+        """Ids of calls that go on at this moment with an answer that came later."""
         self.cancelled = False
         self.calls: list[None] = []
         """One for each call that runs, where whoever owns the scope closes those that nobody uses."""
@@ -173,7 +179,7 @@ class CallScope:
         if self.tickets is not None:
             why = "the session ended before there was an answer"
             for ticket_id in list(self.asking):
-                self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
+                await self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         await self._end_calls()
         with self._lock:
             self._closed = True

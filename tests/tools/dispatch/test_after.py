@@ -226,7 +226,7 @@ def test_later_is_after_all_results_of_the_turn_are_recorded(bench: Any, paralle
 
     def later(number: int) -> Callable[[], None]:
         def action() -> None:
-            records = [bench.store.ledger.get("session", call.id) for call in calls]
+            records = [bench.record(call.id) for call in calls]
             seen.append((number, [record is not None and record.status.value for record in records]))
 
         return action
@@ -356,9 +356,9 @@ def test_a_turn_that_breaks_off_runs_none(bench: Any) -> None:
             await asking
 
     async def _turn(dispatcher: Dispatcher) -> None:
-        from tools.dispatch.turn import run_turn
+        from tools.dispatch.batch import run_calls
 
-        await run_turn(dispatcher, [ToolCall("a", "t"), ToolCall("b", "slow")], bench.scope)
+        await run_calls(dispatcher, [ToolCall("a", "t"), ToolCall("b", "slow")], bench.scope)
 
     asyncio.run(go())
     assert seen == []

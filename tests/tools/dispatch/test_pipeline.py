@@ -427,7 +427,7 @@ def test_a_cancelled_task_tells_the_ledger_and_stays_cancelled(bench: Any) -> No
             await task
 
     asyncio.run(go())
-    record = bench.store.ledger.get("session", "c")
+    record = bench.record("c")
     assert record.status is ToolCallStatus.CANCELLED
     assert record.handler_started
 
@@ -439,16 +439,15 @@ def test_ctrl_c_in_a_handler_ends_the_call_and_goes_on(bench: Any) -> None:
     bench.tool("t", interrupt)
     with pytest.raises(KeyboardInterrupt):
         bench.call("t", call_id="c")
-    assert bench.store.ledger.get("session", "c").status is ToolCallStatus.CANCELLED
+    assert bench.record("c").status is ToolCallStatus.CANCELLED
 
 
 def test_the_ledger_knows_what_may_have_had_effects(bench: Any) -> None:
     bench.tool("t", lambda args: 1, schema=ONE)
     good, bad = bench.call("t", {"n": 1}), bench.call("t", {})
-    session = bench.scope.identity.session_id
-    assert bench.store.ledger.get(session, good.call.id).handler_started
-    assert not bench.store.ledger.get(session, bad.call.id).handler_started
-    assert bench.store.ledger.get(session, good.call.id).status is ToolCallStatus.SUCCEEDED
+    assert bench.record(good.call.id).handler_started
+    assert not bench.record(bad.call.id).handler_started
+    assert bench.record(good.call.id).status is ToolCallStatus.SUCCEEDED
 
 
 def test_effects_are_worked_out_once_and_given_to_gates_and_handler(bench: Any) -> None:
