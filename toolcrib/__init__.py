@@ -67,6 +67,7 @@ from toolcrib._errors import (
 )
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
+from toolcrib._platform import Host, Platform, PlatformEvent
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._session import (
     ExecutedCall,
@@ -127,6 +128,7 @@ __all__ = [
     "GivesFiles",
     "Health",
     "HoldsFiles",
+    "Host",
     "Image",
     "Internal",
     "InvalidArguments",
@@ -135,6 +137,8 @@ __all__ = [
     "Named",
     "NotFound",
     "Overloaded",
+    "Platform",
+    "PlatformEvent",
     "PluginError",
     "Priced",
     "Principal",
