@@ -19,7 +19,21 @@ from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib._derive import tool
 from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
 from toolcrib._entry import ToolEntry
-from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
+from toolcrib._environment import (
+    BackgroundProcess,
+    Captured,
+    Environment,
+    ExecOutcome,
+    ExecRequest,
+    FileInfo,
+    GivesFiles,
+    HasSearchPath,
+    Health,
+    HoldsFiles,
+    Portable,
+    PortableState,
+    Restable,
+)
 from toolcrib._errors import (
     AuthFailed,
     BadRequest,
@@ -89,7 +103,10 @@ __all__ = [
     "ExecutedCall",
     "ExecutionFailed",
     "FileInfo",
+    "GivesFiles",
+    "HasSearchPath",
     "Health",
+    "HoldsFiles",
     "Image",
     "Internal",
     "InvalidArguments",
@@ -97,6 +114,8 @@ __all__ = [
     "NotFound",
     "Overloaded",
     "PluginError",
+    "Portable",
+    "PortableState",
     "ProgressStatus",
     "ProviderError",
     "ProviderSession",
@@ -104,6 +123,7 @@ __all__ = [
     "RateLimited",
     "ReadsFile",
     "RegistrationError",
+    "Restable",
     "RunIdentity",
     "RunsCommand",
     "SetResult",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolcrib._effects import ShellState
 
@@ -125,9 +125,8 @@ class Environment(Protocol):
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
-    A place whose files outlive it, or are another's too, may have a method ``holder(path) -> str``: what holds that file. An undo
-    is done wherever the holder is the same; a place that does not tell is itself that, by its identity. Where ``stat`` tells
-    owners, there may be an ``async give_file(path, uid, gid)`` that changes that of a regular file, or raises PermissionError.
+    What only some can do is a protocol of its own, which callers ask for with isinstance: Restable, Portable, HoldsFiles,
+    GivesFiles, HasSearchPath.
     """
 
     @property
@@ -158,7 +157,7 @@ class Environment(Protocol):
     async def shell_state(self) -> ShellState | None:
         """What the shell that reads the next command has become; None where each command gets a new one.
 
-        The same object until a command has ended in that shell.
+        The same object until a command has ended in that shell, or the environment has rested.
         """
         ...
 
@@ -201,4 +200,75 @@ class Environment(Protocol):
 
     async def close(self) -> None:
         """End what still runs and free everything. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PortableState:
+    """What another process needs to go on in an environment like this one: the folder, and exported variables by name.
+
+    Plain data. An environment does not know which values are secret: leave those out before the state is stored.
+    """
+
+    cwd: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Restable(Protocol):
+    """An environment that can do without its shells for a while."""
+
+    async def rest(self) -> bool:
+        """Give back shells, descriptors and threads, and keep the state in memory: the next call starts a shell with the same
+        folder, variables, functions, aliases, options, traps and limits; ``generation`` stays and there is no ``notice``.
+
+        Return False where it can't rest now, which changes nothing for the next call: a command runs, processes that commands
+        left in the background live, or the shell holds what no other can be given, such as files that ``exec`` opened.
+        True where it rests, also if it did before.
+        """
+        ...
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """An environment whose state can be handed to another process, also a week later."""
+
+    async def portable_state(self) -> PortableState:
+        """Return the folder and the exported variables as of the last command that ended; those that every new environment of
+        this kind gets by itself may be left out. Starts no shell. Raises EnvironmentFailed.
+        """
+        ...
+
+    async def restore_state(self, state: PortableState) -> None:
+        """Enter the folder and export the variables before the next command. Raises EnvironmentFailed where the folder is gone
+        or a variable cannot be set; nothing has changed then.
+        """
+        ...
+
+
+@runtime_checkable
+class HoldsFiles(Protocol):
+    """An environment whose files outlive it, or are another's too. Any other holds its files itself, by its identity."""
+
+    def holder(self, path: str) -> str:
+        """Return what holds that file: environments that answer the same reach the same one, and an undo may be done there."""
+        ...
+
+
+@runtime_checkable
+class GivesFiles(Protocol):
+    """An environment where the owner of a file can be changed."""
+
+    async def give_file(self, path: str, uid: int, gid: int) -> None:
+        """Make a regular file theirs. ``path`` is resolved. Raises PermissionError, and OSError as file methods do."""
+        ...
+
+
+@runtime_checkable
+class HasSearchPath(Protocol):
+    """An environment that can tell where commands are looked for before a shell has been started."""
+
+    @property
+    def search_path(self) -> str:
+        """PATH as commands get it."""
         ...
