@@ -18,12 +18,12 @@ from toolcrib import (
     ExecRequest,
     FileInfo,
     GivesFiles,
-    HasSearchPath,
     Health,
     HoldsFiles,
     Portable,
     PortableState,
     Restable,
+    SearchesPath,
     ShellState,
 )
 from tools.environments._dropped import when_dropped
@@ -273,5 +273,5 @@ async def _end(pool: ShellPool, root: str) -> None:
 
 if TYPE_CHECKING:
 
-    def _conforms(environment: LocalEnvironment) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, HasSearchPath]:
+    def _conforms(environment: LocalEnvironment) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, SearchesPath]:
         return environment, environment, environment, environment, environment, environment
