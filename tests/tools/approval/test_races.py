@@ -1,6 +1,6 @@
 """Answers that come twice, late, from two people, after a restart or at an end: nothing runs without its own yes, nothing twice.
 
-The real dispatcher, gate and store; only the place where commands would run is a double that counts them.
+The real dispatcher, gate and SQLite store; only the place where commands would run is a double that counts them.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.store.memory import MemoryStore
+from agent.store.sqlite import SqliteStore
 from toolcrib import (
     Answer,
     Denied,
@@ -49,11 +50,11 @@ class Clock:
 
 
 class House:
-    """One process's worth: a gate, a dispatcher, and scopes of one session."""
+    """One process's worth: a store on disk, a gate, a dispatcher, and scopes of one session."""
 
-    def __init__(self, clock: Clock, store: MemoryStore, environment: FakeEnvironment | None = None) -> None:
-        self.clock = clock
-        self.store = store
+    def __init__(self, file: Path, environment: FakeEnvironment | None = None) -> None:
+        self.clock = Clock()
+        self.store = SqliteStore(file, clock=self.clock)
         self.environment = environment or FakeEnvironment(commands=lambda request: (0, b""))
         registry, hooks = ToolRegistry(), new_manager()
         registry.register("run", "t", SCHEMA, self._run, kind="execute", effects=self._effects)
@@ -97,10 +98,16 @@ class House:
 
 
 @pytest.fixture
-def build() -> Callable[..., House]:
-    """Houses of one store, as if each were a process of its own."""
-    clock = Clock()
-    return partial(House, clock, MemoryStore(clock=clock))
+def build(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    made: list[House] = []
+
+    def one(environment: FakeEnvironment | None = None) -> House:
+        made.append(House(tmp_path / "store.db", environment))
+        return made[-1]
+
+    yield one
+    for house in made:
+        house.store.close()
 
 
 @pytest.fixture
@@ -173,6 +180,7 @@ def test_an_answer_of_yesterday_names_who_settled_it(house: House) -> None:
 def test_after_a_restart_the_question_is_still_open_and_runs_once(build: Callable[..., House]) -> None:
     first = build()
     ticket = first.ask(first.scope())
+    first.store.close()
     second = build()
     assert second.ran == []
     assert second.resume(second.scope(), ticket).result.is_success
