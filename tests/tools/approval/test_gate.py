@@ -298,7 +298,7 @@ def test_a_tool_that_acts_and_does_not_say_how_is_asked_about() -> None:
     assert found(decision) == {"tool.opaque@deploy"}
     assert decision.ticket.parameters["scopes"] == ["once", "session", "uses", "until"]
     call, ticket = decision.ticket.call, decision.ticket
-    run_async(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
+    settled(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
     assert desk.ask(tool=opaque) is None
     assert found(desk.ask(tool=entry("other", "edit", declares=False))) == {"tool.opaque@other"}
     assert desk.ask(tool=entry("declares nothing now", "edit")) is None
@@ -315,7 +315,7 @@ def test_another_gates_ticket_grants_nothing() -> None:
     desk = Desk()
     call = ToolCall("c1", "terminal", {})
     ticket = SuspendTicket("budget", "?", call, {"findings": [{"key": "fs.recursive-delete"}], "scopes": ["session"], "cwd": "/"})
-    run_async(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
+    settled(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
     assert run_async(desk.grants.all("s1")) == []
 
 
