@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import model_tools
 from agent.allowlist import PermanentGrants
 from agent.config import Config, read_secrets, secrets_path, state_dir
+from agent.conversation.session import Session
 from agent.events import Event
 from agent.granting import Granting, ToolLine
-from agent.handlers import TODOS, TodoStore, loop_handlers
-from agent.places import BUILT_IN, LOCAL, Places, Spot
+from agent.places import BUILT_IN, Places, Spot
 from agent.plugins import PluginInfo, load_plugins
 from agent.providers.factory import MANUAL, PROVIDERS
-from agent.session import Session
 from agent.undo import Undo, open_undo
-from toolcrib import ConfigError, Environment, EventSink, PluginError, RunIdentity, ToolcribError, ToolRegistry, registry
+from toolcrib import ConfigError, Environment, EventSink, PluginError, RunIdentity, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
 from tools.approval.judge import Judge
 from tools.approval.setting import Setting, person_home
 from tools.arguments import check_schema
+from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.environments import Factory, register_environment
@@ -145,12 +144,14 @@ class Crib:
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
-    def open_session(
+    async def open(
         self,
         *,
         platform: str = "cli",
         user: str = "",
+        roles: Sequence[str] = (),
         asker: Asker | None = None,
+        suspends: bool = False,
         cwd: str | None = None,
         backend: str = "",
         enabled: Sequence[str] | None = None,
@@ -158,46 +159,50 @@ class Crib:
         sink: EventSink | None = None,
         resume: str = "",
         latest: bool = False,
+        named: str = "",
         handlers: Mapping[str, Handler] | None = None,
         once: bool = False,
     ) -> Session:
-        """A session with what the platform grants. Without an ``asker``, whatever would ask is denied. Close it at the end.
+        """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
+        run is parked instead. Close it at the end.
 
-        ``backend`` names the place that it runs in (see agent.places); it is a person's to choose, and "" takes the configured
-        one. ``cwd`` is the folder that it starts in, there where the place is far. ``handlers``, by name, run tools that are
-        registered without one; they come before our own.
+        ``backend`` names where it runs (see agent.places); it is a person's to choose, and "" takes the configured one. ``cwd`` is
+        the folder that it starts in, there where the backend is far. ``handlers``, by name, run tools that are registered without
+        one; they come before our own.
 
-        ``resume`` goes on with a stored one by its id or the beginning of it, ``latest`` with the last of this platform, user and
-        folder, and in the place where it was, unless ``backend`` names one. ``once``: nobody will, so no container is kept
-        for it. Raises ToolcribError where there is none or its place is another now, and ConfigError for an unknown place,
-        where approval.smart is enabled and can't be used, and where the grants of command_allowlist can't be read or written.
+        ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
+        and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
+        ``once``: nobody will continue it, so no container is kept for it. Raises ToolcribError where there is none or its backend
+        is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
+        grants of command_allowlist can't be read or written.
         """
-        if self.grants.problem is not None:
-            raise self.grants.problem
-        here = cwd if cwd is not None and not self.places.get(backend).is_far else self._start
-        old = self._stored(resume, platform, user, here) if resume or latest else None
-        spot = self._spot(backend, cwd, old)
-        spot = replace(spot, place=spot.place.fleeting) if once else spot
-        identity = RunIdentity(old.id if old is not None else secrets.token_hex(16), platform=platform, user=user)
-        names = self.granted(platform, enabled, disabled, user)
-        todos = TodoStore()
-        asker = self._behind_model(asker, platform, lambda event: session.happened(event))
-        scope = self._scope(identity, names, spot, asker, sink, {**loop_handlers(todos), **(handlers or {})})
-        session = Session(
-            scope, names, spot.place, store=self.store, dispatcher=self.dispatcher, config=self.config, providers=self.providers
-        )
-        if old is None:
-            create = self.store.sessions.create
-            create(identity.session_id, platform=platform, user=user, cwd=spot.start, place=spot.record())
-        else:
-            if old.place != spot.record():
-                self.store.sessions.update(identity.session_id, place=spot.record())
-            session.repair()
-            todos.write(session.stored_state(TODOS.name) or [])
-        return session
+        from agent.conversation.opening import Opening, open_session
 
-    def _behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
-        """``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
+        wanted = Opening(
+            platform=platform,
+            user=user,
+            roles=roles,
+            asker=asker,
+            suspends=suspends,
+            cwd=cwd,
+            backend=backend,
+            enabled=enabled,
+            disabled=disabled,
+            sink=sink,
+            resume=resume,
+            latest=latest,
+            named=named,
+            handlers=handlers or {},
+            once=once,
+        )
+        return await open_session(self, wanted)
+
+    def open_session(self, **wanted: Any) -> Session:
+        """Open a session from sync code; see ``open``."""
+        return run_async(self.open(**wanted))
+
+    def behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
+        """Return ``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
         here = self.config.platforms.get(platform)
         if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
             return asker
@@ -205,42 +210,11 @@ class Crib:
 
         return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
 
-    def find_session(self, prefix: str) -> SessionInfo:
-        """The stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
-        found = self.store.sessions.get(prefix)
-        if found is None:
-            raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
-        return found
+    async def find_session(self, prefix: str) -> SessionInfo:
+        """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+        from agent.conversation.opening import find_session
 
-    def _stored(self, prefix: str, platform: str, user: str, cwd: str) -> SessionInfo:
-        if prefix:
-            return self.find_session(prefix)
-        found = self.store.sessions.latest(platform=platform, user=user, cwd=cwd)
-        if found is None:
-            raise ToolcribError(f"there is no session of this folder ({cwd}) to go on with; `toolcrib sessions` lists all")
-        return found
-
-    @property
-    def _start(self) -> str:
-        """The folder that sessions start in, where nobody names another."""
-        return self.config.terminal.cwd or str(self.project_dir)
-
-    def _spot(self, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
-        """Where a session runs: where it was, unless somebody names a place. Raises ConfigError and ToolcribError."""
-        start = self._start
-        if old is None or backend or not old.place:
-            place, chosen = self.places.get(backend), bool(backend)
-            if old is not None and not backend and place.kind != LOCAL:
-                raise ToolcribError(
-                    f"the session {old.id[:12]} is from before sessions were bound to places, and {place.name} may not be where "
-                    "it ran: name the place that it shall go on in (--backend NAME)"
-                )
-        else:
-            place, chosen = self.places.again(old.place, old.id), "chosen" in old.place
-            cwd = cwd or old.place.get("cwd")
-        if old is not None and old.cwd and Path(old.cwd).is_dir():
-            start = old.cwd
-        return Spot(place, start, cwd, chosen) if place.is_far else Spot(place, cwd or start, None, chosen)
+        return await find_session(self, prefix)
 
     def undo(self, session_id: str) -> Undo:
         """Taking back what a session's tools changed in files. Raises ToolcribError where nothing is kept."""
@@ -250,7 +224,9 @@ class Crib:
         """Where a stored session's files are, or the place with that name; to be closed. Raises EnvironmentFailed, ConfigError,
         and ToolcribError as open_session.
         """
-        return self.places.open(self._spot(backend, None, info), info.id)
+        from agent.conversation.opening import spot_of
+
+        return self.places.open(spot_of(self, info, backend), info.id)
 
     def _protected(self) -> list[str]:
         """Our own files, which no tool may change and no container see."""
@@ -259,27 +235,33 @@ class Crib:
         own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
         return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 
-    def _scope(
+    def scope(
         self,
         identity: RunIdentity,
         names: Sequence[str],
         spot: Spot,
+        *,
+        store: Store,
         asker: Asker | None,
+        suspends: bool,
         sink: EventSink | None,
         handlers: Mapping[str, Handler],
     ) -> CallScope:
+        """Return a session's side of the dispatcher. ``store`` is the session's fenced view."""
         config = self.config
+        keeps = None if self._keeps is None else replace(self._keeps, journal=store.changes)
         return CallScope(
             identity=identity,
             open_environment=lambda: self.places.open(spot, identity.session_id),
             granted=frozenset(names),
             asker=asker,
+            suspends=suspends,
             handlers=handlers,
             activity_sink=sink,
-            ledger=self.store.ledger,
-            tickets=self.store.tickets,
+            ledger=store.ledger,
+            tickets=store.tickets,
             redactor=self.redactor(),
-            undo=None if self._keeps is None else self._keeps.log(identity.session_id),
+            undo=None if keeps is None else keeps.log(identity.session_id),
             dispatcher=self.dispatcher,
             settings={"terminal.timeout": config.terminal.timeout},
             limits=Limits(

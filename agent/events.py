@@ -1,4 +1,4 @@
-"""What the loop tells whoever watches, as it happens.
+"""Events of the loop, sent as they happen.
 
 Each turn has fresh ids for its text and its thinking; every event of a call carries that call's id.
 """
@@ -95,6 +95,31 @@ class ModelAnswered:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class TicketOpened:
+    """A call waits for somebody's answer, and its run is parked until then."""
+
+    ticket: str
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class TicketReminder:
+    """A ticket is still open. ``expires_at`` is in Unix seconds, None where it never expires."""
+
+    ticket: str
+    session_id: str
+    message: str
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBusy:
+    """Another process is at work on the session; what was said waits until that is over."""
+
+    session_id: str
+
+
 Event: TypeAlias = (
     TurnStarted
     | TextDelta
@@ -106,4 +131,7 @@ Event: TypeAlias = (
     | ImageMade
     | TurnFinished
     | Retrying
+    | TicketOpened
+    | TicketReminder
+    | SessionBusy
 )

@@ -28,7 +28,7 @@ from agent.providers.factory import (
 from toolcrib import ConfigError
 
 if TYPE_CHECKING:
-    from agent.session import Session
+    from agent.conversation.session import Session
     from toolcrib import ProviderSession
 
 
@@ -59,13 +59,34 @@ def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, s
     return find_target(wanted, configured, environment(config, environ))
 
 
-def own_choice(session: Session, choice: ModelChoice) -> ModelChoice:
-    """``choice``; for a session that goes on, where nothing is named, the model, provider and server that it talked to last.
+async def connect(
+    session: Session, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False
+) -> ProviderSession:
+    """Open the session's model. A session that is resumed keeps its model and provider, where nobody names another.
+
+    Raises ConfigError where there is no model and a person typing the calls is not allowed for, and as open_provider.
+    """
+    choice = await own_choice(session, choice)
+    endpoint = find_endpoint(session.config, choice)
+    if endpoint is None and not allows_manual:
+        raise ConfigError(
+            "no model is connected: name one (model=... or --model), and its server where it is not the vendor's (base_url=... or"
+            " --base-url); `toolcrib models` lists what there is"
+        )
+    if endpoint is not None and not endpoint.model:
+        via = await session.transcript.talked_to()
+        if via and same_server(str(via["base_url"]), endpoint.base_url):
+            choice = replace(choice, model=str(via["model"]))
+    return await open_provider(session, choice, instructions=instructions)
+
+
+async def own_choice(session: Session, choice: ModelChoice) -> ModelChoice:
+    """Return ``choice``, or where it names nothing the model, provider and server that a resumed session talked to last.
 
     Which key goes to that server is not taken from the record, but from the configuration and the environment, as for any.
     Raises ConfigError where there is none any more.
     """
-    via = {} if choice.model or choice.base_url or choice.provider else session.talked_to()
+    via = {} if choice.model or choice.base_url or choice.provider else await session.transcript.talked_to()
     if not via:
         return choice
     config, base_url = session.config, str(via.get("base_url", ""))
@@ -114,13 +135,13 @@ class _Opener:
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is None or target.provider not in PROVIDERS:
-            provider = open_session(target, self._conversation(target), self.environ, plugins=plugins)
+            provider = open_session(target, await self._conversation(target), self.environ, plugins=plugins)
         else:
             target, provider = await self._over_http(target, target.endpoint)
         session.via = {}
         if target.endpoint is not None:
             name = model_of(provider) or target.endpoint.model
-            session.set_model(name)
+            await session.set_model(name)
             session.via = {"provider": target.provider, "model": name, "base_url": target.endpoint.base_url}
             if target.endpoint.key_env:
                 session.via["key_env"] = target.endpoint.key_env
@@ -129,12 +150,12 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
-    def _conversation(self, target: Target, protocol: str = "") -> Conversation:
+    async def _conversation(self, target: Target, protocol: str = "") -> Conversation:
         session, model = self.session, self.session.config.model
         return Conversation(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
             tools=session.definitions,
-            records=session.each_record(),
+            records=await session.transcript.draining(),
             stream=model.stream,
             max_tokens=model.max_output_tokens,
             protocol=protocol,
@@ -147,7 +168,7 @@ class _Opener:
         options = thinking_options(target.provider, model.thinking)
         if target.provider in PROVIDERS and PROVIDERS[target.provider].in_text and model.session_mode != "stateless":
             options["session_mode"] = model.session_mode
-            options["session_id"] = self.session.identity.session_id if model.session_mode == "resume" else None
+            options["session_id"] = self.session.id if model.session_mode == "resume" else None
         return options
 
     async def _over_http(self, target: Target, endpoint: Endpoint) -> tuple[Target, ProviderSession]:
@@ -168,7 +189,7 @@ class _Opener:
             if self.session.definitions:
                 chosen = await choose_calling(target, protocol, self.environ)
                 target, protocol = chosen.target, chosen.protocol
-            return target, open_session(target, self._conversation(target, protocol), self.environ, client=client)
+            return target, open_session(target, await self._conversation(target, protocol), self.environ, client=client)
         except BaseException:
             await client.aclose()
             raise

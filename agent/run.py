@@ -2,7 +2,7 @@
 
 A model with tools, in ten lines:
 
-    from agent.run import Agent
+    from toolcrib import Agent
 
     with Agent(model="qwen3-coder", base_url="http://127.0.0.1:11434/v1", project_dir="~/project") as agent:
         reply = agent.ask("Which test fails, and why?")
@@ -17,7 +17,7 @@ Or the tools alone:
 
     with assemble() as crib:
         session = crib.open_session(platform="api")
-        print(session.call("read_file", {"path": "README.md"}).result.data)
+        print(session.call_sync("read_file", {"path": "README.md"}).result.data)
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from types import TracebackType
 from typing import Any
 
 from agent.config import Config, load_config
+from agent.conversation.limits import RunLimits
+from agent.conversation.session import Session
+from agent.conversation.state import RunResult
 from agent.crib import Crib
 from agent.events import Event
-from agent.fallback import say_to
 from agent.granting import ToolLine
-from agent.loop import Loop, LoopLimits, LoopResult
-from agent.models import ModelChoice, open_provider, own_choice
-from agent.session import Session
+from agent.models import ModelChoice
 from agent.store.memory import MemoryStore
-from toolcrib import Image, ProviderSession
-from toolcrib._store import Store
+from toolcrib import Answer, Image
+from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
 
 _CLOSE_LIMIT = 10.0
 """Seconds that an answer may take to end when it is interrupted; commands get two."""
 
-__all__ = ["Agent", "Crib", "LoopResult", "Session", "ToolLine", "assemble"]
+__all__ = ["Agent", "Crib", "RunLimits", "RunResult", "Session", "ToolLine", "assemble"]
 
 
 def assemble(
@@ -77,12 +77,14 @@ def open_store(config: Config, *, late: bool = False) -> Store:
 
 
 class Agent:
-    """A model with tools: one conversation, sync (``ask``) or async (``aask``), not both at once.
+    """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; several at once are answered
+    in order.
 
-    What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``,
-    whatever would ask a person is denied. ``on_event`` sees agent.events as they happen. ``resume`` goes on with a stored
-    session, and with its model where none is named. ``backend`` is the place that its commands run in (003-30; `toolcrib env`
-    lists them), ``cwd`` the folder that they start in, where that is not ``project_dir``.
+    What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``, whatever
+    would ask a person is denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer`` settles
+    one, and ``resume_run`` goes on. ``on_event`` sees agent.events as they happen. ``resume`` continues a stored session, with
+    its model where none is named. ``backend`` is where its commands run (003-30; `toolcrib env` lists them), ``cwd`` the folder
+    that they start in, where that is not ``project_dir``.
     """
 
     def __init__(
@@ -97,8 +99,9 @@ class Agent:
         cwd: str | None = None,
         backend: str = "",
         asker: Asker | None = None,
+        parks: bool = False,
         on_event: Callable[[Event], None] = lambda event: None,
-        limits: LoopLimits | None = None,
+        limits: RunLimits | None = None,
         config: Config | None = None,
         resume: str = "",
         provider: str = "",
@@ -106,49 +109,42 @@ class Agent:
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         self.crib = assemble(config=config, project_dir=folder)
         self.session: Session = self.crib.open_session(
-            platform="api", asker=asker, cwd=cwd, backend=backend, enabled=toolsets, resume=resume
+            platform="api", asker=asker, suspends=parks, cwd=cwd, backend=backend, enabled=toolsets, resume=resume
         )
-        self._choice = ModelChoice(model, base_url, api_key_env, provider)
-        self._instructions = instructions
-        self._on_event = on_event
-        self._limits = limits or LoopLimits.of(self.crib.config)
-        self._provider: ProviderSession | None = None
+        self.session.watch = on_event
+        if limits is not None:
+            self.session.limits = limits
+        self.session.link.choice = ModelChoice(model, base_url, api_key_env, provider)
+        self.session.link.instructions = instructions
         self._asking: set[asyncio.Task[Any] | None] = set()
 
-    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
-        """Say something, show ``images`` with it, and run until the model answers. Raises LoopError, ProviderError and
-        ConfigError kinds; the conversation can go on after them.
+    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+        """Say something, show ``images`` with it, and run until the model answers. Raises RunError, ProviderError and
+        ConfigError kinds; the conversation can continue after them.
 
-        With a JSON Schema the answer is ``LoopResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
+        With a JSON Schema the answer is ``RunResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
         asked for twice.
         """
         return run_async(self.aask(text, images=images, schema=schema))
 
-    async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> LoopResult:
+    async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+        return await self._noted(self.session.ask(text, images, schema=schema))
+
+    async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
+        """Settle a ticket of a parked run: ``{"approved": True, "scope": "once"}`` for an approval. Raises as Session.answer."""
+        return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
+
+    async def resume_run(self) -> RunResult | None:
+        """Go on with a run that was parked, or that an ended process left. None where there is none."""
+        return await self._noted(self.session.advance())
+
+    async def _noted(self, work: Any) -> Any:
         task = asyncio.current_task()
         self._asking.add(task)
         try:
-            return await self._ask(text, images, schema)
+            return await work
         finally:
             self._asking.discard(task)
-
-    async def _ask(self, text: str, images: Sequence[Image], schema: Mapping[str, Any] | None) -> LoopResult:
-        check = None
-        if schema is not None:
-            from agent.structured import AnswerCheck, ask_structured
-
-            check = AnswerCheck(schema)
-        if self._provider is None:
-            self._provider = await open_provider(
-                self.session, own_choice(self.session, self._choice), instructions=self._instructions
-            )
-        text = self.session.with_news(text)
-        if check is not None:
-            asked = (self._provider, self.session, text, check, self._on_event, self._limits)
-            return await ask_structured(*asked, images=images)
-        self.session.say(text, images)
-        say_to(self._provider, text, images)
-        return await Loop(self._provider, self.session, self._on_event, self._limits).run()
 
     def interrupt(self) -> None:
         """End what runs, from any thread; ``ask`` returns with what there is."""
@@ -169,13 +165,11 @@ class Agent:
     async def aclose(self) -> None:
         """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
         await self._answered()
-        if self._provider is not None:
-            await self._provider.close()
         await self.session.close()
-        self.crib.close()
+        await asyncio.to_thread(self.crib.close)
 
     async def _answered(self) -> None:
-        """Returns when nobody is being answered any more, but for who closes us from within."""
+        """Return when nobody is being answered any more, but for who closes us from within."""
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # again and again: it may not have begun

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tools.redact import Redactor
 
 BY = "smart:"
-"""What its answers are from: this and the model's name."""
+"""Beginning of an answer's author; the model's name follows."""
 
 MOST_CHARS = 20_000
 """Of one question. A longer one goes to a person: half a call is not to be judged."""
@@ -206,7 +206,7 @@ def person_behind(asker: Asker | None) -> Asker | None:
 
 
 def may_be_lowered(ticket: SuspendTicket) -> bool:
-    """Whether a model may answer: a question of the approval gate, of whose findings each is of the level ``ask``.
+    """Return whether a model may answer: a ticket of the approval gate, all of whose findings are of the level ``ask``.
 
     What a rule of the operator's for a tool asks about is for a person: the rule says so.
     """
@@ -220,7 +220,7 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
 
 
 def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
-    """What the model reads of a call, without secrets; None where that is too long.
+    """Word a call for the model, without secrets; None where that is too long.
 
     One line of ASCII: nothing in the data can end it, or draw it out of order. The mark is a new one each time, so that nothing
     in the data can pass for it.

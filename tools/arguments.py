@@ -78,7 +78,7 @@ def _copied(value: Json) -> Json:
 
 
 class ArgumentCheck:
-    """One tool's arguments. Built once a tool, then called for each call."""
+    """Validator of one tool's arguments. Built once for a tool, then called for each call."""
 
     __slots__ = ("_integers", "_parameters", "_validator")
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.cli.faults import explained
-from agent.cli.oneshot import Fan, connect
+from agent.cli.oneshot import Fan
 from agent.cli.render import Screen
 from agent.cli.trace import Tracer
 from agent.cli.view import View
+from agent.conversation.limits import RunLimits
+from agent.conversation.state import RunResult
 from agent.events import ToolFinished, ToolStarted
-from agent.fallback import say_to
-from agent.loop import Loop, LoopLimits
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import Image, ProviderSession, ToolCall, ToolcribError
+from toolcrib import Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from agent.session import Session
+    from agent.conversation.session import Session
     from tools.dispatch.scope import Asker
 
 KEPT = "The session is kept: type on, or /help."
@@ -32,7 +32,7 @@ class Opening:
 
     crib: Crib
     asker: Asker
-    limits: LoopLimits
+    limits: RunLimits
     enabled: Sequence[str] | None = None
     disabled: Sequence[str] | None = None
     cwd: str | None = None
@@ -41,10 +41,10 @@ class Opening:
     confirm: Callable[[str], Awaitable[bool]] | None = None
     """Asks the person yes or no; None where nobody can be asked."""
 
-    def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
-        """One that goes on does so where it was, unless ``backend`` names another place for it."""
+    async def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
+        """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it."""
         goes_on = bool(resume or latest)
-        return self.crib.open_session(
+        return await self.crib.open(
             platform="cli",
             asker=self.asker,
             cwd=self.cwd if not goes_on or backend == self.backend else None,
@@ -72,7 +72,6 @@ class Conversation:
         display = opening.crib.config.display
         self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
         self._session: Session | None = None
-        self._provider: ProviderSession | None = None
         self._tracer: Tracer | None = None
 
     # -- sessions ------------------------------------------------------------------------------------------------
@@ -85,11 +84,11 @@ class Conversation:
     @property
     def model(self) -> str:
         """The model's name; empty where the person types the calls."""
-        return str(getattr(self._provider, "model", ""))
+        return "" if self._session is None else self._session.model
 
     async def open(self, *, resume: str = "", latest: bool = False, backend: str = "") -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        session = self.opening.session(resume=resume, latest=latest, backend=backend)
+        session = await self.opening.session(resume=resume, latest=latest, backend=backend)
         try:
             await self._connect(session, self._named if resume or latest else self.choice)
         except BaseException:
@@ -100,19 +99,16 @@ class Conversation:
             await old.close()
 
     async def switch(self, choice: ModelChoice) -> None:
-        """Another model goes on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
+        """Let another model go on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
         await self._connect(self.session, choice)
 
     async def _connect(self, session: Session, choice: ModelChoice) -> None:
-        choice = own_choice(session, choice)
-        provider = await connect(session, choice)
+        choice = await own_choice(session, choice)
+        await session.connect(choice, allows_manual=True)
         self.choice = choice
-        old, self._provider = self._provider, provider
-        if old is not None:
-            await old.close()
         if self.opening.trace:
             self._tracer = Tracer(session)
-            self._tracer.set_up(session.system_prompt() if self.model else "", self.model)
+            await self._tracer.set_up(session.system_prompt() if session.model else "", session.model)
 
     def has_server(self) -> bool:
         return find_endpoint(self.opening.crib.config, self.choice) is not None
@@ -123,8 +119,6 @@ class Conversation:
             self._session.interrupt()
 
     async def close(self) -> None:
-        if self._provider is not None:
-            await self._provider.close()
         if self._session is not None:
             await self._session.close()
 
@@ -148,40 +142,44 @@ class Conversation:
         """What the person calls by hand, the model does not hear of."""
         session = self.session
         session.scope.clear_interrupt()
-        if session.scope.undo is not None:
-            session.scope.undo.turn = 0
         session.watch = self._view
         self._view.brief = False
-        await session.turn(
+        await session.calls(
             [call],
             on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
             on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
         )
 
+    async def go_on(self) -> None:
+        """Continue a run that was parked, or whose process ended while somebody was asked: the person is asked here."""
+        if await self.session.waits_for_answers():
+            await self._watch(lambda watch: self.session.advance(watch))
+
     async def _run(self, line: str) -> None:
-        assert self._provider is not None  # noqa: S101 - open made it
         session, limits = self.session, self.opening.limits
         manual = not self.model
-        self._view.brief = not manual
         if manual:  # a typed call takes two turns: the call, and the silence after it
             limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
-        fan = Fan([self._view, *([self._tracer] if self._tracer else [])], self.interrupt)
         images = () if manual else tuple(self.images)
         if self._tracer is not None:
             self._tracer.said(line, images)
+        self.images = self.images[len(images) :]
+        await self._watch(lambda watch: session.ask(line, images, limits=limits, emit=watch))
+
+    async def _watch(self, work: Callable[[Fan], Awaitable[RunResult | None]]) -> None:
+        """Show a run as it goes, and how it ended."""
+        manual = not self.model
+        self._view.brief = not manual
         self.failed = False
+        fan = Fan([self._view, *([self._tracer] if self._tracer else [])], self.interrupt)
         try:
-            line = line if manual else session.with_news(line)
-            session.say(line, images)
-            say_to(self._provider, line, images)
-            self.images = self.images[len(images) :]
-            result = await Loop(self._provider, session, fan, limits).run()
+            result = await work(fan)
         except ToolcribError as error:
             self._view.end()
             self._tell(error)
         else:
             self._view.end()
-            if not manual:
+            if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self._explain("empty" if empty else result.stopped)
         if fan.broken is not None:
@@ -200,7 +198,7 @@ class Conversation:
             "interrupted": "interrupted; the session is kept",
             "max_turns": "that was the last turn of max_turns; say `go on` if it should",
             "ended": "a gate ended the run; the session is kept",
-            "pending": "a call waits for an answer",
+            "parked": "a call waits for an answer: `toolcrib approvals` lists it",
         }
         if stopped in words:
             self.screen.note(words[stopped])

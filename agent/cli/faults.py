@@ -1,4 +1,4 @@
-"""What went wrong, for people and scripts: the kind, the reason, and what to do."""
+"""Wording of errors for people and scripts: the kind, the reason, and what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from agent.cli.app import CAPPED, FAILED, USAGE
 from agent.cli.escape import tame
-from agent.loop import LoopError, MaxTurnsReached, NoProgress, TokenCapReached
+from agent.conversation.limits import MaxTurnsReached, NoProgress, RunError, TokenCapReached
 from toolcrib import (
     AuthFailed,
     BadRequest,
@@ -40,7 +40,7 @@ _PLAIN = ("ToolcribError", "ConfigError")
 def kind_of(error: ToolcribError) -> str:
     """The name of its class in the documented tree: a plugin's own kind goes by what it is a kind of."""
     return next(
-        (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.loop"))), "Error"
+        (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.conversation.limits"))), "Error"
     )
 
 
@@ -65,4 +65,4 @@ def _span(seconds: float) -> str:
 def exit_code(error: ToolcribError) -> int:
     if isinstance(error, MaxTurnsReached | TokenCapReached):
         return CAPPED
-    return FAILED if isinstance(error, ProviderError | LoopError | StoreFailed | EnvironmentFailed) else USAGE
+    return FAILED if isinstance(error, ProviderError | RunError | StoreFailed | EnvironmentFailed) else USAGE

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, TIMED_OUT, UNASKED
+from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
 from agent.cli.ask import Refuser
+from agent.conversation.asking import interruptible
+from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
-from agent.fallback import say_to
-from agent.loop import Loop, LoopLimits
-from agent.models import ModelChoice, find_endpoint, open_provider, own_choice
-from agent.providers.endpoint import same_server
-from toolcrib import Image, ProviderSession, ToolcribError
+from agent.models import ModelChoice
+from toolcrib import Image, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer
-    from agent.session import Session
+    from agent.conversation.session import Session
 
-T = TypeVar("T")
 Watch = Callable[[Event], None]
 
 
@@ -46,6 +44,8 @@ class Outcome:
     code: int
     empty: bool = False
     """Whether it is done and came to neither text nor image."""
+    tickets: Sequence[str] = ()
+    """What a parked run waits for."""
 
 
 class Fan:
@@ -67,34 +67,17 @@ class Fan:
             self._interrupt()
 
 
-async def connect(session: Session, choice: ModelChoice) -> ProviderSession:
-    """The session's provider. A session that goes on keeps its model and provider, where nobody names another.
-
-    Raises as open_provider.
-    """
-    choice = own_choice(session, choice)
-    endpoint = find_endpoint(session.config, choice)
-    via = session.talked_to()
-    if endpoint is not None and not endpoint.model and via and same_server(str(via["base_url"]), endpoint.base_url):
-        choice = replace(choice, model=str(via["model"]))
-    return await open_provider(session, choice)
-
-
 class OneShot:
-    """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it. ``images`` go with the task."""
+    """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it. ``images`` go with the task.
+
+    A task that is "" stands for the session's run that has not ended: it is continued.
+    """
 
     def __init__(
-        self,
-        session: Session,
-        choice: ModelChoice,
-        limits: LoopLimits,
-        *,
-        timeout: float | None,
-        images: Sequence[Image] = (),
+        self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()
     ) -> None:
         self._session = session
         self._choice = choice
-        self._limits = limits
         self._timeout = timeout
         self._images = images
         self._timed_out = False
@@ -107,7 +90,7 @@ class OneShot:
     async def run(
         self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None = None
     ) -> Outcome:
-        """``started`` is told the model's name. Raises LoopError, ProviderError and ConfigError kinds, and OSError where our
+        """``started`` is told the model's name. Raises RunError, ProviderError and ConfigError kinds, and OSError where our
         output can't be written."""
         timer = None
         if self._timeout is not None:
@@ -124,41 +107,27 @@ class OneShot:
 
     async def _run(self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None) -> Outcome:
         session = self._session
-        provider = await self._unless_interrupted(connect(session, self._choice))
-        if provider is None:
+        await interruptible(session.scope, session.connect(self._choice))
+        if self._interrupted:
             return self._outcome("interrupted", "")
         fan = Fan([*watches, *([tracer] if tracer is not None else [])], self.interrupt)
-        try:
-            model = str(getattr(provider, "model", ""))
-            started(model)
-            if tracer is not None:
-                tracer.set_up(session.system_prompt(), model)
-                tracer.said(task, self._images)
-            task = session.with_news(task)
-            session.say(task, self._images)
-            say_to(provider, task, self._images)
-            if self._interrupted:
-                return self._outcome("interrupted", "")
-            result = await Loop(provider, session, fan, self._limits).run()
-        finally:
-            await provider.close()
+        started(session.model)
+        if tracer is not None:
+            await tracer.set_up(session.system_prompt(), session.model)
+            tracer.said(task, self._images)
+        if self._interrupted:
+            return self._outcome("interrupted", "")
+        result = await (session.ask(task, self._images, emit=fan) if task else session.advance(fan))
         if fan.broken is not None:
             raise fan.broken
-        outcome = self._outcome(result.stopped, result.text)
-        return replace(outcome, empty=outcome.stopped == "done" and not result.text.strip() and not result.images)
+        if result is None:
+            raise ToolcribError("this session has no run to continue; say what to do: toolcrib run --resume ID TASK")
+        return self._came_to(result)
 
-    async def _unless_interrupted(self, work: Awaitable[T]) -> T | None:
-        task = asyncio.ensure_future(work)
-        self._session.scope.running.add(task)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if not self._interrupted:
-                task.cancel()
-                raise
-            return None
-        finally:
-            self._session.scope.running.discard(task)
+    def _came_to(self, result: RunResult) -> Outcome:
+        outcome = self._outcome(result.stopped, result.text)
+        empty = outcome.stopped == "done" and not result.text.strip() and not result.images
+        return replace(outcome, empty=empty, tickets=result.tickets)
 
     def _time_is_up(self) -> None:
         self._timed_out = True
@@ -171,5 +140,5 @@ class OneShot:
 
         refuser = person_behind(self._session.scope.asker)
         unasked = isinstance(refuser, Refuser) and refuser.refused > 0
-        codes = {"interrupted": INTERRUPTED, "max_turns": CAPPED, "ended": FAILED, "pending": UNASKED}
+        codes = {"interrupted": INTERRUPTED, "max_turns": CAPPED, "ended": FAILED, "parked": PARKED}
         return Outcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK))

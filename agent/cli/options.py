@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from agent.config import Config
     from agent.crib import Crib
-    from agent.loop import LoopLimits
+    from agent.conversation.limits import RunLimits
     from agent.models import ModelChoice
 
 T = TypeVar("T")
@@ -75,10 +75,10 @@ def choice_of(args: argparse.Namespace) -> ModelChoice:
     return ModelChoice(args.model, args.base_url, args.api_key_env, args.provider)
 
 
-def limits_of(config: Config, args: argparse.Namespace) -> LoopLimits:
-    from agent.loop import LoopLimits
+def limits_of(config: Config, args: argparse.Namespace) -> RunLimits:
+    from agent.conversation.limits import RunLimits
 
-    return LoopLimits.of(config, max_turns=args.max_turns, max_tokens=args.max_tokens)
+    return RunLimits.of(config, max_turns=args.max_turns, max_tokens=args.max_tokens)
 
 
 def wants_trace(args: argparse.Namespace) -> bool:

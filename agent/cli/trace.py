@@ -1,4 +1,4 @@
-"""What is sent and done, told as it happens (000-47). Secrets are taken out of every line."""
+"""Trace of requests and calls as they happen (000-47). Secrets are redacted in every line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from toolcrib import Image, ProviderError, ToolcribError
 from tools.dispatch.faces import as_json
 
 if TYPE_CHECKING:
-    from agent.session import Session
+    from agent.conversation.session import Session
 
 _PREVIEW = 200
 
@@ -36,15 +36,18 @@ class Tracer:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._asked = self._first = 0.0
+        self._messages = 1
 
-    def set_up(self, system: str, model: str) -> None:
+    async def set_up(self, system: str, model: str) -> None:
         """``system`` is what the model is told before anything else."""
+        self._messages = await count_messages(self._session)
         names = self._session.names
         self._say(f"{len(names)} tools: {' '.join(names)}")
-        self._say(f"session {self._session.identity.session_id}, model {model or 'none'}")
+        self._say(f"session {self._session.id}, model {model or 'none'}")
         self._block("system prompt", system)
 
     def said(self, text: str, images: Sequence[Image] = ()) -> None:
+        self._messages += 1
         self._block("user prompt", text)
         for image in images:
             self._say(f"user prompt: {image}")
@@ -53,10 +56,11 @@ class Tracer:
         match event:
             case TurnStarted(number=number):
                 self._asked, self._first = time.perf_counter(), 0.0
-                self._say(f"turn {number}: {count_messages(self._session)} messages go to the model")
+                self._say(f"turn {number}: {self._messages} messages go to the model")
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._first = self._first or time.perf_counter()
             case TurnFinished(number=number, text=text, calls=calls, usage=usage):
+                self._messages += 1
                 counts = " ".join(f"{name}={count}" for name, count in usage.items())
                 self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage told'}")
                 self._say(f"turn {number}: content {one_line(text, _PREVIEW)!r}")
@@ -66,6 +70,7 @@ class Tracer:
             case ModelAnswered():
                 self._say(model_said(event))
             case ToolFinished(executed=executed):
+                self._messages += 1
                 call, took = executed.call, f"{executed.duration:.3f} s"
                 self._say(f"tool {call.name} {_encoded(call.args)}")
                 self._say(f"tool {call.name}: {executed.status.value}, {took}, result of {len(as_json(executed))} characters")
@@ -92,9 +97,9 @@ class Tracer:
         print("\n".join(f"trace: {line}" for line in clean.splitlines()), file=sys.stderr, flush=True)
 
 
-def count_messages(session: Session) -> int:
-    """What goes to the model, the system prompt with it: a record of results is a message for each."""
-    return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in session.records())
+async def count_messages(session: Session) -> int:
+    """Count what goes to the model, the system prompt with it: a record of results is a message for each."""
+    return 1 + sum(len(record["results"]) if record["role"] == "results" else 1 for record in await session.records())
 
 
 def _encoded(args: Any) -> str:

@@ -39,7 +39,7 @@ _OWN_WORK = frozenset(
 
 
 class MemoryGrants:
-    """A GrantStore that lives as long as the process. May be used from any thread."""
+    """A GrantStore that lives as long as the process. May be used from any thread, and never suspends."""
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
         self._lock = threading.Lock()
@@ -50,6 +50,7 @@ class MemoryGrants:
             self._grants[grant.id] = grant
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        """Those of this session and the permanent ones of this principal; without a session every one."""
         with self._lock:
             kept = list(self._grants.values())
         if session_id is None:
@@ -163,8 +164,8 @@ def new_grant(
         raise ValueError(f"no grant is kept for the scope {scope!r}")
     if scope == "always":
         # An id that every process gives it, so that it can be revoked from any.
-        named = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else [])]
-        name = hashlib.sha256(json.dumps(named).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ())]
+        name = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
     return Grant(
         secrets.token_hex(16),
@@ -182,9 +183,12 @@ def new_grant(
 
 
 def to_allowlist(grant: Grant) -> dict[str, Json]:
-    """A permanent grant as an entry of ``command_allowlist`` in config.yaml. Raises ValueError for any other grant."""
-    if grant.scope != "always" or not grant.argv:
-        raise ValueError("only a grant of the scope always is kept in the configuration")
+    """A permanent grant of the local person as an entry of ``command_allowlist`` in config.yaml.
+
+    Raises ValueError for any other grant.
+    """
+    if grant.scope != "always" or not grant.argv or grant.principal:
+        raise ValueError("only the local person's grants of the scope always are kept in the configuration")
     return {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
 
 

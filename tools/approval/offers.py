@@ -1,4 +1,4 @@
-"""What an answer may cover: each offer with the grants that it stands for, and words that say so."""
+"""Scopes that an answer may have: each offer with the grants that it stands for, and words for people."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Jso
 
 
 def _narrow(finding: Finding) -> str:
-    """Its paths in words, if all are known."""
+    """Name the finding's paths in words, if all are known."""
     known = [path for path in finding.paths if path != UNKNOWN_PATH and posixpath.isabs(path)]
     return ", ".join(known) if known and len(known) == len(finding.paths) else ""
 
 
 def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
-    """Whether the grants would cover the same call again."""
+    """Return whether the grants would cover a repetition of the call."""
     if not asked.root or not asked.session_id:
         return False
     trial = grants_of(asked, scope, payload, by="", at=0.0)
@@ -128,7 +128,7 @@ def _is(asked: Asked, argv: tuple[str, ...]) -> bool:
 
 
 def split(finding: Finding) -> list[Finding]:
-    """One finding for each of its paths: different grants may cover them."""
+    """Split a finding into a finding for each of its paths: different grants may cover them."""
     if len(finding.paths) < 2:
         return [finding]
     return [replace(finding, paths=(path,)) for path in finding.paths]

@@ -77,13 +77,14 @@ class Dispatcher:
     # -- faces ---------------------------------------------------------------------------------------------------
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords.
+        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords, beside
+        what the scope passes to them (``CallScope.extra``), and before it.
 
         Never raises for the call's sake; Ctrl-C goes on after the call was ended.
         """
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async and scope.ledger is None and scope.tickets is None
-        run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter(), found=plan)
+        run = _begin(call, scope, extra, inline=inline, found=plan)
         executed = contextvars.copy_context().run(_drive, self.whole(run)) if inline else run_async(self.whole(run))
         if run.later:
             run_async(run_later([run]))
@@ -140,7 +141,7 @@ class Dispatcher:
     # -- steps; ``batch`` takes them one by one for calls that run together or wait ---------------------------------
 
     def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
-        return Run(call, scope, extra, inline=False, offload=True, started=time.perf_counter())
+        return _begin(call, scope, extra, inline=False, offload=True)
 
     async def look(self, run: Run) -> ExecutedCall | None:
         """Prepare only, so that ``run.ctx.effects`` say what it would do. What ended it, where it can't run."""
@@ -255,6 +256,14 @@ class Dispatcher:
         # The generations first: what changes while the rest is read is then seen as a change by the next call.
         registry_generation, hooks_generation = self.registry.generation, self.hooks.generation
         return _Known(registry_generation, hooks_generation, plan_hooks(self.hooks))
+
+
+def _begin(
+    call: ToolCall, scope: CallScope, extra: Mapping[str, Any], *, inline: bool, offload: bool = False, found: Plan | None = None
+) -> Run:
+    """Begin a call: the one entry of every face and of every session."""
+    passed = {**scope.extra, **extra} if extra else scope.extra
+    return Run(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
 
 
 def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:

@@ -100,6 +100,9 @@ class CallScope:
 
     def __post_init__(self) -> None:
         self.state: Mapping[str, Json] = MappingProxyType({})
+        self.extra: Mapping[str, Any] = {}
+        """Passed to handlers that take keywords: ``task_id`` and ``user_task``; see ``begin_run``."""
+        self.begin_run(None)
         self.loop_handlers: Mapping[str, tuple[Invoke, bool]] = {
             name: (bind_handler(handler), is_async_callable(handler)) for name, handler in self.handlers.items()
         }
@@ -153,6 +156,14 @@ class CallScope:
         """Replaced as a whole, so that snapshots which were taken stay as they were. From any thread."""
         with self._state_lock:
             self.state = MappingProxyType({**self.state, **changes})
+
+    def begin_run(self, user_task: str | None) -> None:
+        """Say which request of a person the calls from now on serve: its text reaches handlers as ``user_task``.
+
+        None where there is none. Calls that have begun keep theirs. ``task_id`` is the identity's, or else the session's id.
+        """
+        task_id = self.identity.task_id or self.identity.session_id
+        self.extra = MappingProxyType({"task_id": task_id, "user_task": user_task})
 
     # -- interrupts ----------------------------------------------------------------------------------------------
 

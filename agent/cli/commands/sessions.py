@@ -97,7 +97,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What is known of the last calls where nothing followed them: their process was killed, or is still at it."""
+    """Yield the state of the last calls where nothing followed them: their process was killed, or still runs."""
     from agent.cli.escape import one_line, tame
 
     crib.store.recover(session_id)

@@ -112,8 +112,8 @@ def test_the_state_is_a_copy_of_the_plugins_own(bench: Any) -> None:
     assert dict(bench.scope.state) == {"list": [1]}
 
 
-def test_of_two_plugins_the_later_wins_and_it_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """002-26"""
+def test_of_two_plugins_the_first_wins_and_it_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """002-22, 002-26"""
     order: list[str] = []
 
     def observer(name: str) -> Callable[[], After]:
@@ -127,8 +127,8 @@ def test_of_two_plugins_the_later_wins_and_it_is_logged(bench: Any, caplog: pyte
     for name in ("one", "two"):
         bench.plugin(name, post_tool_call=observer(name))
     bench.call("t")
-    assert dict(bench.scope.state) == {"shared": order[-1], "one": True, "two": True}
-    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the later stands" in caplog.text
+    assert dict(bench.scope.state) == {"shared": order[0], "one": True, "two": True}
+    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the first stands" in caplog.text
     assert caplog.text.count("both set") == 1
 
 

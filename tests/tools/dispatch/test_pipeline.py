@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import (
+    Answer,
     Denied,
     ExecutedCall,
     ExecutionFailed,
@@ -355,6 +356,36 @@ def test_keywords_of_dispatch_reach_handlers_that_take_them(bench: Any) -> None:
     assert json.loads(bench.registry.dispatch("all", {}, task_id="t1", user_task="u")) == {"task_id": "t1", "user_task": "u"}
     assert json.loads(bench.registry.dispatch("one", {}, task_id="t1")) == "t1"
     assert json.loads(bench.registry.dispatch("none", {}, task_id="t1")) == "ok"
+
+
+def test_a_session_s_task_and_request_reach_handlers_on_every_path(bench: Any) -> None:
+    """003-17, 003-30: whether a call comes alone, in a turn, or by a synchronous interface, a handler hears the same."""
+    bench.tool("both", lambda args, *, task_id, user_task: [task_id, user_task], parallel_safe=True)
+
+    async def wait(args: Any, ctx: Any, **extra: Any) -> Any:
+        return [extra["task_id"], extra["user_task"]]
+
+    bench.tool("waits", wait)
+    bench.scope.begin_run("Tidy up.")
+    expected = ["session", "Tidy up."]
+    assert [bench.text(name) for name in ("both", "waits")] == [expected, expected]
+    turn = bench.turn(("both", {}), ("both", {}), ("waits", {}))
+    alone = [bench.call("both"), asyncio.run(bench.dispatcher.call(ToolCall("c", "waits", {}), bench.scope))]
+    assert [one.result.data for one in [*turn, *alone]] == [expected] * 5
+    bench.scope.begin_run(None)
+    assert bench.text("both") == ["session", None]
+
+
+def test_a_resumed_call_serves_the_request_that_it_goes_on_with(bench: Any) -> None:
+    """003-17"""
+    bench.tool("both", lambda args, *, task_id, user_task: [task_id, user_task])
+    bench.scope.suspends = True
+    asked = SuspendTicket("ask", "May it?", binds="once")
+    bench.plugin(tool_gate=lambda call, ctx: None if ctx.answer_to("once") else Suspend(asked))
+    pending = bench.call("both").result
+    bench.scope.begin_run("Go on.")
+    done = asyncio.run(bench.dispatcher.resume(Answer(pending.suspension.id), bench.scope))
+    assert done.result.data == ["session", "Go on."]
 
 
 def test_an_async_handler_is_cancelled_at_its_time_limit(bench: Any) -> None:

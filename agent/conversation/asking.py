@@ -1,0 +1,86 @@
+"""One reply of the model: streamed, asked for again after a fault, interrupted where a person says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent.conversation.limits import RunLimits
+from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.providers.abilities import fall_back
+from agent.retry import with_retry
+from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from tools.dispatch.scope import CallScope
+
+T = TypeVar("T")
+Emit = Callable[[Event], None]
+
+
+async def ask_model(session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit) -> ProviderTurn | None:
+    """Return the reply, or None where it was interrupted. ``number`` is the turn's.
+
+    Plugins are told before and after; asking again after a fault, and the next model of a chain, are part of it. Raises the
+    ProviderError that none of this could help.
+    """
+    return await interruptible(session.scope, _with_hooks(session, provider, number, limits, emit))
+
+
+async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | None:
+    """Await ``work``, which ``scope.interrupt`` ends; None where it did."""
+    task = asyncio.ensure_future(work)
+    scope.running.add(task)
+    try:
+        if scope.cancelled:
+            task.cancel()
+        return await task
+    except asyncio.CancelledError:
+        if not scope.cancelled or not task.cancelled():
+            task.cancel()
+            raise
+        return None
+    finally:
+        scope.running.discard(task)
+
+
+async def _with_hooks(
+    session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit
+) -> ProviderTurn:
+    await session.tell("pre_llm_call")
+    turn = await _ask(provider, limits, emit, _forwarder(emit, f"turn-{number}"))
+    await session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
+    return turn
+
+
+async def _ask(
+    provider: ProviderSession, limits: RunLimits, emit: Emit, forward: Callable[[StreamEvent], None]
+) -> ProviderTurn:
+    while True:
+        try:
+            return await with_retry(
+                lambda: provider.stream_turn(forward),
+                limits.retry,
+                lambda attempt, seconds, error: emit(Retrying(attempt, seconds, str(error))),
+            )
+        except ProviderError as error:
+            following = await fall_back(provider, error)
+            if following is None:
+                raise
+            emit(Retrying(1, 0.0, f"{error}; {following} goes on"))
+
+
+def _forwarder(emit: Emit, turn_id: str) -> Callable[[StreamEvent], None]:
+    text_id, thinking_id = f"{turn_id}-assistant", f"{turn_id}-thinking"
+
+    def forward(event: StreamEvent) -> None:
+        if event.kind == "assistant_delta":
+            emit(TextDelta(event.text, text_id))
+        elif event.kind == "thinking_delta":
+            emit(ThinkingDelta(event.text, thinking_id))
+        else:
+            emit(ToolCallDelta(event.call_id, event.name, event.text))
+
+    return forward

@@ -1,0 +1,305 @@
+"""Driving a session: one run after another, from the inbox to an answer, under the session's lease."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.conversation.asking import Emit, interruptible
+from agent.conversation.limits import RunLimits
+from agent.conversation.state import RunResult, RunState
+from agent.conversation.steps import Steps
+from agent.events import Event, ImageMade, SessionBusy
+from agent.providers.abilities import prices_of
+from agent.undo import news
+from toolcrib import ConfigError, EnvironmentFailed, Image, Principal, ProviderError, ToolCallStatus, ToolcribError
+from toolcrib._store import InboxItem
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+_NOTHING = RunResult("", "interrupted", 0)
+
+
+class Driver:
+    """Drives one session, one caller at a time. What a run came to is kept until whoever said its message takes it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._outcomes: dict[int, RunResult | Exception] = {}
+        self._images: list[Image] = []
+
+    async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
+        """Go on until this message is answered, or its run or one before it waits for somebody."""
+        if item is None:
+            raise ToolcribError("a message with this key was said before; its run answers it")
+        session = self._session
+        waited = session.turnstile.is_taken
+        async with session.turnstile:
+            if item.id in self._outcomes:
+                return self._taken(item.id)
+            steps = self._watched(emit)
+            if waited:
+                session.scope.clear_interrupt()
+            await session.start()
+            try:
+                async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
+                    await self._until(item, steps, fresh=fresh)
+            except asyncio.CancelledError:
+                if not session.scope.cancelled:
+                    raise
+                await session.store.inbox.drop([item.id])  # interrupted before it began
+                return _NOTHING
+            return self._taken(item.id)
+
+    async def advance(self, emit: Emit | None, *, calls_only: bool) -> RunResult | None:
+        """Go on with what there is; see Session.advance."""
+        session = self._session
+        async with session.turnstile:
+            steps = self._watched(emit)
+            session.scope.clear_interrupt()
+            await session.start()
+            async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
+                await self._look(fresh=fresh)
+                state = await self._left()
+                outcome: RunResult | Exception | None = None
+                if state is not None:
+                    outcome = await self._continue(steps, state, calls_only=calls_only)
+                while not calls_only and not _is_parked(outcome):
+                    waiting = await session.store.inbox.waiting(session.id)
+                    if not waiting:
+                        break
+                    outcome = await self._run(steps, waiting[0])
+                return _unwrapped(outcome)
+
+    async def give_up(self) -> RunResult | None:
+        """End a run that is parked; see Session.give_up."""
+        session = self._session
+        async with session.turnstile:
+            steps = self._watched(None)
+            await session.start()
+            async with session.holding.held(self._busy) as fresh:
+                await self._look(fresh=fresh)
+                state = await self._left()
+                if state is None:
+                    return None
+                session.scope.interrupt()
+                try:
+                    return _unwrapped(await self._continue(steps, state))
+                finally:
+                    session.scope.clear_interrupt()
+
+    # -- one message ---------------------------------------------------------------------------------------------
+
+    async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
+        session = self._session
+        await self._look(fresh=fresh)
+        state = await self._left()
+        if state is not None:
+            scope = session.scope
+            if await self._waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
+                outcome = await self._continue(steps, state)
+                if _is_parked(outcome):
+                    self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has gone on
+                    return
+            else:
+                await self._break_off(state)
+        while item.id not in self._outcomes:
+            waiting = [one for one in await session.store.inbox.waiting(session.id) if one.principal == item.principal]
+            if not any(one.id == item.id for one in waiting):
+                self._outcomes[item.id] = await self._answered_elsewhere(item)
+                return
+            outcome = await self._run(steps, waiting[0])
+            if _is_parked(outcome):
+                self._outcomes.setdefault(item.id, outcome)
+
+    async def _run(self, steps: Steps, item: InboxItem) -> RunResult | Exception:
+        """Answer one message of the inbox."""
+        session, options = self._session, item.options
+        limits = RunLimits.from_json(options["limits"]) if "limits" in options else session.limits
+        state = RunState(
+            id=f"{session.id}-{item.id}",
+            session_id=session.id,
+            principal=Principal.from_json(item.principal),
+            limits=limits,
+            schema=options.get("schema"),
+            items=(item.id,),
+        )
+        self._images = []
+        try:
+            self._fit_out(state, item.text)
+            if await interruptible(session.scope, session.provider()) is None:
+                await session.store.inbox.drop([item.id])
+                return self._came_to(state, _NOTHING)
+        except (ConfigError, ProviderError, EnvironmentFailed, ToolcribError) as error:
+            await session.store.inbox.drop([item.id])  # nothing of it is recorded: it may be said again
+            return self._came_to(state, error)
+        undone = await session.store.changes.untold(session.id) if session.model else ()
+        text = "\n\n".join(part for part in (news(undone), item.text) if part)
+        state = await steps.begin(state, text, [Image.from_json(image) for image in item.images])
+        if undone:
+            await session.store.changes.told([step.id for step in undone])
+        self._note_turn(state)
+        return await self._drive(steps, state)
+
+    async def _continue(self, steps: Steps, state: RunState, *, calls_only: bool = False) -> RunResult | Exception:
+        """Go on with a run that was begun before."""
+        session = self._session
+        self._fit_out(state, await session.transcript.text_at(state.first))
+        self._note_turn(state)
+        self._images = await session.transcript.images_since(state.first)
+        if state.phase == "parked":
+            await session.restore_shell(state.shell)
+        if calls_only:
+            return self._came_to(state, self._result(await steps.run_calls_only(state)))
+        return await self._drive(steps, state)
+
+    async def _drive(self, steps: Steps, state: RunState) -> RunResult | Exception:
+        session = self._session
+        try:
+            while not state.is_over:
+                state = await steps.advance(state)
+                if state.phase == "parked":
+                    await session.rest()
+                    return self._came_to(state, self._result(state))
+            state.raise_error()
+        except (ProviderError, ConfigError) as error:
+            await self._ended_by(state, error)
+            return self._came_to(state, error)
+        except ToolcribError as error:
+            return self._came_to(state, error)
+        return self._came_to(state, self._result(state))
+
+    async def _ended_by(self, state: RunState, error: ToolcribError) -> None:
+        """The model can't be asked: the run is over, and what was said stays in the transcript."""
+        record = await self._session.store.runs.get(state.id)
+        state = state if record is None else RunState.of(record)
+        if not state.is_over:
+            await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
+
+    def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
+        for item in state.items:
+            self._outcomes[item] = outcome
+        while len(self._outcomes) > 1_000:  # of messages whose senders did not wait
+            del self._outcomes[next(iter(self._outcomes))]
+        return outcome
+
+    def _taken(self, item: int) -> RunResult:
+        result = _unwrapped(self._outcomes.pop(item))
+        assert result is not None  # noqa: S101 - an outcome is one of the two
+        return result
+
+    def _result(self, state: RunState) -> RunResult:
+        provider = self._session.link.provider
+        prices = (None if provider is None else prices_of(provider)) or state.limits.prices
+        tickets = [ticket for one in state.batch for ticket in one.tickets]
+        return RunResult(
+            state.text,
+            state.stopped or "parked",
+            state.turn,
+            dict(state.usage),
+            None if prices is None else state.cost,
+            state.data,
+            tuple(self._images),
+            tickets,
+        )
+
+    # -- what was left -------------------------------------------------------------------------------------------
+
+    async def _look(self, *, fresh: bool) -> None:
+        """Take stock of what other processes did, once the lease is ours."""
+        session = self._session
+        if fresh:
+            await session.store.recover(session.id)
+        await session.look()
+
+    async def _left(self) -> RunState | None:
+        """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
+        session = self._session
+        record = await session.store.runs.current(session.id)
+        if record is not None:
+            return RunState.of(record)
+        turn = await session.transcript.unanswered()
+        if turn is not None:
+            await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
+            await session.transcript.look()
+        return None
+
+    async def _waits(self, state: RunState) -> bool:
+        """Whether the run waits for somebody: parked, or its process ended while somebody was asked."""
+        if state.phase != "calling":
+            return state.phase == "parked"
+        ledger = self._session.store.ledger
+        known = [await ledger.get(state.session_id, one.call.id) for one in state.batch]
+        return any(one is not None and one.status is ToolCallStatus.SUSPENDED for one in known)
+
+    async def waits(self) -> bool:
+        """See Session.waits_for_answers."""
+        record = await self._session.store.runs.current(self._session.id)
+        return record is not None and await self._waits(RunState.of(record))
+
+    async def _break_off(self, state: RunState) -> None:
+        """End a run whose process ended: what is known of its calls becomes their results."""
+        transcript = self._session.transcript
+        turn = await transcript.unanswered()
+        messages = [] if turn is None else [await transcript.missing_results(turn)]
+        await self._session.keep(state.ended("interrupted", state.text), messages)
+
+    async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
+        """What another process made of a message that it took from the inbox."""
+        record = await self._session.store.runs.get(f"{self._session.id}-{item.id}")
+        if record is None:
+            return _NOTHING
+        state = RunState.of(record)
+        try:
+            state.raise_error()
+        except ToolcribError as error:
+            return error
+        return self._result(state)
+
+    # -- around a run --------------------------------------------------------------------------------------------
+
+    def _watched(self, emit: Emit | None) -> Steps:
+        session = self._session
+        if emit is not None:
+            session.watch = emit
+        watch = session.watch
+
+        def told(event: Event) -> None:
+            if isinstance(event, ImageMade):
+                self._images.append(event.image)
+            watch(event)
+
+        return Steps(session, told)
+
+    def _busy(self) -> None:
+        self._session.watch(SessionBusy(self._session.id))
+
+    def _fit_out(self, state: RunState, text: str) -> None:
+        session = self._session
+        session.scope.identity = replace(
+            session.scope.identity,
+            run_id=state.id,
+            platform=state.principal.platform,
+            user=state.principal.user,
+            roles=state.principal.roles,
+        )
+        session.scope.begin_run(text)
+        if session.outfit is not None:
+            session.outfit(state.principal)
+
+    def _note_turn(self, state: RunState) -> None:
+        if self._session.scope.undo is not None:
+            self._session.scope.undo.turn = state.first + 1
+
+
+def _is_parked(outcome: RunResult | Exception | None) -> bool:
+    return isinstance(outcome, RunResult) and outcome.stopped == "parked"
+
+
+def _unwrapped(outcome: RunResult | Exception | None) -> RunResult | None:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+

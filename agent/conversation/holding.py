@@ -1,0 +1,104 @@
+"""Holding a session's lease: taken before its runs and calls, renewed meanwhile, given back after the last of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from toolcrib import StoreFailed
+from toolcrib._store import Fence, Lease, Store
+
+_log = logging.getLogger(__name__)
+LEASE_SECONDS = 20.0
+"""How long a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
+_FIRST, _LONGEST = 0.02, 1.0
+
+
+class Holding:
+    """One process's side of a session's lease. ``lost`` is called when another process took the session over.
+
+    Several may hold it at once, in any thread and loop: the first takes it, the last gives it back.
+    """
+
+    def __init__(self, store: Store, session_id: str, fence: Fence, lost: Callable[[], None], owner: str) -> None:
+        self._store = store
+        self._name = session_id
+        self._fence = fence
+        self._lost = lost
+        self._owner = owner
+        self._held = 0
+        self._lock = threading.Lock()
+        self._taking = threading.Lock()
+        self.seconds = LEASE_SECONDS
+
+    @asynccontextmanager
+    async def held(self, busy: Callable[[], None], gave_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
+        """Hold it, and yield whether it was taken anew: then an earlier holder may have left things undone.
+
+        Waits while another process holds it, and says ``busy`` once; where ``gave_up`` says so meanwhile, raises
+        asyncio.CancelledError.
+        """
+        fresh = await self._enter(busy, gave_up)
+        renewing = asyncio.create_task(self._renew())
+        try:
+            yield fresh
+        finally:
+            renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await renewing
+            await self._leave()
+
+    async def _enter(self, busy: Callable[[], None], gave_up: Callable[[], bool]) -> bool:
+        wait, told = _FIRST, False
+        while True:
+            with self._lock:
+                if self._held:
+                    self._held += 1
+                    return False
+                first = self._taking.acquire(blocking=False)
+            if first:
+                try:
+                    lease = await self._store.leases.take(self._name, self._owner, self.seconds)
+                    if lease is not None:
+                        with self._lock:
+                            self._fence.lease = lease
+                            self._held = 1
+                        return True
+                finally:
+                    self._taking.release()
+                if not told:
+                    told = True
+                    busy()
+            if gave_up():
+                raise asyncio.CancelledError
+            await asyncio.sleep(wait)
+            wait = min(_LONGEST, wait * 2)
+
+    async def _leave(self) -> None:
+        with self._lock:
+            self._held -= 1
+            lease = self._fence.lease if not self._held else None
+        if lease is not None:
+            await self._give_back(lease)
+
+    async def _give_back(self, lease: Lease) -> None:
+        try:
+            await self._store.leases.release(lease)
+        except StoreFailed as error:  # it lapses by itself
+            _log.warning("the lease of session %s could not be given back: %s", self._name[:12], error)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self.seconds / 3)
+            lease = self._fence.lease
+            try:
+                if lease is not None and not await self._store.leases.renew(lease):
+                    _log.error("another process took the session %s over; what runs here is ended", self._name[:12])
+                    self._lost()
+                    return
+            except StoreFailed as error:
+                _log.warning("the lease of session %s could not be renewed: %s", self._name[:12], error)

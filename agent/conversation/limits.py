@@ -1,0 +1,95 @@
+"""What a run may cost, and how it ends when it costs more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from agent.config import Config
+from agent.prices import Prices
+from agent.retry import RetryPolicy
+from toolcrib import ConfigError, ToolcribError
+from toolcrib._types import Json
+
+Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
+"""Why a run has an outcome: it answered; its last turn was asked for an answer; a person interrupted it; a gate ended it; it
+waits for somebody's answer."""
+
+
+class RunError(ToolcribError):
+    """The run can't go on; the session can."""
+
+
+class MaxTurnsReached(RunError):
+    """The model went on calling tools for as many turns as it had."""
+
+
+class TokenCapReached(RunError):
+    """The run used as many tokens as it may."""
+
+
+class CostCapReached(RunError):
+    """The run cost as much as it may."""
+
+
+class NoProgress(RunError):
+    """The model repeats itself: the same failing call, or calls that can't be read."""
+
+
+class AnswerUnfit(RunError):
+    """The model's answer is not what the schema asks for, the second one neither. ``text`` is what it said last."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
+
+
+ERRORS: Mapping[str, type[RunError]] = {
+    kind.__name__: kind for kind in (MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, AnswerUnfit)
+}
+"""By the name that a stored run keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """``max_turns`` turns with calls; then one more for a final answer, or an error (000-41, 004-6).
+
+    ``max_tokens`` is a hard cap on input and output of one run together, as the server counts them; ``max_cost`` one on what
+    they cost by ``prices``. ``repeats`` is how often the same call may fail in a row, ``repairs`` how many turns in a row may
+    have unreadable calls only. They are stored with the run, so that a restart does not begin them anew.
+    """
+
+    max_turns: int = 10
+    on_max_turns: Literal["final_answer", "error"] = "final_answer"
+    max_tokens: int | None = None
+    repeats: int = 4
+    repairs: int = 3
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    prices: Prices | None = None
+    max_cost: float | None = None
+
+    @classmethod
+    def of(cls, config: Config, *, max_turns: int | None = None, max_tokens: int | None = None) -> RunLimits:
+        """Take the configuration's; what is given stands before it. Raises ConfigError for a cap on cost without prices."""
+        retry, prices = config.retry, Prices.of(config.model.prices)
+        if config.run.max_cost is not None and prices is None:
+            raise ConfigError("run.max_cost can't be kept without model.prices: set model.prices.input and model.prices.output")
+        return cls(
+            max_turns=config.max_turns if max_turns is None else max_turns,
+            on_max_turns=config.run.on_max_turns,
+            max_tokens=config.run.max_tokens if max_tokens is None else max_tokens,
+            retry=RetryPolicy(retry.attempts, retry.first, retry.longest, retry.patience),
+            prices=prices,
+            max_cost=config.run.max_cost,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> RunLimits:
+        """Read what ``to_json`` wrote. Raises TypeError for a field that this version does not know."""
+        limits = cls(**{key: value for key, value in data.items() if key not in ("retry", "prices")})
+        prices = data.get("prices")
+        return replace(limits, retry=RetryPolicy(**data["retry"]), prices=None if prices is None else Prices(**prices))

@@ -1,0 +1,100 @@
+"""A session's model: its provider session, opened when it is first needed and kept in step with the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.providers.abilities import model_of
+from toolcrib import ExecutedCall, Image, ProviderSession, ProviderTurn
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.models import ModelChoice
+
+
+class ModelLink:
+    """``choice`` is what a person named. A provider session that is ``given`` is used as it is, and never opened anew."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._provider: ProviderSession | None = None
+        self._known = 0
+        """How many records of the transcript the provider session has taken in."""
+        self._given = False
+        self.choice: ModelChoice | None = None
+        self.instructions = ""
+        self.allows_manual = False
+        self.name = ""
+        """The model's name; "" where a person types the calls, or before it was first opened."""
+
+    def use(self, provider: ProviderSession) -> None:
+        """Take a provider session that somebody else opened."""
+        self._provider, self._given, self._known = provider, True, self._session.transcript.count
+
+    @property
+    def provider(self) -> ProviderSession | None:
+        return self._provider
+
+    async def opened(self) -> ProviderSession:
+        """Return a provider session that knows the transcript as it is. Raises ConfigError, and ProviderError kinds."""
+        count = self._session.transcript.count
+        if self._provider is not None and (self._given or self._known == count):
+            self._known = count
+            return self._provider
+        await self.rest()
+        self._provider = await self._open(self.choice)
+        self._known = count
+        return self._provider
+
+    async def switch(self, choice: ModelChoice) -> None:
+        """Let another model go on with the conversation; where it can't be had, the old one stays."""
+        provider = await self._open(choice)
+        old, self._provider = self._provider, provider
+        self.choice, self._given, self._known = choice, False, self._session.transcript.count
+        if old is not None:
+            await old.close()
+
+    async def _open(self, choice: ModelChoice | None) -> ProviderSession:
+        from agent.models import ModelChoice, connect
+
+        provider = await connect(
+            self._session, choice or ModelChoice(), instructions=self.instructions, allows_manual=self.allows_manual
+        )
+        self.name = model_of(provider)
+        return provider
+
+    def tell(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""
+        count = self._session.transcript.count
+        if self._provider is None or not (self._given or self._known == count - 1):
+            return
+        if images:
+            self._provider.say(text, images)
+        else:
+            self._provider.say(text)  # a plugin's provider need not know of images
+        self._known = count
+
+    def took(self, added: int) -> None:
+        """Note that the provider session has its own reply in its history: the first of ``added`` records."""
+        if self._known == self._session.transcript.count - added:
+            self._known += 1
+
+    async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
+        """Give the results that were just recorded to the provider session that asked for them."""
+        count = self._session.transcript.count
+        if self._provider is None or turn is None or not (self._given or self._known == count - 1):
+            return
+        await self._provider.append_tool_results(turn, executed)
+        self._known = count
+
+    async def rest(self) -> None:
+        """Give the connection back; the next question opens another. One that was given stays."""
+        if self._provider is not None and not self._given:
+            provider, self._provider = self._provider, None
+            await provider.close()
+
+    async def close(self) -> None:
+        provider, self._provider = self._provider, None
+        if provider is not None:
+            await provider.close()

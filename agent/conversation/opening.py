@@ -1,0 +1,141 @@
+"""Opening a session: a new one, or one that is resumed where it ran before."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.conversation.session import Session
+from agent.handlers import TODOS, TodoStore, loop_handlers
+from agent.places import LOCAL, Spot
+from agent.store._owner import new_owner
+from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
+from toolcrib._store import Fence, SessionInfo
+from toolcrib._types import Handler
+from tools.dispatch.scope import Asker
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a session is opened; see Crib.open for each field."""
+
+    platform: str = "cli"
+    user: str = ""
+    roles: Sequence[str] = ()
+    asker: Asker | None = None
+    suspends: bool = False
+    cwd: str | None = None
+    backend: str = ""
+    enabled: Sequence[str] | None = None
+    disabled: Sequence[str] | None = None
+    sink: EventSink | None = None
+    resume: str = ""
+    latest: bool = False
+    named: str = ""
+    handlers: Mapping[str, Handler] = field(default_factory=dict)
+    once: bool = False
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.platform, self.user, tuple(self.roles))
+
+
+async def open_session(crib: Crib, wanted: Opening) -> Session:
+    """Raises as Crib.open."""
+    if crib.grants.problem is not None:
+        raise crib.grants.problem
+    old = await _stored(crib, wanted)
+    spot = _spot(crib, wanted.backend, wanted.cwd, old)
+    spot = replace(spot, place=spot.place.fleeting) if wanted.once else spot
+    session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
+    identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
+    names = crib.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    todos, fence = TodoStore(), Fence()
+    store = crib.store.fenced(fence)
+    asker = crib.behind_model(wanted.asker, wanted.platform, lambda event: session.watch(event))
+    scope = crib.scope(
+        identity,
+        names,
+        spot,
+        store=store,
+        asker=asker,
+        suspends=wanted.suspends,
+        sink=wanted.sink,
+        handlers={**loop_handlers(todos), **wanted.handlers},
+    )
+    session = Session(
+        scope,
+        names,
+        spot.place,
+        store=store,
+        fence=fence,
+        owner=new_owner(),
+        dispatcher=crib.dispatcher,
+        config=crib.config,
+        providers=crib.providers,
+    )
+    session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
+    if old is None:
+        create = store.sessions.create
+        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=spot.start, place=spot.record())
+        return session
+    if old.place != spot.record():
+        await store.sessions.update(session_id, place=spot.record())
+    await session.look()
+    return session
+
+
+async def find_session(crib: Crib, prefix: str) -> SessionInfo:
+    """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+    found = await crib.store.sessions.get(prefix)
+    if found is None:
+        raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
+    return found
+
+
+def spot_of(crib: Crib, info: SessionInfo, backend: str = "") -> Spot:
+    """Return where a stored session runs, or the backend with that name. Raises ConfigError and ToolcribError."""
+    return _spot(crib, backend, None, info)
+
+
+async def _stored(crib: Crib, wanted: Opening) -> SessionInfo | None:
+    if wanted.resume:
+        return await find_session(crib, wanted.resume)
+    if wanted.named:
+        return await crib.store.sessions.get(wanted.named)
+    if not wanted.latest:
+        return None
+    cwd = wanted.cwd if wanted.cwd is not None and not crib.places.get(wanted.backend).is_far else _start(crib)
+    found = await crib.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
+    if found is None:
+        raise ToolcribError(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
+    return found
+
+
+def _start(crib: Crib) -> str:
+    """Return the folder that sessions start in, where nobody names another."""
+    return crib.config.terminal.cwd or str(crib.project_dir)
+
+
+def _spot(crib: Crib, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
+    """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
+    start = _start(crib)
+    if old is None or backend or not old.place:
+        place, chosen = crib.places.get(backend), bool(backend)
+        if old is not None and not backend and place.kind != LOCAL:
+            raise ToolcribError(
+                f"the session {old.id[:12]} is from before sessions were bound to backends, and {place.name} may not be where "
+                "it ran: name the backend that it shall continue in (--backend NAME)"
+            )
+    else:
+        place, chosen = crib.places.again(old.place, old.id), "chosen" in old.place
+        cwd = cwd or old.place.get("cwd")
+    if old is not None and old.cwd and Path(old.cwd).is_dir():
+        start = old.cwd
+    return Spot(place, start, cwd, chosen) if place.is_far else Spot(place, cwd or start, None, chosen)

@@ -1,0 +1,316 @@
+"""One conversation: what it may call, where it runs, and the one way in: say, answer, interrupt, advance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.answers import record_answer, topic_of
+from agent.conversation.asking import Emit
+from agent.conversation.driving import Driver
+from agent.conversation.holding import Holding
+from agent.conversation.limits import RunLimits
+from agent.conversation.link import ModelLink
+from agent.conversation.state import RunResult, RunState, Shell
+from agent.conversation.transcript import Record, Transcript
+from agent.conversation.turnstile import Turnstile
+from agent.observers import tell
+from agent.prompt import system_prompt
+from toolcrib import Answer, ExecutedCall, Image, Portable, PortableState, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
+from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from tools.dispatch.batch import run_calls
+from tools.dispatch.bridge import run_async
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.scope import CallScope
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.events import Event
+    from agent.models import ModelChoice
+    from agent.places import Place
+    from agent.providers.factory import Plugins
+    from toolcrib import ProviderSession
+
+
+def _quiet(event: Event) -> None:
+    """Nobody watches."""
+
+
+class Session:
+    """Recorded in ``store``, its calls run by ``dispatcher``. ``names`` are the tools that it is granted.
+
+    ``config`` and ``providers`` (those of plugins) are what its model is chosen by; see agent.models. ``store`` is fenced by
+    ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
+    """
+
+    def __init__(
+        self,
+        scope: CallScope,
+        names: Sequence[str],
+        place: Place,
+        *,
+        store: Store,
+        fence: Fence,
+        owner: str,
+        dispatcher: Dispatcher,
+        config: Config,
+        providers: Plugins,
+        limits: RunLimits | None = None,
+    ) -> None:
+        self.scope = scope
+        self.names = list(names)
+        self.place = place
+        self.store = store
+        self.config = config
+        self.providers = providers
+        self.dispatcher = dispatcher
+        self.limits = limits or RunLimits.of(config)
+        self.transcript = Transcript(store, scope.identity.session_id)
+        self.link = ModelLink(self)
+        self.turnstile = Turnstile()
+        self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
+        self.wire = "manual"
+        self.via: dict[str, Any] = {}
+        """The provider, model and base_url of what answers; empty where a person types the calls."""
+        self.watch: Emit = _quiet
+        """Told of what happens in runs and within calls."""
+        self.outfit: Callable[[Principal], None] | None = None
+        """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
+        self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
+        """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
+        self._started = False
+        self._driver = Driver(self)
+
+    # -- the way in ----------------------------------------------------------------------------------------------
+
+    async def say(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        mode: InboxMode = "queue",
+        key: str = "",
+        principal: Principal | None = None,
+        schema: Mapping[str, Any] | None = None,
+        limits: RunLimits | None = None,
+    ) -> InboxItem | None:
+        """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
+
+        While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
+        ``interrupt`` ends the run first, in whichever process it is. The run, its tickets and grants are the principal's.
+        """
+        options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
+        if limits is not None:
+            options["limits"] = limits.to_json()
+        who = (principal or self.identity.principal).to_json()
+        shown = [image.to_json() for image in images]
+        item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
+        kept = await self.store.inbox.put(item)
+        if kept is not None:
+            if mode == "interrupt" and self.turnstile.is_taken:
+                self.interrupt()
+            await self.store.signals.send(topic_of(self.id))
+        return kept
+
+    async def ask(
+        self,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        mode: InboxMode = "queue",
+        key: str = "",
+        schema: Mapping[str, Any] | None = None,
+        limits: RunLimits | None = None,
+        emit: Emit | None = None,
+    ) -> RunResult:
+        """Say something, and go on until it is answered, or waits for somebody. Several at once are answered in order.
+
+        Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost where another process took the session
+        over; the session can go on after them.
+        """
+        if not self.turnstile.is_taken:
+            self.scope.clear_interrupt()  # before anything is awaited: an interrupt from here on is for this run
+        if schema is not None:
+            from agent.conversation.structured import AnswerCheck
+
+            check = AnswerCheck(schema)
+            text, schema = check.request(text), check.schema
+        item = await self.say(text, images, mode=mode, key=key, schema=schema, limits=limits)
+        return await self._driver.answer(item, emit)
+
+    async def advance(self, emit: Emit | None = None, *, calls_only: bool = False) -> RunResult | None:
+        """Go on with the run that has not ended, then with what waits in the inbox. None where there was nothing to do.
+
+        A run that an ended process left is continued from its last whole step. ``calls_only`` runs what was answered of a parked
+        run, and leaves the rest to the next. Raises as ``ask``.
+        """
+        return await self._driver.advance(emit, calls_only=calls_only)
+
+    async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
+        """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
+        return await record_answer(self.store, answer, approver)
+
+    def interrupt(self) -> None:
+        """End what runs now, from any thread or a signal handler; the session goes on."""
+        self.scope.interrupt()
+
+    async def waits_for_answers(self) -> bool:
+        """Whether a run of this session is parked, or its process ended while somebody was asked."""
+        return await self._driver.waits()
+
+    async def give_up(self) -> RunResult | None:
+        """End a run that is parked: its tickets expire, and the model reads that nobody agreed."""
+        return await self._driver.give_up()
+
+    async def call(self, call: ToolCall) -> ExecutedCall:
+        """Run one call that a person made by hand; the model does not hear of it."""
+        return (await self.calls([call]))[0]
+
+    async def calls(
+        self,
+        calls: Sequence[ToolCall],
+        on_start: Callable[[ToolCall], None] = lambda call: None,
+        on_done: Callable[[ExecutedCall], None] = lambda executed: None,
+    ) -> list[ExecutedCall]:
+        """Run calls that a person made by hand, as those of a turn are run; the model does not hear of them."""
+        await self.start()
+        if self.scope.undo is not None:
+            self.scope.undo.turn = 0
+        async with self.holding.held(self._busy):
+            return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
+
+    def call_sync(self, name: str, args: Any) -> ExecutedCall:
+        """Run one call by hand, from sync code."""
+        return run_async(self.call(ToolCall(ToolCall.new_id(), name, args)))
+
+    def _busy(self) -> None:
+        from agent.events import SessionBusy
+
+        self.watch(SessionBusy(self.id))
+
+    # -- its model -----------------------------------------------------------------------------------------------
+
+    async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
+        """Say which model answers, and open the conversation with it. Raises ConfigError, and ProviderError kinds."""
+        self.link.instructions, self.link.allows_manual = instructions, allows_manual
+        await self.transcript.look()
+        await self.link.switch(choice)
+
+    @property
+    def model(self) -> str:
+        """The name of the model that answers; "" where a person types the calls, or none was connected yet."""
+        return self.link.name
+
+    async def provider(self) -> ProviderSession:
+        return await self.link.opened()
+
+    def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
+        self.link.tell(text, images)
+
+    async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
+        await self.link.hand_over(turn, executed)
+
+    async def set_model(self, model: str) -> None:
+        """Record which model the session talks to."""
+        await self.store.sessions.update(self.id, model=model)
+
+    # -- what is remembered --------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.scope.identity.session_id
+
+    @property
+    def identity(self) -> RunIdentity:
+        return self.scope.identity
+
+    async def info(self) -> SessionInfo | None:
+        """Return what the store says of this session."""
+        return await self.transcript.info()
+
+    async def records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the whole conversation, oldest first."""
+        return await self.transcript.records()
+
+    async def look(self) -> None:
+        """Read anew what another process may have changed: the count of records, and the session's state."""
+        if await self.transcript.look():
+            state = await self.transcript.state()
+            self.scope.change_state(state)
+            self.on_state(state)
+
+    async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
+        """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
+        if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
+            self.transcript.count += len(messages)
+            if messages and messages[0]["role"] == "assistant":
+                self.link.took(len(messages))
+            return state
+        known = await self.store.runs.get(state.id)
+        await self.transcript.look()
+        return state if known is None else RunState.of(known)
+
+    # -- where it runs -------------------------------------------------------------------------------------------
+
+    @property
+    def definitions(self) -> list[Any]:
+        """The schemas that a model is shown; shared and read-only."""
+        return self.dispatcher.registry.get_definitions(self.names)
+
+    def system_prompt(self, instructions: str = "") -> str:
+        """Return what a model is told first. Opens the environment: raises EnvironmentFailed where it is unavailable."""
+        return system_prompt(self.scope.environment.cwd, instructions, self.place.told)
+
+    def emoji(self, name: str) -> str:
+        entry = self.dispatcher.registry.get(name)
+        return entry.emoji if entry is not None else ""
+
+    async def portable_shell(self, before: Shell | None) -> Shell | None:
+        """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
+        environment = self.scope.opened
+        if not isinstance(environment, Portable):
+            return before
+        state = await environment.portable_state()
+        redactor = self.scope.redactor
+        kept = {name: value for name, value in state.variables.items() if not redactor.touches(f"{name}={value}")}
+        return Shell(state.cwd, kept)
+
+    async def restore_shell(self, shell: Shell | None) -> None:
+        """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet."""
+        if shell is None or self.scope.opened is not None:
+            return
+        environment = self.scope.environment
+        if isinstance(environment, Portable):
+            await environment.restore_state(PortableState(shell.cwd, dict(shell.variables)))
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
+        if not self._started:
+            self._started = True
+            await self.tell("on_session_start")
+
+    async def tell(self, hook: str, **values: Any) -> None:
+        """Tell the plugins of the run; see agent.observers."""
+        await tell(self.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
+
+    async def rest(self) -> None:
+        """Give back the connection to the model, and the shells as far as nothing runs in them. The next call goes on as before."""
+        await self.link.rest()
+        environment = self.scope.opened
+        if isinstance(environment, Restable):
+            await environment.rest()
+
+    async def close(self) -> None:
+        try:
+            await self.link.close()
+            if self._started:
+                self._started = False
+                await self.tell("on_session_end")
+        finally:
+            await self.scope.close()
+
+    def close_sync(self) -> None:
+        run_async(self.close())

@@ -1,0 +1,192 @@
+"""A run between two of its steps: all that is needed to continue it in another process, next week."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from agent.conversation.limits import ERRORS, RunError, RunLimits, Stopped
+from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
+from toolcrib._store import RunRecord, RunStatus
+from toolcrib._types import Json
+
+VERSION = 1
+Phase: TypeAlias = Literal["asking", "calling", "parked", "ended"]
+"""Next: ask the model; run the turn's calls; wait for somebody's answer; nothing."""
+_STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running", "parked": "parked", "ended": "ended"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallState:
+    """One call of the turn's batch. ``tickets`` are those that it waits for; ``settled`` means that its result is in the ledger.
+
+    ``end_run``: a gate ended the run with it.
+    """
+
+    call: ToolCall
+    status: ToolCallStatus = ToolCallStatus.NEW
+    tickets: tuple[str, ...] = ()
+    end_run: bool = False
+
+    @property
+    def settled(self) -> bool:
+        return self.status.is_terminal
+
+    def to_json(self) -> dict[str, Json]:
+        call = self.call
+        return {
+            "call": {"id": call.id, "name": call.name, "args": call.args, "fault": call.fault},
+            "status": self.status.value,
+            "tickets": list(self.tickets),
+            "end_run": self.end_run,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> CallState:
+        return cls(ToolCall(**data["call"]), ToolCallStatus(data["status"]), tuple(data["tickets"]), data["end_run"])
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """The folder and the exported variables that the session's commands had when the run was parked; without secrets."""
+
+    cwd: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """Frozen; each step makes another. ``step`` counts the steps that are kept whole, from 1.
+
+    ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the call
+    that failed last with how often in a row, ``unreadable`` how many turns in a row had no readable call. ``batch`` is the turn's
+    calls. ``first`` is the place in the transcript of the message that the run answers. ``schema`` is what the answer must fit;
+    ``mends`` means that it was asked for once more, ``last`` that this turn may have no calls. ``shell`` is set while it is parked.
+    """
+
+    id: str
+    session_id: str
+    principal: Principal = field(default_factory=Principal)
+    phase: Phase = "asking"
+    step: int = 0
+    limits: RunLimits = field(default_factory=RunLimits)
+    turn: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float = 0.0
+    failed: tuple[str, int] = ("", 0)
+    unreadable: int = 0
+    batch: tuple[CallState, ...] = ()
+    first: int = 0
+    items: tuple[int, ...] = ()
+    """The inbox items that the run answers."""
+    schema: Mapping[str, Json] | None = None
+    mends: bool = False
+    last: bool = False
+    shell: Shell | None = None
+    stopped: Stopped | None = None
+    text: str = ""
+    data: Json = None
+    error: tuple[str, str] | None = None
+    """The kind and the words of the RunError that ended it."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.phase == "ended"
+
+    def next(self, **changes: Any) -> RunState:
+        """Return the state after another step."""
+        return replace(self, step=self.step + 1, **changes)
+
+    def ended(self, stopped: Stopped, text: str = "", **changes: Any) -> RunState:
+        """Return the state after its last step."""
+        return self.next(phase="ended", stopped=stopped, text=text, batch=(), shell=None, **changes)
+
+    def failed_with(self, error: RunError) -> RunState:
+        """Return the state that a limit ended."""
+        return self.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error)), text=getattr(error, "text", ""))
+
+    def raise_error(self) -> None:
+        """Raise the RunError that ended the run, if one did."""
+        if self.error is not None:
+            kind, words = self.error
+            made = ERRORS.get(kind, RunError)(words)
+            if isinstance(made, ERRORS["AnswerUnfit"]):
+                made.text = self.text
+            raise made
+
+    # -- as it is stored -----------------------------------------------------------------------------------------
+
+    def record(self) -> RunRecord:
+        return RunRecord(self.id, self.session_id, _STATUS[self.phase], self.step, self.to_json(), time.time())
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "version": VERSION,
+            "principal": self.principal.to_json(),
+            "phase": self.phase,
+            "limits": self.limits.to_json(),
+            "turn": self.turn,
+            "usage": dict(self.usage),
+            "cost": self.cost,
+            "failed": list(self.failed),
+            "unreadable": self.unreadable,
+            "batch": [one.to_json() for one in self.batch],
+            "first": self.first,
+            "items": list(self.items),
+            "schema": None if self.schema is None else dict(self.schema),
+            "mends": self.mends,
+            "last": self.last,
+            "shell": None if self.shell is None else {"cwd": self.shell.cwd, "variables": dict(self.shell.variables)},
+            "stopped": self.stopped,
+            "text": self.text,
+            "data": self.data,
+            "error": None if self.error is None else list(self.error),
+        }
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunState:
+        """Read a stored run. Raises ToolcribError for one that a newer version wrote, or that can't be understood."""
+        data = dict(record.state)
+        version = data.pop("version", None)
+        if version != VERSION:
+            raise ToolcribError(
+                f"the run {record.id} was stored by another version of toolcrib (form {version!r}, this one knows {VERSION});"
+                " upgrade toolcrib, or begin a new session"
+            )
+        try:
+            return cls(
+                **data
+                | {
+                    "id": record.id,
+                    "session_id": record.session_id,
+                    "step": record.step,
+                    "principal": Principal.from_json(data["principal"]),
+                    "limits": RunLimits.from_json(data["limits"]),
+                    "failed": (str(data["failed"][0]), int(data["failed"][1])),
+                    "batch": tuple(map(CallState.from_json, data["batch"])),
+                    "items": tuple(data["items"]),
+                    "shell": None if data["shell"] is None else Shell(**data["shell"]),
+                    "error": None if data["error"] is None else (data["error"][0], data["error"][1]),
+                }
+            )
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ToolcribError(f"the stored run {record.id} can't be understood ({type(error).__name__}: {error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run came out. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
+
+    text: str
+    stopped: Stopped
+    turns: int
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    data: Any = None
+    """The answer as JSON, where a schema was asked for."""
+    images: Sequence[Image] = ()
+    """All that the model drew in the run, in order."""
+    tickets: Sequence[str] = ()
+    """Ids of the tickets that a parked run waits for."""

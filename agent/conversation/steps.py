@@ -1,0 +1,283 @@
+"""A run's steps, one after another: ask the model, run its calls, park, or end.
+
+Each step is kept whole, with what it adds to the transcript, or not at all. It has a number, so that one which is done again
+after a crash adds nothing twice. Nothing of a run lives elsewhere than in its RunState and in the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.asking import Emit, ask_model
+from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
+from agent.conversation.state import CallState, RunState
+from agent.conversation.transcript import Record, results_record, turn_record, user_record
+from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from agent.providers.abilities import prices_of, steer
+from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
+from toolcrib._store import InboxItem
+from tools.dispatch.batch import BatchCall, run_batch
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
+"""The specification's words (000-41)."""
+_KEY_CHARS = 200
+
+
+class Steps:
+    """Does the steps of one session's runs. ``emit`` is told of everything, and must not raise."""
+
+    def __init__(self, session: Session, emit: Emit) -> None:
+        self._session = session
+        self._emit = emit
+        self._turn: ProviderTurn | None = None
+        """The reply whose calls are under way, where this provider session gave it."""
+
+    async def advance(self, state: RunState) -> RunState:
+        """Do the next step. A parked run whose answers are still missing comes back as it is.
+
+        Raises ProviderError where the model can't be asked, StoreFailed, and LeaseLost. A limit ends the run: its state says so.
+        """
+        match state.phase:
+            case "asking":
+                return await self._ask(state)
+            case "calling" | "parked":
+                return await self._run_calls(state)
+            case _:
+                return state
+
+    async def begin(self, state: RunState, text: str, images: Sequence[Image]) -> RunState:
+        """Record what a person said, which the run answers, and take it out of the inbox."""
+        record = user_record(text, images, state.principal)
+        state = state.next(first=self._session.transcript.count)
+        state = await self._keep(state, [record], taken=state.items)
+        self._session.tell_model(text, images)
+        return state
+
+    async def run_calls_only(self, state: RunState) -> RunState:
+        """Run what was answered of a parked run, and leave the run parked: whoever advances it next asks the model."""
+        calls = await self._rebuilt(state)
+        await self._batch(calls)
+        return await self._park(state, calls)
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    async def _ask(self, state: RunState) -> RunState:
+        session = self._session
+        if session.scope.cancelled:
+            return await self._keep(state.ended("interrupted"))
+        if not state.last and not state.mends and state.turn >= state.limits.max_turns:
+            return await self._ask_last(state)
+        state = await self._steered(state)
+        provider = await session.provider()
+        number = state.turn + 1
+        self._emit(TurnStarted(number))
+        held = state.last or state.mends
+        if state.schema is not None or held:
+            # where there are tools, some servers would hold the calls to the schema too
+            steer(provider, "none" if held else "auto", state.schema if held or not session.names else None)
+        try:
+            turn = await ask_model(session, provider, number, state.limits, self._emit)
+        finally:
+            if state.schema is not None or held:
+                steer(provider)
+        if turn is None:
+            return await self._keep(state.ended("interrupted", turn=number))
+        return await self._answered(state, turn, provider)
+
+    async def _ask_last(self, state: RunState) -> RunState:
+        """Ask for a final answer, as 000-41 says; or end the run, as 004-6 does."""
+        limits = state.limits
+        if limits.on_max_turns == "error":
+            words = f"no answer after {limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"
+            return await self._keep(state.failed_with(MaxTurnsReached(words)))
+        state = await self._keep(state.next(last=True), [user_record(FINAL_ANSWER)])
+        self._session.tell_model(FINAL_ANSWER)
+        return state
+
+    async def _steered(self, state: RunState) -> RunState:
+        """Hand over what was said for the model to read while the run is under way."""
+        waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
+        steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]
+        if not steering:
+            return state
+        images = [[Image.from_json(image) for image in item.images] for item in steering]
+        records = [user_record(item.text, shown, state.principal) for item, shown in zip(steering, images, strict=True)]
+        taken = [item.id for item in steering]
+        state = await self._keep(state.next(items=(*state.items, *taken)), records, taken=taken)
+        for item, shown in zip(steering, images, strict=True):
+            self._session.tell_model(item.text, shown)
+        return state
+
+    async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> RunState:
+        number, without_calls = state.turn + 1, state.last or state.mends
+        after, fault = self._counted(state, turn, provider)
+        record = turn_record(turn, wire=self._session.wire, via=self._session.via, without_calls=without_calls)
+        if fault is None and turn.tool_calls and not without_calls:
+            self._turn = turn
+            batch = tuple(CallState(call) for call in turn.tool_calls)
+            after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
+        elif fault is not None:
+            left_out = turn_record(turn, wire=self._session.wire, via=self._session.via, without_calls=True)
+            after = await self._keep(after.failed_with(fault), [left_out])
+        else:
+            after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
+        for image in turn.images:
+            self._emit(ImageMade(image, f"turn-{number}-assistant"))
+        self._emit(TurnFinished(number, turn.assistant_text, len(turn.tool_calls), turn.usage))
+        return after
+
+    async def _finish(self, state: RunState, text: str, stopped: Stopped, record: Record) -> RunState:
+        """End with an answer; one that does not fit its schema is asked for once more."""
+        if state.schema is None:
+            return await self._keep(state.ended(stopped, text), [record])
+        from agent.conversation.structured import AGAIN, AnswerCheck
+
+        try:
+            data = AnswerCheck(state.schema).read(text)
+        except ValueError as error:
+            if state.mends:
+                unfit = AnswerUnfit(f"the answer does not fit the schema, asked for twice: {error}", text)
+                return await self._keep(state.failed_with(unfit), [record])
+            again = AGAIN.format(why=error)
+            state = await self._keep(state.next(phase="asking", mends=True, last=False), [record, user_record(again)])
+            self._session.tell_model(again)
+            return state
+        return await self._keep(state.ended(stopped, text, data=data), [record])
+
+    def _counted(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> tuple[RunState, RunError | None]:
+        """Return the state with this reply's tokens and cost, and what is wrong with them."""
+        usage: Counter[str] = Counter(state.usage)
+        usage.update(turn.usage)
+        state = replace(state, turn=state.turn + 1, usage=dict(usage))
+        prices, limits = prices_of(provider) or state.limits.prices, state.limits
+        if prices is None:
+            return state, None
+        if limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
+            words = "the server does not count its tokens, so max_cost can't be kept; set it to null, or use another"
+            return state, CostCapReached(words)
+        return replace(state, cost=state.cost + prices.cost(turn.usage)), None
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    async def _run_calls(self, state: RunState) -> RunState:
+        calls = await self._rebuilt(state)
+        if not await self._batch(calls):
+            return await self._park(state, calls)
+        executed = [one.executed for one in calls if one.executed is not None]
+        return await self._settled(state, executed)
+
+    async def _batch(self, calls: Sequence[BatchCall]) -> bool:
+        """Bring every call as far as it gets; True where all have their results."""
+        session, since = self._session, None
+        if self._turn is None:  # another process had the reply, and may have begun its calls
+            turn = await session.transcript.unanswered()
+            since = None if turn is None else float(turn.get("at", 0.0))
+        return await run_batch(
+            session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, since=since
+        )
+
+    async def _rebuilt(self, state: RunState) -> list[BatchCall]:
+        """Return the batch as run_batch takes it: with the results that the ledger has of it."""
+        ledger, found = self._session.store.ledger, []
+        for one in state.batch:
+            executed = None
+            if one.settled and (known := await ledger.get(state.session_id, one.call.id)) is not None and known.result is not None:
+                executed = ExecutedCall(known.call, known.result, known.status, end_run=one.end_run)
+            found.append(BatchCall(one.call, executed, one.tickets))
+        return found
+
+    async def _park(self, state: RunState, calls: Sequence[BatchCall]) -> RunState:
+        """Keep what is settled and what is waited for. The transcript stays as it is until all is settled."""
+        batch = tuple(map(_state_of, calls))
+        if state.phase == "parked" and batch == state.batch:
+            return state
+        before = {ticket for one in state.batch for ticket in one.tickets}
+        state = await self._keep(state.next(phase="parked", batch=batch, shell=await self._session.portable_shell()))
+        for one in batch:
+            for ticket in one.tickets:
+                if ticket not in before:
+                    self._emit(TicketOpened(ticket, one.call))
+        return state
+
+    async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
+        scope, provider_turn = self._session.scope, self._turn
+        record = results_record(executed, scope.state)
+        after, fault = _progress([one.call for one in state.batch], executed, state)
+        if scope.cancelled:
+            after = after.ended("interrupted", state.text)
+        elif any(one.end_run for one in executed):
+            after = after.ended("ended", state.text)
+        elif fault is not None:
+            after = after.failed_with(fault)
+        else:
+            after = after.next(phase="asking", batch=(), shell=None)
+        after = await self._keep(after, [record])
+        self._turn = None
+        await self._session.hand_over(provider_turn, executed)
+        return after
+
+    def _started(self, call: ToolCall) -> None:
+        self._emit(ToolStarted(call, self._session.emoji(call.name)))
+
+    def _finished(self, executed: ExecutedCall) -> None:
+        self._emit(ToolFinished(executed, self._session.emoji(executed.call.name)))
+
+    async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
+        """Store the step. One that was stored before a crash stays as it was stored then."""
+        return await self._session.keep(state, messages, taken)
+
+
+def _state_of(one: BatchCall) -> CallState:
+    if one.executed is not None:
+        return CallState(one.executed.call, one.executed.status, (), one.executed.end_run)
+    return CallState(one.call, ToolCallStatus.SUSPENDED if one.tickets else ToolCallStatus.NEW, tuple(one.tickets))
+
+
+def _progress(
+    calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState
+) -> tuple[RunState, RunError | None]:
+    """Return the state with its counters after these results, and the limit that they reached, if any."""
+    limits = state.limits
+    unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0
+    fault: RunError | None = None
+    if unreadable > limits.repairs:
+        fault = NoProgress(f"the model's calls could not be read {unreadable} turns in a row: {calls[-1].fault}")
+    failed, counted = state.failed, ""
+    for one in executed:
+        key = _key(one) if one.result.is_error else ""
+        if key and key == counted:  # the same call several times in one turn is one try
+            continue
+        counted = key
+        failed = (key, failed[1] + 1 if key and key == failed[0] else 1)
+        if key and failed[1] >= limits.repeats and fault is None:
+            fault = NoProgress(f"the same call failed {failed[1]} times in a row: {key[:_KEY_CHARS]}: {one.result.message}")
+    return replace(state, unreadable=unreadable, failed=failed), fault or _over(state)
+
+
+def _key(one: ExecutedCall) -> str:
+    """Return what tells this call from others: its name and arguments, or of long ones how they begin and their digest."""
+    text = f"{one.call.name} {json.dumps(one.call.args, sort_keys=True, default=str)}"
+    if len(text) <= 2 * _KEY_CHARS:
+        return text
+    return f"{text[:_KEY_CHARS]} {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _over(state: RunState) -> RunError | None:
+    used, limits = _used(state.usage), state.limits
+    if limits.max_tokens is not None and used >= limits.max_tokens:
+        return TokenCapReached(f"{used:,} tokens used of {limits.max_tokens:,}; raise max_tokens, or continue in a new run")
+    if limits.max_cost is not None and state.cost >= limits.max_cost:
+        return CostCapReached(f"{state.cost:.4f} spent of {limits.max_cost:.4f}; raise max_cost, or continue in a new run")
+    return None
+
+
+def _used(usage: Mapping[str, Any]) -> int:
+    return int(usage.get("input", 0)) + int(usage.get("output", 0))

@@ -1,0 +1,54 @@
+"""Answers as data: the model is told the schema, its wire holds it to it where it can, and every answer is checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from toolcrib import ConfigError
+from tools.arguments import check_schema
+
+_ASK = "\n\nYour final answer is one JSON value, without any words around it, that fits this JSON Schema:\n"
+AGAIN = "That answer does not fit: {why}. Give the whole answer again, as one JSON value that fits the schema and nothing else."
+_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
+_SHOWN = 3
+
+
+class AnswerCheck:
+    """A JSON Schema (Draft 2020-12 unless ``$schema`` differs) that answers are to fit. Raises ConfigError for a bad one."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        fault = check_schema(schema)
+        if fault is not None:
+            raise ConfigError(f"the schema of the answer is no JSON Schema: {fault[0].replace('.parameters', '')}: {fault[1]}")
+        self.schema = dict(schema)
+        self._validator = jsonschema_rs.validator_for(self.schema)
+
+    def request(self, text: str) -> str:
+        """Return the person's text, with what the model must know of the schema."""
+        return text + _ASK + json.dumps(self.schema, ensure_ascii=False)
+
+    def read(self, text: str) -> Any:
+        """Return the answer's value. Raises ValueError, with words for the model."""
+        text = text.strip()
+        fenced = _FENCED.findall(text)
+        try:
+            value = json.loads(fenced[0] if len(fenced) == 1 else text, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON ({error})") from None
+        faults = []
+        for fault in self._validator.iter_errors(value):
+            faults.append(f"at {'/'.join(map(str, fault.instance_path)) or 'the top'}: {fault.message[:300]}")
+            if len(faults) == _SHOWN:
+                break
+        if faults:
+            raise ValueError("; ".join(faults))
+        return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,204 @@
+"""The records of one conversation, and how a turn that was broken off gets its results."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from toolcrib import (
+    Answer,
+    Cancelled,
+    ExecutedCall,
+    Image,
+    Principal,
+    ProviderTurn,
+    ToolCall,
+    ToolCallStatus,
+)
+from toolcrib._store import CallRecord, SessionInfo, Store
+from toolcrib._types import Json
+from tools.clip import encode
+from tools.dispatch.faces import as_json, failed, images_of
+
+Record = dict[str, Any]
+_PAGE = 64
+"""How many records are read at once."""
+
+
+# -- records -----------------------------------------------------------------------------------------------------------
+
+
+def user_record(text: str, images: Sequence[Image] = (), principal: Principal | None = None) -> Record:
+    """A message of a person. ``principal`` is kept where it is not the local person."""
+    by = {} if principal is None or principal.is_local else {"principal": principal.to_json()}
+    return {"role": "user", "text": text, **_with(images), **by}
+
+
+def turn_record(turn: ProviderTurn, *, wire: str, via: Mapping[str, Any], without_calls: bool = False) -> Record:
+    """A reply of the model. ``without_calls`` leaves its calls out: they will get no result."""
+    record: Record = {
+        "role": "assistant",
+        "text": turn.assistant_text,
+        "usage": dict(turn.usage),
+        "model": turn.model,
+        "at": time.time(),
+        **_with(turn.images),
+    }
+    if via:
+        record["via"] = dict(via)
+    if not without_calls or not turn.tool_calls:
+        record["calls"] = [_call_record(call) for call in turn.tool_calls]
+        record["native"] = {"wire": wire, "message": turn.assistant_turn}
+    return record
+
+
+def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
+    """The results of a turn's calls, as the model reads them, and the session's state after them."""
+    record: Record = {"role": "results", "results": [result_of(one) for one in executed]}
+    if state:
+        record["state"] = dict(state)
+    return record
+
+
+def result_of(executed: ExecutedCall) -> Record:
+    call, result = executed.call, executed.result
+    record = {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
+    return {**record, **_with(images_of(executed))}
+
+
+def _call_record(call: ToolCall) -> Record:
+    record: Record = {"id": call.id, "name": call.name, "args": call.args}
+    if call.fault is not None:
+        record["fault"] = call.fault
+    return record
+
+
+def _with(images: Sequence[Image]) -> Record:
+    return {"images": [image.to_json() for image in images]} if images else {}
+
+
+# -- the conversation --------------------------------------------------------------------------------------------------
+
+
+class Transcript:
+    """One session's records in ``store``. ``count`` is how many there were when this process last looked or wrote."""
+
+    def __init__(self, store: Store, session_id: str) -> None:
+        self._store = store
+        self.session_id = session_id
+        self.count = 0
+
+    async def info(self) -> SessionInfo | None:
+        """Return what the store says of the session; None where it was never created."""
+        return await self._store.sessions.get(self.session_id)
+
+    async def look(self) -> bool:
+        """Whether there are other records than this process knows of; from now on it knows of all."""
+        info = await self.info()
+        count = 0 if info is None else info.messages
+        known, self.count = self.count, count
+        return known != count
+
+    async def records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the whole conversation, oldest first."""
+        return await self._store.sessions.messages(self.session_id)
+
+    async def draining(self) -> Iterator[Mapping[str, Any]]:
+        """Return the whole conversation, oldest first; each record is let go of once it was taken."""
+        kept: deque[Mapping[str, Any]] = deque()
+        while page := await self._store.sessions.messages(self.session_id, offset=len(kept), limit=_PAGE):
+            kept.extend(page)
+        return _drained(kept)
+
+    async def backwards(self) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield the records, newest first, read in pages."""
+        info = await self.info()
+        end = 0 if info is None else info.messages
+        while end > 0:
+            start = max(0, end - _PAGE)
+            for record in reversed(await self._store.sessions.messages(self.session_id, offset=start, limit=end - start)):
+                yield record
+            end = start
+
+    async def text_at(self, place: int) -> str:
+        """Return the text of the record at ``place``, "" where there is none."""
+        found = await self._store.sessions.messages(self.session_id, offset=place, limit=1)
+        return str(found[0].get("text", "")) if found else ""
+
+    async def last(self) -> Mapping[str, Any]:
+        async for record in self.backwards():
+            return record
+        return {}
+
+    async def state(self) -> Mapping[str, Json]:
+        """Return the session's state as the last record of results carried it."""
+        async for record in self.backwards():
+            if "state" in record:
+                return dict(record["state"])
+        return {}
+
+    async def talked_to(self) -> Mapping[str, Any]:
+        """Return ``via`` of the last reply, but for those of models that stood in for another; empty where it had none."""
+        async for record in self.backwards():
+            via: Mapping[str, Any] = record.get("via", {}) if record.get("role") == "assistant" else {"fallback": True}
+            if not via.get("fallback"):
+                return via
+        return {}
+
+    async def images_since(self, place: int) -> list[Image]:
+        """Return what the model drew after the record at ``place``, in order."""
+        records = await self._store.sessions.messages(self.session_id, offset=place)
+        drawn = [image for record in records if record.get("role") == "assistant" for image in record.get("images", ())]
+        return [Image.from_json(image) for image in drawn]
+
+    # -- a turn that was broken off ------------------------------------------------------------------------------
+
+    async def unanswered(self) -> Mapping[str, Any] | None:
+        """Return the last record where it is a reply with calls, which then have no results yet."""
+        last = await self.last()
+        return last if last.get("role") == "assistant" and last.get("calls") else None
+
+    async def missing_results(self, turn: Mapping[str, Any]) -> Record:
+        """Return results for every call of a turn that was broken off, from the ledger where it knows them.
+
+        A call that waits for somebody is given up: an answer that comes later does not run it.
+        """
+        at = float(turn.get("at", 0.0))
+        return {"role": "results", "results": [await self._known_result(call, at) for call in turn["calls"]]}
+
+    async def _known_result(self, call: Mapping[str, Any], since: float) -> Record:
+        known = await self._store.ledger.get(self.session_id, call["id"])
+        if known is not None and known.ended_at is not None and known.ended_at < since:
+            known = None  # an earlier call: some servers give the same ids in every turn
+        if known is not None and not known.status.is_terminal:
+            known = await self.give_up(known)
+        if known is None or known.result is None:
+            text = encode(
+                {"error": f"Error executing {call['name']}: interrupted before it ran; ask for it again if it is needed"}
+            )
+            return {"call_id": call["id"], "name": call["name"], "text": text, "is_error": True}
+        return result_of(ExecutedCall(known.call, known.result, known.status))
+
+    async def give_up(self, known: CallRecord) -> CallRecord | None:
+        """End a call that nobody will: it waits for somebody, or its end could not be recorded. Its tickets expire."""
+        store, call = self._store, known.call
+        why = "it was broken off before it could run"
+        if known.status is ToolCallStatus.SUSPENDED:
+            why = "nobody had agreed to it when the conversation went on"
+        for ticket in await store.tickets.of_call(self.session_id, call.id):
+            answer = Answer(ticket.ticket.id, action="cancel", reason=why, by="nobody", at=time.time())
+            await store.tickets.settle(answer, "expired")
+        if known.status is ToolCallStatus.NEW:
+            await store.ledger.move(self.session_id, call.id, ToolCallStatus.RUNNING)
+        not_run = f"not run: {why}; ask for it again if it is needed"
+        words = "interrupted; it may have run, or still run" if known.handler_started else not_run
+        result = failed(call.name, Cancelled(words), inside=known.handler_started)
+        await store.ledger.finish(self.session_id, call.id, ToolCallStatus.CANCELLED, result)
+        return await store.ledger.get(self.session_id, call.id)
+
+
+def _drained(kept: deque[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    while kept:
+        yield kept.popleft()
