@@ -35,7 +35,10 @@ from toolcrib._environment import (
     GivesFiles,
     Health,
     HoldsFiles,
+    Portable,
+    PortableState,
     RemovesFolders,
+    Restable,
     SearchesPath,
 )
 from toolcrib._errors import (
@@ -140,6 +143,8 @@ __all__ = [
     "Platform",
     "PlatformEvent",
     "PluginError",
+    "Portable",
+    "PortableState",
     "Priced",
     "Principal",
     "ProgressStatus",
@@ -150,6 +155,7 @@ __all__ = [
     "ReadsFile",
     "RegistrationError",
     "RemovesFolders",
+    "Restable",
     "RunIdentity",
     "RunsCommand",
     "SearchesPath",

@@ -13,7 +13,7 @@ PUBLIC = {
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
-    "PluginError", "Principal", "ProgressStatus", "ProviderError",
+    "PluginError", "Portable", "PortableState", "Principal", "ProgressStatus", "Restable", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",

@@ -41,9 +41,9 @@ class HookManager(pluggy.PluginManager):
         return registered
 
     def rank(self, names: Iterable[str]) -> None:
-        """Have the plugins with these names called in this order, after those ranked before."""
-        for name in names:
-            self._ranks.setdefault(name, len(self._ranks))
+        """Have the plugins with these names called in this order, after those that are registered and were ranked before."""
+        known = [name for name in self._ranks if self.has_plugin(name)]
+        self._ranks = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
         self.generation += 1
 
     def in_order(self, hook: str) -> list[pluggy.HookImpl]:

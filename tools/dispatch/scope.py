@@ -136,6 +136,11 @@ class CallScope:
         return environment
 
     @property
+    def opened(self) -> Environment | None:
+        """The environment, where it was opened; asking opens nothing."""
+        return self._environment
+
+    @property
     def where(self) -> str:
         """What the environment calls itself; "" where none was opened."""
         return "" if self._environment is None else self._environment.identity
