@@ -166,7 +166,7 @@ class Agent:
         """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
         await self._answered()
         await self.session.close()
-        await asyncio.to_thread(self.crib.close)
+        await self.crib.aclose()
 
     async def _answered(self) -> None:
         """Return when nobody is being answered any more, but for who closes us from within."""
