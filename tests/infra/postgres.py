@@ -2,9 +2,9 @@
 
     python tests/infra/postgres.py [--durable]
 
-prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. URL has a password, and its user
-may make databases. Nothing is synced to disk, except with ``--durable``. Lines that it takes, each answered by ``ok PID``: ``kill``
-(SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all of it) and ``go on``.
+prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. URL has a password, and its
+user may make databases. Nothing is synced to disk, except with ``--durable``. Lines that it takes, each answered by ``ok PID``:
+``kill`` (SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all of it) and ``go on``.
 """
 
 from __future__ import annotations

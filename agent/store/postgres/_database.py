@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.store._shared import Clock, lost
 from agent.store.postgres import _schema
-from agent.store.postgres._address import Address, import_psycopg
 from agent.store.postgres._errors import AGAIN, LEASE_LOST, explained, sqlstate
 from agent.store.postgres._loop import LoopThread
 from agent.store.postgres._pool import ConnectionPool, cut
 from agent.store.postgres._text import Values, to_text
+from agent.store.postgres.address import Address, import_psycopg
 from toolcrib import StoreFailed
 from toolcrib._store import Fence, Lease
 
@@ -67,7 +67,7 @@ class PostgresDatabase:
 
     async def write(self, fence: Fence | None, sql: str, values: Values) -> list[Any]:
         """Write with one statement, which is kept at the return, and return what it returns. It goes to the server together with
-        its guard, in one transaction.
+        its guard, and a pipeline in autocommit is one transaction.
         """
         lease = None if fence is None else fence.lease
 
@@ -75,10 +75,8 @@ class PostgresDatabase:
             if lease is None:
                 return await (await connection.execute(sql, values)).fetchall()
             async with connection.pipeline():
-                await connection.execute("BEGIN")
                 await connection.execute(_GUARD, _of(lease))
                 cursor = await connection.execute(sql, values)
-                await connection.execute("COMMIT")
             return await cursor.fetchall()
 
         return await self.loop.run(lambda: self._lent(write, lease))

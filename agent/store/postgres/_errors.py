@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.store.postgres._address import Address
+from agent.store.postgres.address import Address
 from toolcrib import StoreFailed
 
 LEASE_LOST = "TCLST"

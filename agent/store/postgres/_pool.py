@@ -10,8 +10,8 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from agent.store.postgres._address import Address, import_psycopg
 from agent.store.postgres._errors import explained
+from agent.store.postgres.address import Address, import_psycopg
 from toolcrib import StoreFailed
 
 if TYPE_CHECKING:

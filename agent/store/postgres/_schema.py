@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.store._schema import steps
-from agent.store.postgres._address import Address
+from agent.store.postgres.address import Address
 from toolcrib import StoreFailed
 
 if TYPE_CHECKING:

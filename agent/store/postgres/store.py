@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._shared import Clock
-from agent.store.postgres._address import Address, require_psycopg
 from agent.store.postgres._changes import PostgresChanges
 from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
 from agent.store.postgres._grants import PostgresAudit, PostgresGrants
@@ -17,6 +16,7 @@ from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresR
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
 from agent.store.postgres._tickets import PostgresTickets
+from agent.store.postgres.address import Address, require_psycopg
 from toolcrib._store import CallRecord, Fence
 
 if TYPE_CHECKING:
