@@ -36,9 +36,13 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(work(), self._started())
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await it from any loop. Where the waiting is cancelled, what was begun is done all the same."""
-        loop = asyncio.get_running_loop()
-        future, done = self.submit(work), loop.create_future()
+        """Await it from any loop, or block where none runs. Where the waiting is cancelled, it is done all the same."""
+        future = self.submit(work)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return future.result()
+        done = loop.create_future()
 
         def wake(_future: object) -> None:
             with contextlib.suppress(RuntimeError):  # that loop was closed: nobody waits any more
