@@ -35,7 +35,8 @@ class PostgresGrants:
         )
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        where = "" if session_id is None else "WHERE (session_id = %(session)s AND scope <> 'always') OR (scope = 'always' AND principal = %(principal)s)"
+        theirs = "WHERE CASE WHEN scope = 'always' THEN principal = %(principal)s ELSE session_id = %(session)s END"
+        where = "" if session_id is None else theirs
         sql = f"SELECT id, session_id, principal, scope, uses_left, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
         values = {} if session_id is None else {"session": to_text(session_id), "principal": to_text(principal)}
         return await self._database.records(_grant, sql, values)
