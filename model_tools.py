@@ -45,12 +45,17 @@ _run_async = run_async
 
 
 def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
-    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing."""
+    """Import tool modules in order (003-4). A broken one is logged with its reason, kept for doctor, and stops nothing.
+
+    Ctrl-C alone goes on: a module may also call sys.exit, or raise CancelledError.
+    """
     problems: list[Problem] = []
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # noqa: BLE001 - a broken module must not take the others with it
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a broken module must not take the others with it
             _log.exception("the tools of %s are missing", module)
             problems.append(Problem(f"module {module}", f"{type(error).__name__}: {error}"))
     registry.problems.extend(problems)
@@ -115,8 +120,9 @@ def face_of(runs: Dispatcher) -> Dispatch:
     def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
         call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
         if scope is not None:
-            return as_json((scope.dispatcher or runs).call_sync(call, scope, extra))
-        scope = _begin(extra.get("task_id") or "")
+            given = {key: value for key, value in extra.items() if value is not None or key not in scope.extra}
+            return as_json((scope.dispatcher or runs).call_sync(call, scope, given))
+        scope = _begin(extra.setdefault("task_id", None) or "")
         try:
             return as_json(runs.call_sync(call, scope, extra))
         finally:
@@ -239,20 +245,19 @@ def close_tasks() -> None:
         run_async(scope.close())
 
 
-def handle_function_call(
-    function_name: str, function_args: Json, task_id: str | None = None, user_task: str | None = None, **kwargs: Any
-) -> str:
+def handle_function_call(name: str, args: Json, task_id: str | None = None, user_task: str | None = None, **extra: Any) -> str:
     """Run one call that a model asked for, and answer JSON text; the second guard of 003-20, so that nothing is ever raised.
 
     ``task_id`` keeps a shell and its folder between calls (see set_task_environment), until ``end_task`` or until 64 other tasks
-    came after it. ``scope=`` takes a session's CallScope instead, and the call meets that session's plugins and grants. The rest
-    reaches handlers that take keywords.
+    came after it. ``scope=`` takes a session's CallScope instead, and the call meets that session's plugins and grants.
+    ``task_id``, ``user_task`` and ``extra`` reach handlers that take keywords; where one of the first two is not given, the
+    session's does.
     """
     try:
-        return registry.dispatch(function_name, function_args, task_id=task_id, user_task=user_task, **kwargs)
+        return registry.dispatch(name, args, task_id=task_id, user_task=user_task, **extra)
     except Exception as error:  # noqa: BLE001 - 003-20: the second guard
-        _log.exception("dispatching %s failed", function_name)
-        return encode({"error": f"Error executing {function_name}: {error}"})
+        _log.exception("dispatching %s failed", name)
+        return encode({"error": f"Error executing {name}: {error}"})
 
 
 _discover_tools()

@@ -98,7 +98,7 @@ class ToolsetCatalog:
         return sorted({*self._bundles, *self._tools.toolsets()})
 
     def describe(self, name: str) -> str:
-        """One line for people."""
+        """Describe a toolset for people, in one line."""
         name = _ALIASES.get(name, name)
         if name in self._bundles:
             return self._bundles[name].description

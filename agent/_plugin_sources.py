@@ -1,4 +1,4 @@
-"""Where plugins come from, found without running any of their code."""
+"""Sources of plugins, found without running any of the plugins' code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERSION = r"""(?m)^__version__\s*(?::\s*\w+\s*)?=\s*["']([^"'\n]{1,40})["']"""
 
 @dataclass(frozen=True, slots=True)
 class PluginInfo:
-    """One plugin that was found, or asked for. ``where`` is its path, or its distribution.
+    """A plugin that was found, or asked for. ``where`` is its path, or its distribution.
 
     ``trusted`` is False for a project's plugin that the person's configuration does not trust as it is now.
     ``error`` says why it can't be loaded, or could not, and what to do.
@@ -43,7 +43,7 @@ class PluginInfo:
     loaded: bool = False
     error: str = ""
     origin: Any = field(default=None, repr=False, compare=False)
-    """What it is loaded from: a Path, a ProjectFiles or an entry point. For the loader."""
+    """Source that the loader loads it from: a Path, a ProjectFiles or an entry point."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ its digest there is shown, and doesn't count until it is confirmed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ class EntryFault:
 
 
 class PermanentGrants:
-    """A GrantStore whose ``always`` grants outlive the session; all others are left to ``inner``. Thread-safe.
+    """A GrantStore whose ``always`` grants of the local person outlive the store; all others are left to ``inner``. Thread-safe.
 
     Reads the file once, when made; what another process revokes later counts no longer here either. Raises ConfigError where
     it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given. Where the state
@@ -54,6 +55,7 @@ class PermanentGrants:
         self._path = config_path(path)
         self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
         self._lock = threading.RLock()
+        """Held for moments only; never while a file is locked, which may take seconds."""
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
         self._stamp: object = "never looked"
         self._unconfirmed: list[AllowlistEntry] = []
@@ -94,32 +96,33 @@ class PermanentGrants:
 
     def confirm(self) -> None:
         """The person has seen what ``unconfirmed`` gave and agrees: exactly those count from now on. Raises ConfigError."""
+        confirmed = self.unconfirmed()
+        self._known.add(_digest(entry) for entry in confirmed)
         with self._lock:
-            self._known.add(_digest(entry) for entry in self._unconfirmed)
-            for entry in self._unconfirmed:
+            for entry in confirmed:
                 grant = _to_grant(entry)
                 self._permanent[grant.id] = (grant, entry)
-            self._unconfirmed = []
+            self._unconfirmed = [entry for entry in self._unconfirmed if entry not in confirmed]
 
     # -- GrantStore ----------------------------------------------------------------------------------------------
 
-    def add(self, grant: Grant) -> None:
+    async def add(self, grant: Grant) -> None:
         """Keep a grant. An ``always`` one is written first: what can't be written raises, and isn't granted."""
-        if grant.scope != "always":
-            self._inner.add(grant)
+        if grant.scope != "always" or grant.principal:
+            await self._inner.add(grant)
             return
         entry = _to_entry(grant)
         kept = _to_grant(entry)  # what the next session will read must be something that it takes
+        await _off_loop(lambda: self._write(entry))
         with self._lock:
-            append_allowlist(self._path, entry)
-            self._known.add([_digest(entry)])
             self._unconfirmed = [other for other in self._unconfirmed if other != entry]
             self._permanent[grant.id] = (grant, entry)
         _log.debug("always: %s below %s", kept.argv, kept.root)
 
-    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         """Raises ConfigError where what another process changed can't be read."""
-        return [*self.permanent(), *self._inner.all(session_id)]
+        own = self.permanent() if session_id is None or not principal else ()
+        return [*own, *await self._inner.all(session_id, principal)]
 
     def permanent(self) -> Sequence[Grant]:
         """Those of the file alone. Raises as ``all``."""
@@ -136,22 +139,39 @@ class PermanentGrants:
         self._permanent = {key: kept for key, kept in self._permanent.items() if _digest(kept[1]) in known}
         self._stamp = stamp
 
-    def spend(self, grant_id: str) -> bool:
+    async def spend(self, grant_id: str) -> bool:
         """False for a permanent grant, which isn't counted."""
-        return self._inner.spend(grant_id)
+        return await self._inner.spend(grant_id)
 
-    def revoke(self, grant_id: str) -> bool:
+    async def revoke(self, grant_id: str) -> bool:
         """Also takes a permanent one out of the file; it counts no longer, even where the file can't be written."""
         with self._lock:
             found = self._permanent.pop(grant_id, None)
-            if found is None:
-                return self._inner.revoke(grant_id)
-            entry = found[1]
-            for key in [key for key, (_grant, other) in self._permanent.items() if other == entry]:
-                del self._permanent[key]
-            self._known.discard(_digest(entry))
-            remove_allowlist(self._path, entry)
-            return True
+            if found is not None:
+                for key in [key for key, (_grant, other) in self._permanent.items() if other == found[1]]:
+                    del self._permanent[key]
+        if found is None:
+            return await self._inner.revoke(grant_id)
+        await _off_loop(lambda: self._erase(found[1]))
+        return True
+
+    def _write(self, entry: AllowlistEntry) -> None:
+        append_allowlist(self._path, entry)
+        self._known.add([_digest(entry)])
+
+    def _erase(self, entry: AllowlistEntry) -> None:
+        self._known.discard(_digest(entry))
+        remove_allowlist(self._path, entry)
+
+
+async def _off_loop(work: Callable[[], None]) -> None:
+    """Do it in a thread where an event loop runs, which would wait for another process's lock of the file."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        work()
+    else:
+        await asyncio.to_thread(work)
 
 
 class _KnownEntries:

@@ -1,4 +1,4 @@
-"""How a model calls tools: by its wire, or in its text, and then in which protocol. The server is asked, once an hour.
+"""The choice of a way to call tools: by the wire, or in text and then in which protocol. The server is asked, once an hour.
 
 A Chat Completions server is taken to call natively, whatever the model: that is the default. It is otherwise where the provider
 is ``text``, or where the server says that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.providers.listing import ModelInfo
 
 SECONDS = 2.0
-"""That a server may take for each of two questions."""
+"""Seconds that a server may take for each of two questions."""
 
 IN_TEXT = "text"
 _HOSTED = (
@@ -75,14 +75,14 @@ def text_protocol(model: str, configured: str = "", template: str | None = None)
 
 
 def is_hosted(endpoint: Endpoint) -> bool:
-    """Whether that is a vendor's server."""
+    """Return whether the endpoint is a vendor's server."""
     host = (urlsplit(endpoint.base_url).hostname or "").lower().rstrip(".")
     own = {name for provider in PROVIDERS.values() for name in provider.hosts}
     return host in own or any(host == vendor or host.endswith(f".{vendor}") for vendor in _HOSTED)
 
 
 async def _ask(target: Target, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
-    """What the server tells of the model; the key goes to it alone. None where it does not answer."""
+    """Ask the server about the model; the key goes to it alone. None where it does not answer."""
     from agent.catalog import Cache
     from agent.providers.http import HttpClient, HttpLimits
     from agent.providers.listing import ModelInfo, describe_model

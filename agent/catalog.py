@@ -1,4 +1,4 @@
-"""Which models there are: at the configured servers, at the vendors whose keys are set, and on this machine."""
+"""Catalogue of models: at the configured servers, at the vendors whose keys are set, and on this machine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ModelServer:
-    """One that may have models; or a plugin's provider, which may need no server.
+    """A server that may have models; or a plugin's provider, which may need no server.
 
-    ``source`` is what names it: a key of the configuration, a variable, or FOUND. ``fault`` says why it can't be used; then there
-    is no ``target``. ``models`` are those that are known without asking.
+    ``source`` names where it was found: a key of the configuration, a variable, or FOUND. ``fault`` says why it can't be used;
+    then there is no ``target``. ``models`` are those known without asking.
     """
 
     source: str
@@ -49,7 +49,7 @@ class ModelServer:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What it has; ``fault`` says why that is not known. ``age`` in seconds of what was remembered, 0 for what was asked."""
+    """Models of a server; ``fault`` says why they are unknown. ``age`` in seconds of a remembered answer, 0 for a fresh one."""
 
     server: ModelServer
     models: tuple[ModelInfo, ...] = ()
@@ -80,7 +80,7 @@ class Cache:
             return None
 
     def model(self, target: Target) -> ModelInfo | None:
-        """What is remembered of the target's model: by ``keep``, or by a list that tells whether it calls tools natively."""
+        """Return the remembered model of the target: from ``keep``, or from a list that says whether it calls tools natively."""
         name = target.endpoint.model if target.endpoint is not None else ""
         alone = self._read(self._entries().get(_key(target, name)))
         if alone is not None:
@@ -206,7 +206,7 @@ def _on_ip(base_url: str) -> str:
 async def ask_servers(
     servers: Sequence[ModelServer], environ: Mapping[str, str], *, refresh: bool = False, seconds: float = SECONDS
 ) -> list[Offer]:
-    """What each server offers, all asked at once; none takes longer than ``seconds``.
+    """Ask all servers at once what they offer; none takes longer than ``seconds``.
 
     ``refresh`` asks also where the answer of the last hour is remembered.
     """
@@ -248,7 +248,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
 
 
 async def probe_tools(target: Target, model: str, environ: Mapping[str, str]) -> bool | None:
-    """Whether the model calls a tool when one request of a few tokens asks for it. None where that can't be told.
+    """Return whether the model calls a tool when one request of a few tokens asks for it. None where that can't be known.
 
     Raises a ProviderError kind where the server can't be reached or refuses the key, and ConfigError.
     """

@@ -1,4 +1,4 @@
-"""What the loop tells whoever watches, as it happens.
+"""Events of the loop, sent as they happen.
 
 Each turn has fresh ids for its text and its thinking; every event of a call carries that call's id.
 """

@@ -15,7 +15,7 @@ PREFIX = "toolcrib-"
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """One registered tool, as people are told of it. ``reason`` says why it is not granted."""
+    """A registered tool, as it is shown to people. ``reason`` says why it is not granted."""
 
     name: str
     toolset: str

@@ -25,7 +25,7 @@ class Todo:
 
 
 class TodoStore:
-    """One session's task list, in order. ``todos`` restores what ``TODOS`` held."""
+    """Task list of one session, in order. ``todos`` restores the value of ``TODOS``."""
 
     def __init__(self, todos: Iterable[Mapping[str, Any]] = ()) -> None:
         self._todos: tuple[Todo, ...] = ()
@@ -58,7 +58,7 @@ class TodoStore:
         return [asdict(todo) for todo in self._todos]
 
     def counts(self) -> dict[str, int]:
-        """How many there are of each status, and in all."""
+        """Count the tasks of each status, and all of them."""
         found = Counter(todo.status for todo in self._todos)
         return {"total": len(self._todos), **{status: found[status] for status in STATUSES}}
 

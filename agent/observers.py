@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -> None:
     """Call ``hook`` of every plugin that has it, one after another. One that raises or is late is logged, and the run goes on."""
-    for observer in reversed(getattr(hooks.hook, hook).get_hookimpls()):  # pluggy keeps them in reverse order of calling
+    for observer in hooks.in_order(hook):
         try:
             seen = observer.function(*[values[name] for name in observer.argnames])
             if inspect.isawaitable(seen):

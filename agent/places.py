@@ -33,12 +33,12 @@ class Place:
 
     @property
     def is_far(self) -> bool:
-        """Whether its folders are others than this machine's."""
+        """Return whether the backend's folders are others than this machine's."""
         return self.kind not in (LOCAL, BUBBLEWRAP, DOCKER)
 
     @property
     def target(self) -> str:
-        """What a session that goes on must find again: the host or the engine, whatever else was changed."""
+        """Name the host or the engine: a resumed session must find the same one, whatever else was changed."""
         match self.kind:
             case "ssh":
                 user, port = self.options["user"], self.options["port"]
@@ -65,7 +65,7 @@ class Place:
 
     @property
     def fleeting(self) -> Place:
-        """The same, of which nothing is kept."""
+        """Return this backend without anything kept."""
         return replace(self, options={**self.options, "keep": "remove"}) if self.kind == DOCKER else self
 
     @property
@@ -76,7 +76,7 @@ class Place:
 
     @property
     def told(self) -> str:
-        """What a model should know of it; "" for plain local."""
+        """Word the backend for a model; "" for plain local."""
         options = self.options
         match self.kind:
             case "local":
@@ -95,7 +95,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where one session is bound to. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
+    """Binding of a session to a backend. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
 
     ``chosen``: somebody named the place for this session, so that another default does not count for it.
     """
@@ -106,7 +106,7 @@ class Spot:
     chosen: bool = False
 
     def record(self) -> dict[str, str]:
-        """What the store keeps of it."""
+        """Return the record for the store."""
         kept = {"name": self.place.name, "target": self.place.target}
         if self.chosen:
             kept["chosen"] = "yes"
@@ -158,12 +158,12 @@ class Places:
         return frozenset(self._table) - frozenset(BUILT_IN)
 
     def all(self) -> list[Place]:
-        """Those of the configuration, then those of plugins."""
+        """List the configured backends, then those of plugins."""
         added = [Place(name, name) for name in known_environments() if name not in self._table]
         return [*self._table.values(), *added]
 
     def configured(self) -> list[Place]:
-        """Those that somebody set up: named ones and the default one whether or not they can be had."""
+        """List the backends that somebody set up: named ones and the default one, available or not."""
         wanted = {self.default, *self.named}
         return [place for place in self.all() if place.name in wanted or not (place.missing or place.name == BUBBLEWRAP)]
 

@@ -24,6 +24,8 @@ from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
 if TYPE_CHECKING:
     import pluggy
 
+    from tools.dispatch.hooks import HookManager
+
 __all__ = ["PluginInfo", "discover", "load_plugins", "project_digest"]
 
 _log = logging.getLogger(__name__)
@@ -44,7 +46,7 @@ def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo
 
 def load_plugins(
     config: Config,
-    manager: pluggy.PluginManager,
+    manager: HookManager,
     registry: ToolRegistry,
     *,
     add_toolset: Add,
@@ -55,8 +57,9 @@ def load_plugins(
 ) -> list[PluginInfo]:
     """Load what is enabled and say how it went; looks at nothing where nothing is enabled.
 
-    Each ``add_*`` takes a name and a value as the hookspecs say, and raises to refuse. They are called once a plugin has
-    been set up without a fault. KeyboardInterrupt (for a plugin that hangs as it loads) passes, with the plugin named in a note.
+    Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs say, and
+    raises to refuse. They are called once a plugin has been set up without a fault. KeyboardInterrupt (for a plugin that hangs
+    as it loads) passes, with the plugin named in a note.
     """
     if not config.plugins.enabled:
         return []
@@ -68,11 +71,21 @@ def load_plugins(
     }
     loader = _Loader(config, manager, registry, adders)
     with _loading:
-        return [
-            loader.load(info) if info.enabled and not info.error else info
-            for info in _found(config, project_dir)
-            if info.enabled or info.name == sources.ALL
-        ]
+        found = [info for info in _found(config, project_dir) if info.enabled or info.name == sources.ALL]
+        manager.rank(info.name for info in sorted(found, key=lambda info: _place(config, info)))
+        return [loader.load(info) if info.enabled and not info.error else info for info in _by_source(config, found)]
+
+
+def _place(config: Config, info: PluginInfo) -> int:
+    """Return the plugin's place among those that the person enabled."""
+    names = [canonical(name) for name in config.plugins.enabled]
+    return names.index(canonical(info.name)) if canonical(info.name) in names else len(names)
+
+
+def _by_source(config: Config, found: Sequence[PluginInfo]) -> list[PluginInfo]:
+    """Sort for loading: by source (003-5), those of one source as they were enabled."""
+    order = list(dict.fromkeys(info.source for info in found))
+    return sorted(found, key=lambda info: (order.index(info.source), _place(config, info)))
 
 
 def _found(config: Config, project_dir: Path | None) -> list[PluginInfo]:
@@ -123,7 +136,7 @@ def _missing(config: Config, found: list[PluginInfo]) -> Iterator[PluginInfo]:
 @dataclass(slots=True)
 class _Loader:
     config: Config
-    manager: pluggy.PluginManager
+    manager: HookManager
     registry: ToolRegistry
     adders: Mapping[str, Add]
     modules: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the model is told before anything else. The same bytes for the whole session, so that prompt caches hold."""
+"""The system prompt. The same bytes for the whole session, so that prompt caches hold."""
 
 from __future__ import annotations
 

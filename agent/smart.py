@@ -26,7 +26,7 @@ from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from tools.approval.findings import TOOL_RULE, visible
 from tools.approval.gate import ACTION
-from tools.dispatch.threads import in_daemon_thread
+from tools.dispatch.threads import in_own_thread
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tools.redact import Redactor
 
 BY = "smart:"
-"""What its answers are from: this and the model's name."""
+"""Beginning of an answer's author; the model's name follows."""
 
 MOST_CHARS = 20_000
 """Of one question. A longer one goes to a person: half a call is not to be judged."""
@@ -193,7 +193,7 @@ class SmartAsker:
         if is_async_callable(self.inner):
             given: Any = self.inner(ticket, ctx)
         else:
-            given = await in_daemon_thread(self.inner, ticket, ctx)  # it may wait for the person
+            given = await in_own_thread(self.inner, ticket, ctx)  # it may wait for the person
         while inspect.isawaitable(given):
             given = await given
         answer: Answer | None = given
@@ -206,7 +206,7 @@ def person_behind(asker: Asker | None) -> Asker | None:
 
 
 def may_be_lowered(ticket: SuspendTicket) -> bool:
-    """Whether a model may answer: a question of the approval gate, of whose findings each is of the level ``ask``.
+    """Return whether a model may answer: a ticket of the approval gate, all of whose findings are of the level ``ask``.
 
     What a rule of the operator's for a tool asks about is for a person: the rule says so.
     """
@@ -220,7 +220,7 @@ def may_be_lowered(ticket: SuspendTicket) -> bool:
 
 
 def question(ticket: SuspendTicket, redactor: Redactor) -> str | None:
-    """What the model reads of a call, without secrets; None where that is too long.
+    """Word a call for the model, without secrets; None where that is too long.
 
     One line of ASCII: nothing in the data can end it, or draw it out of order. The mark is a new one each time, so that nothing
     in the data can pass for it.

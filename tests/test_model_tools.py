@@ -64,6 +64,25 @@ def test_a_broken_module_is_logged_kept_for_doctor_and_stops_nothing(
         sys.modules.pop(name)
 
 
+@pytest.mark.parametrize(
+    "error", ["SystemExit(3)", "GeneratorExit()", "__import__('asyncio').CancelledError()", "BaseException('odd')"]
+)
+def test_a_module_that_ends_the_process_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str) -> None:
+    """003-4"""
+    (tmp_path / "disc_exits.py").write_text(f"raise {error}\n")
+    (tmp_path / "disc_after.py").write_text(
+        "from toolcrib import registry\nregistry.register('after', 't', {'description': 'd'}, lambda args: 1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "disc_after", raising=False)
+    [problem] = model_tools._discover_tools(["disc_exits", "disc_after"])
+    assert problem.subject == "module disc_exits"
+    assert json.loads(handle_function_call("after", {})) == 1
+    (tmp_path / "disc_exits.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        model_tools._discover_tools(["disc_exits"])
+
+
 def test_definitions_are_in_openais_form_and_can_be_sent() -> None:
     """003-2, 003-14, 002-4"""
     for definition in get_tool_definitions(["toolcrib-cli"]):
@@ -156,6 +175,30 @@ def test_its_own_configuration_is_out_of_reach(monkeypatch: pytest.MonkeyPatch, 
 def test_agent_loop_tools_answer_a_stub_error() -> None:
     """003-18 (todo)"""
     assert "run by the agent loop" in json.loads(handle_function_call("todo", {}))["error"]
+
+
+def test_what_the_caller_says_of_a_call_reaches_its_handler() -> None:
+    """003-17, 003-20: by the specification's names, as keywords too; a handler that names them always gets them."""
+    registry.register("heard", "t", {"description": "d"}, lambda args, *, task_id, user_task: [args, task_id, user_task])
+    answers = [
+        handle_function_call("heard", {"a": 1}, "one", "Tidy up."),
+        handle_function_call(name="heard", args={"a": 1}, task_id="one", user_task="Tidy up."),
+        registry.dispatch("heard", {"a": 1}, task_id="one", user_task="Tidy up."),
+        registry.dispatch(name="heard", args={"a": 1}),
+        handle_function_call("heard", {"a": 1}),
+    ]
+    told = [{"a": 1}, "one", "Tidy up."]
+    assert [json.loads(answer) for answer in answers] == [told, told, told, [{"a": 1}, None, None], [{"a": 1}, None, None]]
+
+
+def test_a_session_s_scope_says_what_the_caller_does_not() -> None:
+    """003-17"""
+    registry.register("heard", "t", {"description": "d"}, lambda args, **extra: extra)
+    scope = model_tools._scope("mine")
+    scope.begin_run("Tidy up.")
+    assert json.loads(handle_function_call("heard", {}, scope=scope)) == {"task_id": "mine", "user_task": "Tidy up."}
+    given = json.loads(handle_function_call("heard", {}, task_id="other", more=None, scope=scope))
+    assert given == {"task_id": "other", "user_task": "Tidy up.", "more": None}
 
 
 def test_the_second_guard(monkeypatch: pytest.MonkeyPatch) -> None:

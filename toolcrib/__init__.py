@@ -1,9 +1,14 @@
 """The contract: all that a tool or plugin author imports.
 
-from toolcrib import registry, tool, hookimpl, Block
+    from toolcrib import registry, tool, hookimpl, Block
+
+And ``Agent`` for programs that want a model with tools. It is the one name here that stands on everything else: it is imported
+when it is first asked for, so that a tool's author pays nothing for it.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from toolcrib._after import After
 from toolcrib._context import (
@@ -88,9 +93,13 @@ from toolcrib._types import (
     Unavailable,
 )
 
+if TYPE_CHECKING:
+    from agent.run import Agent
+
 __all__ = [
     "ActivityEvent",
     "After",
+    "Agent",
     "AgentSpec",
     "Answer",
     "AuthFailed",
@@ -172,3 +181,18 @@ __all__ = [
     "strongest",
     "tool",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name != "Agent":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from agent.run import Agent
+
+        globals()[name] = Agent  # from now on it is found without this function
+        return Agent
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "Agent"})

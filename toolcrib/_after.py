@@ -1,4 +1,4 @@
-"""What an observer of a result may bring about (002-26)."""
+"""Follow-ups to a result that an observer may ask for (002-26)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib._types import Json
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What follows from a call; ``post_tool_call`` returns it, or None. The result itself stands as it is.
+    """Follow-ups to a call; ``post_tool_call`` returns them, or None. The result itself stays as it is.
 
     ``state`` is merged into the session's state, as a tool's own changes are: JSON values under names. Where several plugins set
     the same name, the later one wins and it is logged. ``events`` go to whoever listens to the session's activity.

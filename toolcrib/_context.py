@@ -50,7 +50,9 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder; ``platform`` is where the chat happens."""
+    """Whose call this is. ``task_id`` groups calls that share a working folder, and is the session's id where it is "";
+    ``platform`` is where the chat happens: cli, api ...
+    """
 
     session_id: str
     run_id: str = ""

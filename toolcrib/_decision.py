@@ -1,4 +1,4 @@
-"""What a gate may say: ``SetResult < Suspend < Block``. Ranked values, not flags (002-21, 002-22)."""
+"""Decisions of a gate: ``SetResult < Suspend < Block``. Ranked values, not flags (002-21, 002-22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a registration has to be. Everything else is refused, with the module, the tool and the place of the fault."""
+"""Checks of a registration. A wrong one is refused, with the module, the tool and the key at fault named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolcrib._errors import RegistrationError
 from toolcrib._types import EMPTY_PARAMETERS, Json, Kind
 
 _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
-"""Where others put them: silently left out, the tool would seem to take no arguments."""
+"""Keys under which other formats keep the parameters: left out silently, the tool would seem to take no arguments."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 

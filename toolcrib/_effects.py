@@ -1,4 +1,4 @@
-"""What a call would do, said by the tool itself before it runs, in terms that gates can judge.
+"""Effects of a call, declared by the tool itself before it runs, in terms that gates can judge.
 
 A tool of kind ``edit`` or ``execute`` declares ``effects=`` at registration: a function of (args, ctx), sync or async, that
 returns these. Paths are what ``ctx.environment.resolve`` answered, so that what is judged is what will be opened.
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ShellState:
-    """What a shell that lives on between commands has become: gates read the next command in its light.
+    """State of a shell that outlives a command: gates read the next command in its light.
 
     ``aliases`` and ``functions`` are by name, the latter with their bodies as source text. ``aliases_on``: it expands aliases.
     ``attributes`` are letters of ``declare`` (such as ``x``, ``i``, ``n``, ``A``) by variable, of those that have any;

@@ -23,7 +23,7 @@ DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """One tool in the registry.
+    """A tool in the registry.
 
     ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task).
     """
@@ -64,7 +64,7 @@ class ToolEntry:
 
 
 def is_async_callable(function: Any) -> bool:
-    """Whether calling it gives a coroutine: looks through functools.partial and at ``__call__``."""
+    """Return whether calling it gives a coroutine: looks through functools.partial and at ``__call__``."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or (
@@ -105,7 +105,7 @@ def bind_handler(handler: Handler) -> Invoke:
 
 
 def refuse_generator(handler: Handler) -> None:
-    """What it gives is no result. Raises RegistrationError."""
+    """Refuse a generator function: a generator is no result. Raises RegistrationError."""
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise RegistrationError(
             f"handler {_name(handler)!r} is a generator: return one value, and tell what happens meanwhile by ctx.report_activity"

@@ -1,4 +1,4 @@
-"""Where commands run and files live: this machine, a container, another host. One contract, many places."""
+"""The contract of an environment, where commands run and files live: this machine, a container, another host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class ExecRequest:
-    """One shell command.
+    """A shell command to execute.
 
     ``cwd`` None means where the last command left off. ``timeout`` is in seconds. Of each output stream at most ``keep``
     bytes stay in memory, half from its head and half from its tail; where there is more, all of it goes to ``spill``
@@ -34,7 +34,7 @@ class ExecRequest:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What was kept of one stream: all of it in ``head`` if ``total`` is no more than that, else its two ends."""
+    """The kept part of one stream: all of it in ``head`` if ``total`` is no more than that, else its two ends."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -49,9 +49,9 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """How a command ended. ``exit_code`` is 128 + N for signal N; ``ended`` says who ended it. ``duration`` is in seconds.
+    """End of a command. ``exit_code`` is 128 + N for signal N; ``ended`` tells what ended it. ``duration`` is in seconds.
 
-    ``notice`` is said where something happened to the place itself, such as a shell that died and was replaced.
+    ``notice`` is set where something happened to the environment itself, such as a shell that died and was replaced.
     """
 
     exit_code: int
@@ -66,9 +66,9 @@ class ExecOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a place can be used now; ``problem`` says what is wrong and how to put it right, "" where it is well.
+    """Usability of a backend. ``problem`` says what is wrong and how to put it right, "" where it can be used.
 
-    ``note`` is what else should be known: it works, but less well than it could.
+    ``note`` is what else a person should know: it works, but with less than it could have.
     """
 
     problem: str = ""
@@ -98,7 +98,7 @@ class BackgroundProcess(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Its exit code, 128 + N for signal N."""
+        """Return the exit code once the process has ended, 128 + N for signal N."""
         ...
 
     async def kill(self) -> None:
@@ -131,12 +131,12 @@ class Environment(Protocol):
 
     @property
     def identity(self) -> str:
-        """What results say about where they ran, such as ``local`` or ``docker:NAME``."""
+        """Name the environment for results, such as ``local`` or ``docker:NAME``."""
         ...
 
     @property
     def cwd(self) -> str:
-        """Where the next command would start; absolute."""
+        """Return the folder in which the next command starts; absolute."""
         ...
 
     @property
@@ -155,7 +155,7 @@ class Environment(Protocol):
         ...
 
     async def shell_state(self) -> ShellState | None:
-        """What the shell that reads the next command has become; None where each command gets a new one.
+        """Return the state of the shell that reads the next command; None where each command gets a new shell.
 
         The same object until a command has ended in that shell.
         """

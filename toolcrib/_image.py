@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Those that the model servers take."""
+"""Media types that the model servers take."""
 
 IMAGE_BYTES = 20 * 1024 * 1024
-"""What the largest of them take in one request."""
+"""The largest request that any of the model servers takes."""
 
 
 @dataclass(frozen=True, slots=True)

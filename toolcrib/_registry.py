@@ -211,7 +211,7 @@ class ToolRegistry:
         self._guard = check
 
     def checkpoint(self) -> Callable[[], None]:
-        """What brings the tools back as they are now. For the plugin loader, when a plugin fails half-way."""
+        """Return a function that restores the tools of now. For the plugin loader, when a plugin fails half-way."""
         tools, own, problems = dict(self._tools), set(self._own), list(self.problems)
 
         def take_back() -> None:
@@ -298,14 +298,14 @@ class ToolRegistry:
             _log.warning("tool %r: %s", entry.name, reason)
 
     def _note(self, problem: Problem) -> bool:
-        """Whether it is new: one of a kind is told."""
+        """Keep the problem and return True, or return False where one of its kind is kept already."""
         known = any((one.subject, one.fix) == (problem.subject, problem.fix) for one in self.problems)
         if not known:
             self.problems.append(problem)
         return not known
 
     def is_toolset_available(self, toolset: str) -> bool:
-        """Whether any tool registered under this toolset can work here (003-10)."""
+        """Return whether any tool registered under this toolset can work here (003-10)."""
         names = self.toolsets().get(toolset, [])
         return any(reason is None for reason in self.availability(names).values())
 
@@ -369,7 +369,7 @@ def _why_not(entry: ToolEntry) -> str | None:
 
 
 def _let_pass(error: BaseException) -> None:
-    """What a plugin's function raises stays with its tool, also sys.exit; Ctrl-C goes on."""
+    """Contain what a plugin's function raises, also sys.exit; let Ctrl-C pass."""
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error
 

@@ -1,4 +1,4 @@
-"""How the loop talks to a model: sessions stream turns, and take results back in the provider's own form."""
+"""The contract between the loop and a model: sessions stream turns, and take results back in the provider's own form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OnEvent: TypeAlias = Callable[[StreamEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class ProviderTurn:
-    """One reply. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
+    """A reply of the model. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
 
     ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server told. ``finish`` is
     ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; whether there are calls is for ``tool_calls`` to say.
@@ -60,7 +60,7 @@ class ExecutedCall:
 
 
 class ProviderSession(Protocol):
-    """One conversation with one model."""
+    """A conversation with one model."""
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add what the person says, and shows, to the history; the next turn answers it."""
@@ -159,7 +159,7 @@ class TextReader(Protocol):
     """Reads one reply as it comes. However it is cut into pieces, the result is the same."""
 
     def feed(self, text: str) -> list[StreamEvent]:
-        """What can be shown by now: never half a tag, never a call's own text."""
+        """Return what can be shown by now: never half a tag, never a call's own text."""
         ...
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
@@ -168,7 +168,7 @@ class TextReader(Protocol):
 
 
 Thinking: TypeAlias = Literal["open", "maybe", "closed"]
-"""Whether the prompt opened a thinking block: yes; perhaps (a stray end of one is believed); no."""
+"""State of the prompt's thinking block: open; perhaps open (a stray end of one is believed); closed."""
 
 
 class TextProtocol(Protocol):
@@ -188,7 +188,7 @@ class TextProtocol(Protocol):
         ...
 
     def render_recorded(self, results: Sequence[Mapping[str, Json]]) -> Sequence[Mapping[str, Json]]:
-        """The same for stored results (call_id, name, text, is_error)."""
+        """Render stored results (call_id, name, text, is_error) as ``render_results`` does."""
         ...
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:

@@ -16,7 +16,7 @@ from toolcrib._types import Json
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer. ``body`` goes out after ``delay`` seconds in ``pieces`` of that many bytes (0: in one), ``pause`` s apart.
+    """An answer. ``body`` goes out after ``delay`` seconds in ``pieces`` of that many bytes (0: in one), ``pause`` s apart.
 
     ``cut`` closes the connection after that many bytes, in the middle of the chunked transfer.
     """
@@ -124,7 +124,7 @@ class ChatServer:
 
     @staticmethod
     def body(value: Json, status: int = 200, **how: Any) -> Response:
-        """One JSON answer: a whole reply, or an error with its status."""
+        """Make a JSON answer: a whole reply, or an error with its status."""
         return Response(json.dumps(value).encode(), status, content_type="application/json", **how)
 
 

@@ -1,4 +1,4 @@
-"""What a tool is, what a call of it is, and what comes back.
+"""Tools, calls and results: the types that everything else passes around.
 
 The names and the wire forms follow the specification's Tool trait; where a rule comes from there, its number stands beside it.
 """
@@ -24,7 +24,7 @@ Json: TypeAlias = Any
 """A value that json.dumps takes: str, int, float, bool, None, lists and string-keyed dicts of them."""
 
 Kind: TypeAlias = Literal["read", "edit", "execute", "other"]
-"""What a tool does to the world. ``edit`` and ``execute`` run only where an approval gate is registered."""
+"""Effect of a tool on the world. ``edit`` and ``execute`` run only where an approval gate is registered."""
 
 _PROCESS = os.urandom(8).hex()
 _COUNTER = itertools.count(1)
@@ -33,7 +33,7 @@ EMPTY_PARAMETERS: Mapping[str, Json] = freeze({"type": "object", "properties": {
 
 
 class ToolStatus(StrEnum):
-    """How a result stands (002-6)."""
+    """State of a result (002-6)."""
 
     SUCCESS = "success"
     PENDING = "pending"
@@ -41,7 +41,7 @@ class ToolStatus(StrEnum):
 
 
 class ToolCallStatus(StrEnum):
-    """Where a call is in its life (002-27, 002-28). The last three are terminal."""
+    """State of a call (002-27, 002-28). The last three are terminal."""
 
     NEW = "new"
     RUNNING = "running"
@@ -90,7 +90,7 @@ _OUTCOMES: Mapping[ToolStatus, ToolCallStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """What a tool says of itself (002-2). ``id`` is for code, ``name`` is what the model calls; they may differ (002-34)."""
+    """Description of a tool by itself (002-2). ``id`` is for code, ``name`` is what the model calls; they may differ (002-34)."""
 
     id: str
     name: str
@@ -112,7 +112,7 @@ class ToolDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that a model (or a person) asked for.
+    """A call that a model (or a person) asked for.
 
     ``fault`` says why the call could not be read (broken JSON, cut off): such a call never runs, and still gets its one result.
     """
@@ -129,7 +129,7 @@ class ToolCall:
 
 
 ResumeMode: TypeAlias = Literal["replay", "use_as_result", "pass_to_tool"]
-"""What an answer does: run the call again from its gates, become the result, or reach the tool as ``ctx.resume_input``."""
+"""Use of an answer: run the call again from its gates, become the result, or reach the tool as ``ctx.resume_input``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class SuspendTicket:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said to a ticket (002-31).
+    """Answer of a person, or of a model, to a ticket (002-31).
 
     ``decision_id`` makes a repeated delivery harmless; ``at`` is Unix time in seconds.
     A no is an answer too: action ``resume`` with the payload ``{"approved": false, "reason": ...}``.
@@ -309,7 +309,7 @@ CheckFn: TypeAlias = Callable[[], object]
 
 
 class Unavailable:
-    """What a check_fn returns instead of False when it can say why: falsy, and carries the reason for people."""
+    """A check_fn's answer that says why not, in place of False: falsy, and carries the reason for people."""
 
     __slots__ = ("reason",)
 

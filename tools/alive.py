@@ -1,4 +1,4 @@
-"""Whether a process lives, and which one: numbers are given out again, a start and a boot are not."""
+"""Tests for living processes. A process id is given out again; together with its start and the boot it is unique."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def started(pid: int) -> str | None:
 
 
 def exists(pid: int) -> bool:
-    """Whether any process has this number; one that has ended keeps it until it is waited for."""
+    """Return whether any process has this number; one that has ended keeps it until it is waited for."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

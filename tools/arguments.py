@@ -36,6 +36,26 @@ def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     return None
 
 
+def misfit(schema: Mapping[str, Json], value: Json) -> str:
+    """Say where ``value`` breaks a JSON Schema, with its JSON path; "" where it fits. Nothing is coerced.
+
+    A schema that is none fits nothing.
+    """
+    try:
+        validator = jsonschema_rs.validator_for(_plain(schema))
+        errors = [] if validator.is_valid(value) else list(validator.iter_errors(value))
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
+        return f"$: it can not be checked ({str(error)[:200]})"
+    return " | ".join(f"{_json_path('$', error.instance_path)}: {error.message[:200]}" for error in errors[:_SHOWN_ERRORS])
+
+
+def _plain(schema: Json) -> Json:
+    """A copy of dicts and lists only: the library takes no others, which read-only schemas are."""
+    if isinstance(schema, Mapping):
+        return {key: _plain(item) for key, item in schema.items()}
+    return [_plain(item) for item in schema] if isinstance(schema, list | tuple) else schema
+
+
 def own_copy(args: dict[str, Json]) -> dict[str, Json]:
     """A copy that shares no list or dict with ``args``. Raises InvalidArguments where it is nested too deep."""
     own = args.copy()
@@ -58,7 +78,7 @@ def _copied(value: Json) -> Json:
 
 
 class ArgumentCheck:
-    """One tool's arguments. Built once a tool, then called for each call."""
+    """Validator of one tool's arguments. Built once for a tool, then called for each call."""
 
     __slots__ = ("_integers", "_parameters", "_validator")
 

@@ -30,7 +30,7 @@ def needs_env(*names: str, hint: str = "") -> Check:
 
 @cache
 def needs_binary(*names: str, hint: str = "") -> Check:
-    """One of these programs must be on PATH."""
+    """Require one of these programs on PATH."""
 
     def check() -> Literal[True] | Unavailable:
         from shutil import which

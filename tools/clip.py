@@ -20,8 +20,10 @@ MAX_RESULT_CHARS = 40_000
 
 
 def _encoder(*, ensure_ascii: bool) -> Callable[[Json], str]:
-    """What contains itself raises RecursionError instead of ValueError: looking out for it costs more than encoding a small
-    result. So does making json's own encoder anew for each, as JSONEncoder.encode does; not every Python has it.
+    """Make an encoder that raises RecursionError, not ValueError, for a value that contains itself.
+
+    Watching for such values costs more than encoding a small result. So does making json's own encoder anew for each value, as
+    JSONEncoder.encode does; not every Python has it.
     """
     encoder = json.JSONEncoder(ensure_ascii=ensure_ascii, allow_nan=False, check_circular=False)
     make: Any = getattr(json.encoder, "c_make_encoder", None)

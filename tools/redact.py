@@ -50,7 +50,7 @@ class Redactor:
         return cls({**{name: value for name, value in environ.items() if _SECRET_NAME.search(name)}, **(secrets or {})})
 
     def touches(self, text: str) -> bool:
-        """Whether ``text`` may hold a secret. Cheap; may say yes for nothing."""
+        """Return whether ``text`` may hold a secret. Cheap; may be True for text that holds none."""
         for value, _ in self._secrets:
             if value in text:
                 return True
@@ -68,7 +68,7 @@ class Redactor:
         return _KEYS.sub("[redacted: key]", text)
 
     def data(self, value: Json) -> Json:
-        """The same for every string in a JSON value, keys too."""
+        """Redact every string in a JSON value, keys too."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):

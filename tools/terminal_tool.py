@@ -63,7 +63,7 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def validate(args: Mapping[str, Any]) -> None:
-    """What JSON Schema cannot say. Raises InvalidArguments."""
+    """Check what JSON Schema can't express. Raises InvalidArguments."""
     for name in ("command", "cwd"):
         text = args.get(name) or ""
         if "\0" in text:
@@ -125,7 +125,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 class _Printed:
-    """What a command printed last, on either stream: for a call that is cancelled, which has no outcome."""
+    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
@@ -217,7 +217,7 @@ _ESCAPES = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""What is left of a character whose first byte was cut off."""
+"""Bytes that are left of a character whose first byte was cut off."""
 _FEW = 8
 """Bytes that are no text, below which output is not called binary."""
 
@@ -289,7 +289,7 @@ _SEPARATORS = r"\|\||&&|[;|\n]"
 
 
 def meaning_of(exit_code: int, command: str) -> str | None:
-    """What an exit code other than 0 says, where it is known to say something."""
+    """Explain an exit code other than 0, where it is known to mean something."""
     known = _OF_PROGRAMS.get((_last_program(command), exit_code)) or _MEANINGS.get(exit_code)
     if known is not None or exit_code <= 128:  # 128 + N is signal N
         return known

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
-"""What the distribution brings to the top level; others bring such names too."""
+"""Names that the distribution brings to the top level; others bring such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
 """Whoever read our output has left: a pipe or a terminal."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
-"""What only our own output raises as it is: files of tools and of the store have errors of their own."""
+"""Errors that only our own output raises as they are: files of tools and of the store have errors of their own."""
 _EPILOG = """\
 examples:
   toolcrib chat                                            talk to a model; without one, type tool calls by hand
@@ -134,7 +134,7 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
 
 def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
-    """What parses the words after a subcommand, given its module."""
+    """Make the parser of the words after a subcommand, given its module."""
     parser = argparse.ArgumentParser(
         prog=f"toolcrib {name}",
         description=command.HELP,
@@ -273,7 +273,7 @@ def open_crib(options: argparse.Namespace) -> Crib:
 
 
 def _mistyped(crib: Crib) -> Iterator[str]:
-    """What was to be switched off, and stays on for a letter. A name like none may be a plugin's that is not enabled here."""
+    """Yield tools that stay on since their name is misspelt. A name like none may be a plugin's that is not enabled here."""
     config = crib.config
     lists = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
@@ -285,7 +285,7 @@ def _mistyped(crib: Crib) -> Iterator[str]:
 
 
 def _is_far(options: argparse.Namespace) -> bool:
-    """Whether --cwd is a folder of another host. What is wrong about its place is told later."""
+    """Return whether --cwd is a folder of another host. An error about its backend is reported later."""
     from agent.config import load_config
     from agent.places import Places
 

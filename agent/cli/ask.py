@@ -116,7 +116,7 @@ class TerminalAsker:
 
 
 def describe(ticket: SuspendTicket, ctx: ToolCallContext) -> list[str]:
-    """What an approval is about: what would run, where, and each thing that speaks against it."""
+    """Word an approval prompt: the call, where it would run, and each finding."""
     parameters = ticket.parameters
     name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(parameters.get("tool", ctx.tool_name)), {})
     if "command" in parameters:

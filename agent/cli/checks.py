@@ -1,4 +1,4 @@
-"""What `toolcrib doctor` looks at. Each check yields findings; one that breaks is a finding too."""
+"""Checks of `toolcrib doctor`. Each yields findings; a check that breaks is a finding too."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def _toolsets(crib: Crib) -> Iterator[Finding]:
 
 
 def _nameless(crib: Crib) -> Iterator[Finding]:
-    """What is switched off, or decided, about tools that there are not: more likely misspelt than meant for later."""
+    """Find switches and rules for tools that don't exist: more likely misspelt than meant for later."""
     from fnmatch import fnmatchcase
 
     config, known = crib.config, crib.registry.names()
@@ -273,7 +273,7 @@ def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
 
 
 def _model(crib: Crib) -> Iterator[Finding]:
-    """How the configured model is to call tools; its server is asked, unless that was in the last hour."""
+    """Find out how the configured model is to call tools; ask its server, unless that was done in the last hour."""
     from agent.calling import choose_calling, is_hosted
     from agent.models import ModelChoice, choose_provider, environment
 

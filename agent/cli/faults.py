@@ -1,4 +1,4 @@
-"""What went wrong, for people and scripts: the kind, the reason, and what to do."""
+"""Wording of errors for people and scripts: the kind, the reason, and what to do."""
 
 from __future__ import annotations
 

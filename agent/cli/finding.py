@@ -1,4 +1,4 @@
-"""What `toolcrib doctor` found."""
+"""A finding of `toolcrib doctor`."""
 
 from __future__ import annotations
 

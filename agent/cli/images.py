@@ -47,7 +47,7 @@ class ImageFolder:
             raise ToolcribError(f"--save-images: {self._folder} can't be written to; name another folder")
 
     def save(self, image: Image) -> Path:
-        """Where it is now. Raises ToolcribError where it can't be written."""
+        """Save the image and return its path. Raises ToolcribError where it can't be written."""
         ending = image.media_type.partition("/")[2]
         try:
             for number in itertools.count(1):
@@ -69,6 +69,6 @@ def labels(images: Iterable[Image]) -> str:
 
 
 def recorded_labels(record: Mapping[str, Any]) -> Sequence[str]:
-    """The same of a record's images, without decoding them."""
+    """Label a record's images without decoding them."""
     found = ((one["media_type"], one["data"]) for one in record.get("images", ()))
     return [image_label(media_type, len(data) * 3 // 4 - data.count("=", -2)) for media_type, data in found]

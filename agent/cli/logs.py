@@ -1,4 +1,4 @@
-"""What of the log a person sees: short warnings, or everything when asked for."""
+"""The log as a person sees it: short warnings, or everything when asked for."""
 
 from __future__ import annotations
 

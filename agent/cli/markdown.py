@@ -40,7 +40,7 @@ class MarkdownStream:
             self._take(line.removesuffix("\r"))
 
     def end(self) -> None:
-        """What is left is whole now; the next ``feed`` begins another text."""
+        """Print what is left; the next ``feed`` begins another text."""
         if line := "".join(self._line):
             self._take(line)
         self._flush()

@@ -33,7 +33,7 @@ def unknown_names(crib: Crib) -> Iterator[str]:
 
 
 def meaning_faults(config: Config, project_dir: Path) -> list[str]:
-    """What is well written and means nothing, with this profile and with each other: names, and rules that fail their examples.
+    """Find settings that are well written and mean nothing, in every profile: names, and rules that fail their examples.
 
     Enabled plugins are loaded where a name may be theirs, and not else.
     """

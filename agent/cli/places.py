@@ -1,4 +1,4 @@
-"""What `toolcrib env` finds and shows: places, our containers, folders that were left behind."""
+"""Lists of `toolcrib env`: backends, our containers, folders that were left behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One of our containers, and the place that the session said it ran in; "" where no session is known."""
+    """A container of ours, and the backend that its session named; "" where no session is known."""
 
     container: OurContainer
     place: str

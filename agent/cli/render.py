@@ -1,4 +1,4 @@
-"""What people see of calls and lists. Colours only on a terminal; the renderer is loaded when there is one."""
+"""Rendering of calls and lists for people. Colours only on a terminal; the renderer is loaded when there is one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def short_args(args: Any, limit: int = 60) -> str:
 
 
 def brief_line(executed: ExecutedCall, emoji: str) -> str:
-    """One line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
+    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
     call, result = executed.call, executed.result
     parts = [
         f"{emoji or '🔧'} {tame(call.name) or '?'}",
@@ -86,7 +86,7 @@ def _short(value: Any) -> str:
 
 
 class Screen:
-    """Where a chat shows things: results on ``out``; the lines about them there too on a terminal, else on stderr."""
+    """The output of a chat: results on ``out``; the lines about them there too on a terminal, else on stderr."""
 
     def __init__(self, *, interactive: bool, color: str = "auto") -> None:
         self.interactive = interactive

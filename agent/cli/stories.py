@@ -1,4 +1,4 @@
-"""What the store keeps of sessions, in words."""
+"""Stored sessions in words."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _SHOWN = 10
 
 
 async def offers(chat: Conversation, *, refresh: bool = False) -> list[Offer]:
-    """What this session's server has, where it has one, then what the other configured ones have. Waits a few seconds at most."""
+    """List the models of this session's server, then those of the other configured servers. Waits a few seconds at most."""
     crib = chat.opening.crib
     environ = environment(crib.config)
     current = _current(chat)
@@ -48,7 +48,7 @@ def also_there(found: Sequence[Offer], model: str) -> list[str]:
 
 
 async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
-    """What ``/model NAME`` or ``/model PROVIDER NAME`` means. Raises ToolcribError, with the nearest, for what there is not."""
+    """Read ``/model NAME`` or ``/model PROVIDER NAME``. Raises ToolcribError, with the nearest name, for an unknown one."""
     if list(words) == [MANUAL]:
         return ModelChoice(provider=MANUAL)
     if len(words) == 2:
@@ -113,7 +113,7 @@ def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:
 
 
 def _speak_alike(one: str, other: str) -> bool:
-    """Whether a server for the one takes the other too."""
+    """Return whether a server for the one provider takes the other too."""
     if one == other:
         return True
     return one in PROVIDERS and other in PROVIDERS and PROVIDERS[one].vendor == PROVIDERS[other].vendor
@@ -130,7 +130,7 @@ def _current(chat: Conversation) -> Target | None:
 
 
 def _choice(target: Target, name: str) -> ModelChoice:
-    """That model there, with the key that is for this server."""
+    """Choose the model at that server, with the key that is for this server."""
     assert target.endpoint is not None  # noqa: S101 - the manual provider is nowhere, and never gets here
     return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)
 

@@ -21,9 +21,9 @@ class Terminal:
         print(text, file=self.output, flush=True)
 
     async def read_line(self, prompt: str) -> str:
-        """One line, edited in place. Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
+        """Read a line, edited in place. Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
 
-        What was typed before the prompt stood there is thrown away: it was no answer to it.
+        Text typed before the prompt was shown is discarded: it was no answer to it.
         """
         _forget_what_was_typed()
         if self._session is None:
@@ -50,7 +50,7 @@ def find_terminal() -> Terminal | None:
 
 
 def is_interactive() -> bool:
-    """Whether a person both types and reads."""
+    """Return whether a person both types and reads."""
     return is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 

@@ -1,4 +1,4 @@
-"""What is sent and done, told as it happens (000-47). Secrets are taken out of every line."""
+"""Trace of requests and calls as they happen (000-47). Secrets are redacted in every line."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def title(plan: UndoPlan, now: float) -> str:
 
 
 def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
-    """What would be done, and what can't be. ``force`` is how a person says that changed files are meant too."""
+    """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
     yield exact(title(plan, now))
     for item in plan.items:
         if not item.why_not:
@@ -40,7 +40,7 @@ def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
 
 
 def done(plan: UndoPlan, found: Done) -> Iterator[str]:
-    """What became of it."""
+    """Yield the lines of the outcome of a plan."""
     for item in found.items:
         if not item.why_not:
             yield f"  {_line(item, _DID)}"

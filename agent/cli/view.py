@@ -151,6 +151,6 @@ class View:
 
 
 def model_said(event: ModelAnswered) -> str:
-    """One line about what the model of approval.smart decided."""
+    """Word a decision of the approval.smart model in one line."""
     model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
     return f"{model} agreed to {name}: {why}" if event.approved else f"{model} leaves {name} to a person: {why}"

@@ -43,7 +43,7 @@ def join(key: str, name: str) -> str:
 
 
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
-    """What may be meant by the unknown ``name`` below ``key``, where ``fields`` are."""
+    """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
     near = difflib.get_close_matches(name, fields, n=1)
     if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
@@ -101,7 +101,7 @@ def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
 
 
 def value_at(config: Config, parts: Sequence[str]) -> Any:
-    """What stands there, with the default where nothing is given. Raises NotSet for a name that is not there."""
+    """Return the value at a key, with the default where nothing is set. Raises NotSet for a name that is not there."""
     value: Any = config
     hint: Any = Config
     for index, part in enumerate(parts):
@@ -158,7 +158,7 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """The same as dicts, lists and scalars, as JSON and YAML have them."""
+    """Convert a value to dicts, lists and scalars, as JSON and YAML have them."""
     if isinstance(value, Profile):
         return plain(value.values)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

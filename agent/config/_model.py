@@ -23,7 +23,7 @@ _PRICE = "a price in your currency, 0 or more, or null"
 
 @dataclass(frozen=True, slots=True)
 class PricesConfig:
-    """What a million tokens cost, for run.max_cost"""
+    """Prices of a million tokens, for run.max_cost"""
 
     input: float | None = setting(None, "Of what the model reads.", expect=_PRICE, check=at_least_zero)
     output: float | None = setting(None, "Of what it writes, its thinking too.", expect=_PRICE, check=at_least_zero)
@@ -172,7 +172,7 @@ class RetryConfig:
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """What is remembered of sessions"""
+    """The database in which sessions are kept"""
 
     enabled: bool = setting(True, "Whether sessions are kept on disk. false forgets them at the end.", expect="true or false")
     path: str | None = setting(
@@ -189,7 +189,7 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class UndoConfig:
-    """What file tools replaced or deleted, kept for `toolcrib undo` and /undo"""
+    """Earlier contents of files that tools replaced or deleted, for `toolcrib undo` and /undo"""
 
     enabled: bool = setting(True, "Whether it is kept.", expect="true or false")
     days: float = setting(
@@ -209,7 +209,7 @@ class UndoConfig:
 
 @dataclass(frozen=True, slots=True)
 class DisplayConfig:
-    """What the chat shows"""
+    """The look of the chat"""
 
     markdown: bool = setting(True, "Whether answers are laid out, or shown as the model wrote them.", expect="true or false")
     thinking: bool = setting(False, "Whether the model's thinking is shown, where it comes.", expect="true or false")

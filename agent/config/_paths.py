@@ -1,4 +1,4 @@
-"""Where configuration and state lie."""
+"""Folders of configuration and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project's ``.toolcrib/config.yaml`` may say: nothing but the display, lower limits, and less tools.
+"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display, lower limits, and grant less tools.
 
 Whoever wrote the repository wrote that file, so all else in it is left unused, and told.
 """
@@ -123,7 +123,7 @@ class _Filter:
         self.notices: list[str] = []
 
     def kept(self, node: Any, path: tuple[str, ...], key: str) -> Any:
-        """What is not plain keys is kept, for the reader to find fault with."""
+        """Keep a node that has no plain keys, for the reader to find fault with."""
         if node is None or is_blank(node) or not is_mapping(node):
             return node
         import yaml

@@ -301,12 +301,12 @@ def _redactor() -> Any:
 
 
 def _is_secret(value: str) -> bool:
-    """Whether it has the form of a well-known key."""
+    """Return whether the value has the form of a well-known key."""
     return bool(_redactor().text(value) != value)
 
 
 def _holds_keys(hint: Any) -> bool:
-    """Whether the keys below it are told apart: a section, or a mapping."""
+    """Return whether the keys below a value of this type are told apart: a section, or a mapping."""
     return dataclasses.is_dataclass(hint) or typing.get_origin(hint) is Mapping
 
 

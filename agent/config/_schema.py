@@ -40,7 +40,7 @@ class CustomToolset:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetsConfig:
-    """Which bundles of tools a session gets"""
+    """Bundles of tools that a session gets"""
 
     enabled: tuple[str, ...] | None = setting(
         None,
@@ -101,7 +101,11 @@ class PluginsConfig:
     """Code of others that runs inside toolcrib, with all your rights"""
 
     enabled: tuple[str, ...] = setting(
-        (), "Plugins to load, by name; `toolcrib plugins` lists what there is.", expect=NAMES, check=all_text
+        (),
+        "Plugins to load, by name; `toolcrib plugins` lists what there is. Their hooks are called in this order, and where two\n"
+        "decide alike, the first one's decision stands.",
+        expect=NAMES,
+        check=all_text,
     )
     allow_override: Mapping[str, str] = setting(
         dict,
@@ -273,12 +277,12 @@ class Config:
 
     @property
     def store_path(self) -> Path:
-        """Where the database lies, absolute; it need not exist."""
+        """Return the database's absolute path; it need not exist."""
         return expanded(self.store.path, "store.path") if self.store.path else state_dir() / "toolcrib.db"
 
     def origin(self, key: str) -> str:
-        """Where a value comes from: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
-        ``environment NAME``; several for what has several, joined by "; ". Raises ConfigError for an unknown key."""
+        """Return where a value was set: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
+        ``environment NAME``; several are joined by "; ". Raises ConfigError for an unknown key."""
         from agent.config._keys import find_key
 
         dotted = ".".join(find_key(key)[0])
@@ -288,5 +292,5 @@ class Config:
 
 
 def is_required(entry: Any) -> bool:
-    """Whether a dataclass field has no default."""
+    """Return whether a dataclass field has no default."""
     return entry.default is MISSING and entry.default_factory is MISSING

@@ -1,4 +1,4 @@
-"""How a key is declared, and what its value may be."""
+"""Declaration of a key, and the values that it takes."""
 
 from __future__ import annotations
 

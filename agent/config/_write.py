@@ -54,7 +54,7 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
 
 
 def parse_value(text: str, hint: Any) -> Any:
-    """What a person typed for a key of that type, which is YAML; for text, also what YAML would take for something else.
+    """Read a value that a person typed for a key of that type, as YAML; for text, also what YAML would read as another type.
 
     Raises ConfigError.
     """

@@ -57,3 +57,9 @@ async def _check_approver(store: Store, record: TicketRecord, approver: Principa
     owner = await store.sessions.get(record.session_id)
     if owner is None or (owner.platform, owner.user) != (approver.platform, approver.user):
         raise Denied(f"the ticket {record.ticket.id[:12]} was put to somebody else")
+
+
+async def hosted(store: Store, session_id: str) -> bool:
+    """Whether a living process wants to continue this session's parked run: it is woken by every answer."""
+    info = await store.sessions.get(session_id)
+    return info is not None and bool(info.host) and await store.leases.holder(info.host) is not None

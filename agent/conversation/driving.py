@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
@@ -96,7 +97,8 @@ class Driver:
         await self._look(fresh=fresh)
         state = await self._left()
         if state is not None:
-            if await self._waits(state):
+            scope = session.scope
+            if await self._waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
                     self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has gone on
@@ -144,7 +146,7 @@ class Driver:
     async def _continue(self, steps: Steps, state: RunState, *, calls_only: bool = False) -> RunResult | Exception:
         """Go on with a run that was begun before."""
         session = self._session
-        self._fit_out(state, "")
+        self._fit_out(state, await session.transcript.text_at(state.first))
         self._note_turn(state)
         self._images = await session.transcript.images_since(state.first)
         if state.phase == "parked":
@@ -276,7 +278,14 @@ class Driver:
 
     def _fit_out(self, state: RunState, text: str) -> None:
         session = self._session
-        session.scope.begin_run(state.id, state.principal, user_task=text)
+        session.scope.identity = replace(
+            session.scope.identity,
+            run_id=state.id,
+            platform=state.principal.platform,
+            user=state.principal.user,
+            roles=state.principal.roles,
+        )
+        session.scope.begin_run(text)
         if session.outfit is not None:
             session.outfit(state.principal)
 

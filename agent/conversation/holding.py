@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,7 +29,7 @@ class Holding:
         self._name = session_id
         self._fence = fence
         self._lost = lost
-        self._owner = f"{owner}:{secrets.token_hex(4)}"
+        self._owner = owner
         self._held = 0
         self._lock = threading.Lock()
         self._taking = threading.Lock()

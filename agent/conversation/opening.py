@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.places import LOCAL, Spot
+from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
 from toolcrib._store import Fence, SessionInfo
 from toolcrib._types import Handler
-from tools import alive
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ async def open_session(crib: Crib, wanted: Opening) -> Session:
         spot.place,
         store=store,
         fence=fence,
-        owner=process_name(),
+        owner=new_owner(),
         dispatcher=crib.dispatcher,
         config=crib.config,
         providers=crib.providers,
@@ -104,12 +102,6 @@ async def find_session(crib: Crib, prefix: str) -> SessionInfo:
 def spot_of(crib: Crib, info: SessionInfo, backend: str = "") -> Spot:
     """Return where a stored session runs, or the backend with that name. Raises ConfigError and ToolcribError."""
     return _spot(crib, backend, None, info)
-
-
-@functools.cache
-def process_name() -> str:
-    """Return ``pid:start:boot`` of this process, which tells it from a later one with the same number."""
-    return f"{os.getpid()}:{alive.started(os.getpid()) or 0}:{alive.boot()}"
 
 
 async def _stored(crib: Crib, wanted: Opening) -> SessionInfo | None:

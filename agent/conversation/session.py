@@ -19,7 +19,7 @@ from agent.observers import tell
 from agent.prompt import system_prompt
 from toolcrib import Answer, ExecutedCall, Image, Portable, PortableState, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
-from tools.dispatch.batch import BatchCall, run_batch
+from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
@@ -178,9 +178,7 @@ class Session:
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
         async with self.holding.held(self._busy):
-            batch = [BatchCall(call) for call in calls]
-            await run_batch(self.dispatcher, batch, self.scope, on_start=on_start, on_done=on_done)
-        return [one.executed for one in batch if one.executed is not None]
+            return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call_sync(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""

@@ -175,8 +175,14 @@ class Steps:
         return await self._settled(state, executed)
 
     async def _batch(self, calls: Sequence[BatchCall]) -> bool:
-        session = self._session
-        return await run_batch(session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished)
+        """Bring every call as far as it gets; True where all have their results."""
+        session, since = self._session, None
+        if self._turn is None:  # another process had the reply, and may have begun its calls
+            turn = await session.transcript.unanswered()
+            since = None if turn is None else float(turn.get("at", 0.0))
+        return await run_batch(
+            session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, since=since
+        )
 
     async def _rebuilt(self, state: RunState) -> list[BatchCall]:
         """Return the batch as run_batch takes it: with the results that the ledger has of it."""

@@ -122,6 +122,11 @@ class Transcript:
                 yield record
             end = start
 
+    async def text_at(self, place: int) -> str:
+        """Return the text of the record at ``place``, "" where there is none."""
+        found = await self._store.sessions.messages(self.session_id, offset=place, limit=1)
+        return str(found[0].get("text", "")) if found else ""
+
     async def last(self) -> Mapping[str, Any]:
         async for record in self.backwards():
             return record

@@ -1,4 +1,4 @@
-"""What a web front end is told of a variant: agent.events as messages of five types, in the order in which they happen.
+"""Messages for a web front end about a variant: agent.events as messages of five types, in the order in which they happen.
 
     thinking, assistant    a piece of what the model thinks or says; value is the piece
     toolStart              once a call, data {name, input}; of a previewed call perhaps before its arguments are complete
@@ -39,7 +39,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. ``value`` is text (None for toolStart and toolResult), ``data`` what those two have instead."""
+    """A message. ``value`` is text (None for toolStart and toolResult), ``data`` what those two have instead."""
 
     type: MessageType
     variant: int

@@ -27,7 +27,7 @@ def find_html(text: str) -> str:
 
 
 def _wrapped(text: str) -> str | None:
-    """What the first wrapper holds: up to its last end before another begins."""
+    """Return the content of the first wrapper: up to its last end before another begins."""
     begin = _WRAPPER.search(text)
     if begin is None:
         return None

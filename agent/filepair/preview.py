@@ -17,7 +17,7 @@ _Expects: TypeAlias = Literal["object", "key", "colon", "value", "comma", "nothi
 
 
 class PartialText:
-    """One string value as far as it has come. ``length`` counts characters; ``done`` once its closing quote came."""
+    """A string value as far as it has come. ``length`` counts characters; ``done`` once its closing quote came."""
 
     __slots__ = ("_parts", "done", "length")
 
@@ -236,7 +236,7 @@ class GrowingText:
         self.sent = ""
 
     def next(self, source: PartialText | None) -> str | None:
-        """What to send now, or None. It always begins with what was sent before."""
+        """Return the preview to send now, or None. It always begins with what was sent before."""
         if self._ended or source is None or source.length < self._wanted():
             return None
         text = source.text

@@ -1,4 +1,4 @@
-"""One file in memory, and the two tools that write it: ``create_file`` and ``edit_file``."""
+"""A file in memory, and the two tools that write it: ``create_file`` and ``edit_file``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What edits did. ``first_changed_line`` counts from 1 in the new content; None where it is as it was.
+    """Result of edits. ``first_changed_line`` counts from 1 in the new content; None where nothing changed.
 
     ``replaced`` is the number of places for each edit.
     """
@@ -41,7 +41,7 @@ class Edited:
 
 
 class FileState:
-    """One variant's file. A method that raises leaves it as it was; ``version`` grows with every change."""
+    """A variant's file. A method that raises leaves the file unchanged; ``version`` grows with every change."""
 
     def __init__(self, path: str = "", content: str = "") -> None:
         self._path = _normal(path)
@@ -153,7 +153,7 @@ def first_changed_line(before: str, after: str) -> int | None:
 
 
 def _same(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """Count the lines at the beginning that are equal."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((number for number, (one, other) in pairs if one != other), min(len(old), len(new)))
 

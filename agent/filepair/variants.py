@@ -1,4 +1,4 @@
-"""One task given to several models at once: each variant has a file in memory of its own, and a session of its own.
+"""A task given to several models at once: each variant has a file in memory of its own, and a session of its own.
 
     with assemble() as crib:
         outcomes = await run_variants(crib, [ModelChoice("gpt-5"), ModelChoice("qwen3-coder")], "A page with a clock", send)
@@ -34,7 +34,7 @@ MAX_TOOL_TURNS = 20
 OpenModel: TypeAlias = Callable[[Session], "ProviderSession | Awaitable[ProviderSession]"]
 """Opens a session's conversation with its model."""
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
-"""What is asked; or the conversation so far as records ({"role": "user", "text": ...}), of which the last is the question."""
+"""A task in words; or the conversation so far as records ({"role": "user", "text": ...}), of which the last is the question."""
 Send: TypeAlias = Callable[[Message], None]
 
 INSTRUCTIONS = (
@@ -45,7 +45,7 @@ INSTRUCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class VariantResult:
-    """How a variant came out. ``code`` is what its file holds, or the page in the model's last text; "" where there is none."""
+    """Result of a variant. ``code`` is its file's content, or the page in the model's last text; "" where there is none."""
 
     variant: int
     code: str
@@ -65,7 +65,7 @@ class VariantOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSettings:
-    """What all variants share. ``start`` is the file that they begin with, as (path, content)."""
+    """Settings that all variants share. ``start`` is the file that they begin with, as (path, content)."""
 
     instructions: str = INSTRUCTIONS
     platform: str = "api"
@@ -77,7 +77,7 @@ class VariantSettings:
 
 @dataclass(eq=False)
 class Variant:
-    """One variant: a thin wrapper of the loop. ``state`` is its file."""
+    """A variant: a thin wrapper of the loop. ``state`` is its file."""
 
     crib: Crib
     send: Send
@@ -145,9 +145,9 @@ async def run_variants(
     *,
     settings: VariantSettings | None = None,
 ) -> list[VariantOutcome]:
-    """One variant a model, side by side, in the order of ``models``. One that fails does not end the others.
+    """Run a variant for each model, side by side, in the order of ``models``. One that fails does not end the others.
 
-    ``send`` is called from this event loop alone; a message's ``variant`` is the place of its model. Cancelling ends all.
+    ``send`` is called from this event loop alone; a message's ``variant`` is the index of its model. Cancelling ends all.
     """
     variants = [Variant(crib, send, place, settings or VariantSettings()) for place in range(len(models))]
     async with asyncio.TaskGroup() as group:

@@ -28,7 +28,7 @@ _TO = re.compile(r"to=([^\s<]+)")
 
 
 def kind_of(start: str) -> Literal["calls", "protocol", ""]:
-    """What a reply that begins so may be."""
+    """Guess the kind of a reply from its beginning."""
     if _PROTOCOL.match(start):
         return "protocol"
     return "calls" if _JSON_CALL.match(start) or (start[0] == "[" and BEGINS.match(start)) else ""
@@ -68,7 +68,7 @@ def name_in(body: str) -> str:
 
 
 def reads_well(fence: Fence, body: str, known: Definitions) -> bool:
-    """Whether a block is calls of tools that there are."""
+    """Return whether the block holds calls of known tools only."""
     return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
 
 

@@ -1,4 +1,4 @@
-"""What stands inside a block of calls, whatever its tags: the content says which dialect it is (X-9)."""
+"""Reading of a block of calls, whatever its tags: the content says which dialect it is (X-9)."""
 
 from __future__ import annotations
 

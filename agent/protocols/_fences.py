@@ -120,7 +120,7 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("[THINK]", "[/THINK]"),
 )
 THOUGHT_LABEL = "thought\n"
-"""What Gemma writes before its thoughts."""
+"""Label that Gemma writes before its thoughts."""
 
 DROPPED = (
     "<|tool_response>",
@@ -147,7 +147,7 @@ DROPPED = (
 
 HEADERS = ("<|channel|>", "<|start|>")
 TO_USER, TO_SELF = "to=user<|message|>", "to=self<|message|>"
-"""How a reply may begin whose first header stands in the prompt."""
+"""Beginnings of a reply whose first header stands in the prompt."""
 
 HEADER_END = "<|message|>"
 BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")

@@ -43,7 +43,7 @@ class Definitions:
         return schema if isinstance(schema, Mapping) else {}
 
     def schema(self, name: str, key: str) -> Mapping[str, Json]:
-        """One argument's; empty where nothing is known of it."""
+        """Return an argument's schema; empty where nothing is known of it."""
         properties = self.parameters(name).get("properties")
         found = properties.get(key) if isinstance(properties, Mapping) else None
         return found if isinstance(found, Mapping) else {}
@@ -84,7 +84,7 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
 
 
 def looks_called(value: Json, known: Definitions) -> bool:
-    """Whether JSON that stands there without any tag is a call: of a known tool, or, where none is known, with arguments."""
+    """Return whether untagged JSON is a call: of a known tool, or, where none is known, with arguments."""
     ones = value if isinstance(value, list) else [value]
     for one in ones:
         if not isinstance(one, dict):
@@ -109,7 +109,7 @@ def _parts(value: dict[str, Json]) -> tuple[Any, Any]:
 
 
 def between(text: str, at: int) -> int:
-    """Where what may stand between two calls (blanks, a comma, a semicolon) ends."""
+    """Return the offset behind what may stand between two calls: blanks, a comma, a semicolon."""
     match = _BETWEEN.match(text, at)
     return match.end() if match else at
 

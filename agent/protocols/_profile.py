@@ -1,4 +1,4 @@
-"""What a model's family and a prompt's flags say of how its replies are to be read."""
+"""Ways of reading a reply that follow from a model's family and a prompt's flags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def protocol_of(family: str) -> TextProtocol:
 
 
 def thinking_of(flags: Mapping[str, Any], family: str = "") -> Thinking:
-    """Whether the prompt opened the thinking.
+    """Return the state of the thinking block after the prompt.
 
     ``enable_thinking`` and ``reasoning_format`` only say that it may be so: many templates leave it to the model.
     """

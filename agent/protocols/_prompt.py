@@ -1,4 +1,4 @@
-"""What a model is told of the tools and of their results, in the specification's words (000-10, 000-11, 000-38)."""
+"""The model's instructions about tools and their results, in the specification's words (000-10, 000-11, 000-38)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMAND_INTRO = (
 
 
 def tool_lines(definitions: Sequence[Mapping[str, Json]]) -> str:
-    """One line a tool: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
+    """List the tools, one a line: ``- name(p1, p2): description``; no parentheses without parameters (000-11)."""
     lines = []
     for name, function in Definitions(definitions).tools.items():
         parameters = function.get("parameters")
@@ -83,7 +83,7 @@ def results_text(named: Sequence[tuple[str, str]]) -> str:
 
 
 def recorded_result(result: Mapping[str, Json]) -> str:
-    """The same for a stored result, whose text is JSON."""
+    """Word a stored result, whose text is JSON, as a fresh one."""
     text = str(result["text"])
     try:
         value = json.loads(text)

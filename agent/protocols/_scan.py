@@ -1,4 +1,4 @@
-"""Where a block of call text ends: found in one pass over pieces of any size; closing tags inside strings don't count."""
+"""The end of a block of call text, found in one pass over pieces of any size; closing tags inside strings don't count."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tokens:
         self._longest = max((len(mark) for mark in self.all), default=1) - 1
 
     def held(self, text: str) -> int:
-        """How many characters at the end of ``text`` may be the beginning of a mark."""
+        """Count the characters at the end of ``text`` that may be the beginning of a mark."""
         prefixes = self._prefixes
         for size in range(min(self._longest, len(text)), 0, -1):
             if text[-size:] in prefixes:
@@ -49,7 +49,7 @@ class Tokens:
 
 @lru_cache(maxsize=256)
 def tokens_of(tokens: tuple[str, ...], more: str = "") -> Tokens:
-    """The same object each time: a reply may have thousands of blocks."""
+    """Return the same object for the same tokens each time: a reply may have thousands of blocks."""
     return Tokens(tokens, more)
 
 

@@ -25,7 +25,7 @@ _HALF_TAG = 3
 
 
 class _Marks:
-    """What a reader looks for in text."""
+    """Marks that a reader looks for in text."""
 
     def __init__(self, fences: tuple[Fence, ...], *, stray: bool) -> None:
         self.fences = {fence.opener: fence for fence in fences}
@@ -86,7 +86,7 @@ class StreamReader:
     # -- the interface -------------------------------------------------------------------------------------------
 
     def feed(self, text: str) -> list[StreamEvent]:
-        """What can be shown by now."""
+        """Return what can be shown by now."""
         for at in range(0, len(text), _SLICE):
             if (other := self._handed_over()) is not None:
                 return [*self._flush(), *other.feed(text[at:])]
@@ -150,7 +150,7 @@ class StreamReader:
         return False
 
     def _stands(self, mark: str, buffer: str, start: int) -> bool:
-        """Whether a mark counts where it stands; one in a code span is only spoken of."""
+        """Return whether a mark counts at its position; one in a code span is only spoken of."""
         before = buffer[start - 1] if start else self._last
         fence = self._marks.fences.get(mark)
         where = fence.where if fence else ("start" if mark in (_fences.TO_USER, _fences.TO_SELF) else "")
@@ -306,7 +306,7 @@ class StreamReader:
         self._add(fence, fence.read(body, self._known))
 
     def _is_whole(self, body: str, cut: Cut, fence: Fence) -> bool:
-        """Whether a block without its closing tag holds its calls completely: servers cut replies at such tags."""
+        """Return whether a block without its closing tag holds its calls completely: servers cut replies at such tags."""
         if fence.where == "line" and not self._truncated:
             return True
         return not self._truncated and (cut.complete or body.rstrip().endswith(_WHOLE_ENDS))

@@ -40,7 +40,7 @@ def read_kimi(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def _sections(body: str, begin: str, end: str, pattern: re.Pattern[str]) -> list[ToolCall]:
-    """One call a section; a broken one does not lose the others."""
+    """Read a call from each section; a broken one does not lose the others."""
     calls = []
     for section in body.split(begin):
         text = section.strip()
@@ -135,7 +135,7 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def read_json_body(body: str, known: Definitions) -> list[ToolCall]:
-    """One call, or a list of them, as JSON; a Markdown fence around it is let be."""
+    """Read a call, or a list of them, as JSON; a Markdown fence around it is ignored."""
     text = body.strip().removeprefix("```json").removesuffix("```").strip()
     try:
         value = read_json(text)

@@ -15,7 +15,7 @@ _HOW = {
     "Extra data": "give one call at a time, with nothing after it",
     "Invalid control character": "write a line break within a text as \\n, and all as an object",
 }
-"""What mends it, by how json's message begins; pasted text has both faults."""
+"""Remedies by the beginning of json's message; pasted text has both faults."""
 
 
 def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:

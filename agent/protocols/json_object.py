@@ -77,7 +77,7 @@ class JsonObjectProtocol:
         return [{"role": "tool", "name": one["name"] or "unknown", "content": one["text"]} for one in results]
 
     def render_reply(self, text: str, calls: Sequence[ToolCall]) -> str:
-        """One object; of several calls one each, which is as near as this protocol comes to it."""
+        """Render a reply as an object; several calls as one each, the closest that this protocol has."""
         if not calls:
             return json.dumps({"final": {"content": text}}, ensure_ascii=False)
         actions = ({"thought": text[:THOUGHT_LIMIT], "action": {"tool": call.name, "args": call.args}} for call in calls)

@@ -1,4 +1,4 @@
-"""Which text protocol a model's chat template tells of. Markers only: a template is never run, and never shown.
+"""Recognition of the text protocol of a model's chat template. By markers only: a template is never run, and never shown.
 
 The markers are those that llama.cpp (common/chat.cpp, and models/templates there) and vLLM (vllm/tool_parsers) tell the families
 apart by.

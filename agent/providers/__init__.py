@@ -1,4 +1,4 @@
-"""Where turns come from: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
+"""Sources of turns: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
 
 A wire is three modules: its session over ``_http_session``, ``_NAME_messages`` (the conversation as it goes back, over
 ``_history``; some wires call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). A new one

@@ -114,7 +114,7 @@ class AnthropicMessages(History):
         self.ids.update(calls)
 
     def _add(self, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """One message, or more of the last one: roles alternate."""
+        """Add a message, or extend the last one: roles alternate."""
         if role == self._role:
             self._last.extend(blocks)
             return

@@ -27,7 +27,7 @@ REFUSED = "the model refused in the middle of this call, so it was not run"
 
 
 class _Block:
-    """One block as it comes. ``call_id`` and ``shown`` (the tool's own name) are those of a call of ours, else ""."""
+    """A block as it comes. ``call_id`` and ``shown`` (the tool's own name) are those of a call of ours, else ""."""
 
     __slots__ = ("call_id", "head", "kind", "open", "parts", "shown")
 

@@ -26,7 +26,7 @@ reason. Raises what that does, and StopIteration where no value begins.
 
 
 class OpenCall:
-    """One call as it comes. ``id`` never changes; ``wire_id`` is what the server calls it, "" until it said."""
+    """A call as it comes. ``id`` never changes; ``wire_id`` is the server's name for it, "" until it came."""
 
     __slots__ = ("extra", "id", "name", "parts", "shown", "wire_id")
 

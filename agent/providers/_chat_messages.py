@@ -90,7 +90,7 @@ class ChatMessages(History):
 
 
 def _common(message: Mapping[str, Any]) -> dict[str, Any]:
-    """What every server takes: one model's signatures are refused by another."""
+    """Keep the fields that every server takes: other servers refuse one model's signatures."""
     common: dict[str, Any] = {"role": "assistant", "content": message.get("content")}
     if calls := message.get("tool_calls"):
         common["tool_calls"] = [{key: call[key] for key in ("id", "type", "function")} for call in calls]

@@ -121,7 +121,7 @@ class ChatReader(EventReader):
             self._raise_error(chunk)
 
     def _rest(self, delta: dict[str, Any]) -> None:
-        """What is less common in a delta than text."""
+        """Read the parts of a delta that are less common than text."""
         for key in ("reasoning_content", "reasoning"):
             reasoning = delta.get(key)
             if isinstance(reasoning, str) and reasoning:

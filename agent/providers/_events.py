@@ -1,4 +1,4 @@
-"""What the readers of all wires' replies share: text as it comes, errors in it, and how a broken one is named."""
+"""Parts that the readers of all wires' replies share: text as it comes, errors in it, and the naming of a broken one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class EventReader:
         raise NotImplementedError
 
     def _emit(self, kind: _Kind, text: Any) -> None:
-        """One delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
+        """Emit a delta. JSON may cut a character outside the BMP into two escapes, and servers put them into two deltas."""
         if type(text) is not str:
             return
         if not text.isascii() or self._half[kind]:
@@ -102,7 +102,7 @@ class EventReader:
             self._on_event(new_event(StreamEvent, (kind, text, "", "")))
 
     def _call_id(self, wire_id: Any) -> str:
-        """What the server calls it, where that is a name and still free (X-1, X-2)."""
+        """Return the server's id for a call where it is a usable name and still free (X-1, X-2), else a new one."""
         usable = isinstance(wire_id, str) and wire_id and wire_id not in self._ids
         call_id = str(wire_id) if usable else ToolCall.new_id()
         self._ids.add(call_id)
@@ -152,7 +152,7 @@ def whole(parts: Sequence[str]) -> str:
 
 
 def counts(**found: Any) -> dict[str, int]:
-    """Those of the numbers of tokens that the server told."""
+    """Keep the token counts that the server gave."""
     return {name: count for name, count in found.items() if type(count) is int}
 
 

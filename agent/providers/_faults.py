@@ -1,4 +1,4 @@
-"""What a server's refusal means: a status, headers and an error object become one ProviderError kind."""
+"""Translation of a server's refusal: a status, headers and an error object become one ProviderError kind."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class PartialArgs:
         return _escaped(text)
 
     def feed(self, piece: Mapping[str, Any]) -> str:
-        """What the piece adds to the JSON text. Raises BadPiece."""
+        """Return the JSON text that the piece adds. Raises BadPiece."""
         text, place = piece.get("stringValue"), piece.get("jsonPath")
         if place == self._open_at and type(text) is str:
             self._open.append(text)  # more of the string that is being written, which is nearly all that comes
@@ -190,7 +190,7 @@ def _steps(text: str) -> Path:
 
 
 def _as_double(found: re.Match[str]) -> str:
-    """What stands between single quotes, as between double ones."""
+    """Translate a character between single quotes to one between double quotes."""
     if found[0] == '"':
         return '\\"'
     return "'" if found[1] == "'" else found[0]

@@ -38,7 +38,7 @@ _COUNTS = (
 
 
 class _Call:
-    """One call as it comes; ``part`` is what goes back for it."""
+    """A call as it comes; ``part`` goes back to the server for it."""
 
     __slots__ = ("args", "fault", "id", "name", "open", "part", "shown", "texts")
 
@@ -315,7 +315,7 @@ class GeminiReader(EventReader):
         return made
 
     def _drawn(self) -> Iterator[Any]:
-        """What the model drew, as base64; drafts that it drew while it thought stay in its content."""
+        """Yield the images that the model made, as base64; drafts from its thinking stay in its content."""
         for part in self._parts:
             if type(inline := part.get("inlineData")) is dict and part.get("thought") is not True:
                 yield inline.get("data")

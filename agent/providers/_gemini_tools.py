@@ -80,7 +80,7 @@ def _plain(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _kind(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """What is taken of one schema's own keys, and the schemas of which one has to fit."""
+    """Return the keys that are taken over from a schema, and the schemas of which one has to fit."""
     plain = {key: value for key, value in schema.items() if key in _TAKEN}
     if "const" in schema:
         plain["enum"] = [schema["const"]]

@@ -1,4 +1,4 @@
-"""What the histories of all wires share: a stored conversation is taken in, and no call is left without a result."""
+"""Parts that the histories of all wires share: taking in a stored conversation, and giving every call a result."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.providers._names import WireNames
 from toolcrib import Image
 
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
-"""What stands for a result that never came: wires refuse a call without one (X-1)."""
+"""Text for a result that never came: wires refuse a call without one (X-1)."""
 
 _DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 
 
 class History(ABC):
-    """One conversation, as it goes back in each request.
+    """A conversation as it goes back in each request.
 
     Every call in it has exactly one result, right after what has the call; a missing one is filled in when the conversation goes
     on. A wire gives ``wire``, ``system``, ``user``, ``results``, ``_open`` (the calls without a result) and ``_recorded_reply``.

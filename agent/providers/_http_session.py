@@ -1,4 +1,4 @@
-"""What the sessions of several wires share: ask, read the reply in whatever form it comes, ask again without what was refused."""
+"""Parts that the sessions of several wires share: ask, read the reply in any form, ask again without what was refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HttpSession:
         self._answered = False  # the last request: an error in its answer is no refusal of a field
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """What the replies are from now on: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
+        """Steer the coming replies: "none", "required" or a tool's name for their calls, a JSON Schema for their text."""
         self._steer.set(tool_choice, schema)
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:

@@ -32,7 +32,7 @@ def pictured(executed: Iterable[ExecutedCall]) -> Pictured:
 
 
 def pictured_record(record: Mapping[str, Any]) -> Pictured:
-    """The same for stored results."""
+    """Collect the images of stored results."""
     found = (one for one in record["results"] if one.get("images") and not one.get("is_error"))
     return {one["call_id"]: FromTool(one["name"], recorded(one)) for one in found}
 

@@ -26,7 +26,7 @@ _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "content_f
 
 
 class _Item:
-    """One output item as it comes. ``seen``: some of it reached on_event. A call of ours has ``call_id`` and ``shown``."""
+    """An output item as it comes. ``seen``: some of it reached on_event. A call of ours has ``call_id`` and ``shown``."""
 
     __slots__ = ("call_id", "done", "item", "parts", "seen", "shown")
 
@@ -50,7 +50,7 @@ class _Item:
         return whole(self.parts)
 
     def text(self) -> str:
-        """What a message says: the whole item is right where the deltas say otherwise."""
+        """Return a message's text: the whole item is right where the deltas differ."""
         if not self.done:
             return whole(self.parts)
         return whole([str(part.get("text") or part.get("refusal") or "") for part in _parts(self.item, "content")])
@@ -257,7 +257,7 @@ def _native_call(item: _Item, call: ToolCall) -> dict[str, Any]:
 
 
 def _unfinished(item: _Item) -> dict[str, Any]:
-    """What its deltas made of an item that the server never sent whole."""
+    """Build an item that the server never sent whole from its deltas."""
     if item.kind == "message":
         return {**item.item, "role": "assistant", "content": [{"type": "output_text", "text": item.text(), "annotations": []}]}
     return item.item

@@ -1,4 +1,4 @@
-"""What the next replies are to be, in each wire's own fields: with calls or without, one tool, JSON of a schema."""
+"""Wishes for the next replies, in each wire's own fields: with calls or without, one tool, JSON of a schema."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Steer:
 
     @property
     def forces(self) -> bool:
-        """Whether a call has to come."""
+        """Return whether a call has to come."""
         return self._takes_choice and self.tool_choice not in ("auto", "none")
 
     def choice(self) -> dict[str, Any]:

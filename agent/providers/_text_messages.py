@@ -59,7 +59,7 @@ class TextMessages(ChatMessages):
             self._add(message)
 
     def _native(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the model wrote, thinking included (000-20); what came over another wire is written as it would have been."""
+        """Return the model's own text, thinking included (000-20); a reply from another wire is written as it would have been."""
         native = record.get("native")
         message = native.get("message") if isinstance(native, Mapping) else None
         if isinstance(message, Mapping) and native and native.get("wire") in ("text", "chat") and not message.get("tool_calls"):

@@ -72,7 +72,7 @@ class AnthropicSession(HttpSession):
         self._extra = dict(extra or {})
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """What the person says and shows next."""
+        """Add what the person says and shows next."""
         self._without_thinking = False
         self._messages.user(text, images)
 

@@ -1,4 +1,4 @@
-"""Which model server, which model and which key: worked out in one place, so that a key never reaches a host it is not for."""
+"""The choice of model server, model and key, made in one module, so that a key never reaches a host it is not for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from toolcrib import ConfigError
 
 VENDOR = "https://api.openai.com/v1"
-"""Where OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""
+"""Server to which OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Endpoint:
 
     @property
     def server(self) -> str:
-        """Its host, and its port where it is not the usual one: safe to show."""
+        """Return the host, and the port where it is not the usual one: safe to show."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     @property
@@ -68,7 +68,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What the configuration says of the server; "" for nothing. Its key goes to its own server only."""
+    """The server as the configuration describes it; "" for nothing. Its key goes to its own server only."""
 
     base_url: str = ""
     model: str = ""

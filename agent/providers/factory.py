@@ -71,7 +71,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody asks for; "" for nothing."""
+    """A wish for a provider, a model and a server; "" for none."""
 
     provider: str = ""
     model: str = ""
@@ -89,7 +89,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a session begins with. ``records`` is a stored conversation to go on with."""
+    """The start of a session. ``records`` is a stored conversation to resume."""
 
     system: str = ""
     tools: Sequence[Mapping[str, Any]] = ()
@@ -137,7 +137,7 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
 
 
 def find_target(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> Target:
-    """What is asked for comes first, then the environment, then what is configured. Raises ConfigError with what to set.
+    """Choose the target: the wish comes first, then the environment, then the configuration. Raises ConfigError with what to set.
 
     A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
     """
@@ -169,12 +169,12 @@ def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str
         return wanted.provider
     if wanted.base_url:
         known = standing not in ("", MANUAL) and configured.base_url and same_server(wanted.base_url, configured.base_url)
-        return standing if known else name_for_server(wanted.base_url, environ)
+        return standing if known else _kept_in_text(standing, name_for_server(wanted.base_url, environ))
     if standing == MANUAL and not wanted.model:
         return MANUAL
     if standing not in ("", MANUAL):
         placed = configured.base_url or _own_server(standing, environ)
-        return standing if placed else name_for_model(wanted.model, environ) or standing
+        return standing if placed else _kept_in_text(standing, name_for_model(wanted.model, environ) or standing)
     if _own_server(DEFAULT, environ):
         return DEFAULT
     if configured.base_url:
@@ -186,8 +186,15 @@ def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str
     return found or DEFAULT
 
 
+def _kept_in_text(standing: str, found: str) -> str:
+    """Return ``found``, or the configured provider where that is the same server's way with calls in the text: whoever chose
+    text means it for every such server and model.
+    """
+    return standing if standing in PROVIDERS and PROVIDERS[standing].in_text and found == DEFAULT else found
+
+
 def _server(configured: Wanted, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
-    """What of the configuration is for this provider."""
+    """Return the part of the configuration that is for this provider."""
     explicit = "" if configured.provider == MANUAL else configured.provider
     if configured.base_url:
         standing = explicit or name_for_server(configured.base_url, environ)

@@ -61,7 +61,7 @@ class GeminiSession(HttpSession):
         self._config.update(self._extra.pop("generationConfig", {}))
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """What the person says and shows next."""
+        """Add what the person says and shows next."""
         self._contents.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:

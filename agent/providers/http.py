@@ -7,12 +7,13 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.providers._faults import from_status
+from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key
-from toolcrib import BadRequest, ConfigError, ConnectionFailed, ProviderError, StreamBroken
+from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
 
 if TYPE_CHECKING:
     import httpx
@@ -32,9 +33,18 @@ class HttpLimits:
 
 
 class HttpClient:
-    """Requests to one Endpoint. Connections are kept between requests, within one event loop. Holds the key; never shows it."""
+    """Requests to one Endpoint, over a client of ``pool`` that others share. Holds the key; never shows it.
 
-    def __init__(self, endpoint: Endpoint, environ: Mapping[str, str] | None = None, limits: HttpLimits | None = None) -> None:
+    Connections are kept between requests, within one event loop. ``aclose`` gives the client back; a later request takes another.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        environ: Mapping[str, str] | None = None,
+        limits: HttpLimits | None = None,
+        pool: ClientPool | None = None,
+    ) -> None:
         """Raises ConfigError where the endpoint's key variable is empty.
 
         A session sets ``key_header`` to the header that its wire has the key in, and ``headers`` to more that go with each
@@ -45,8 +55,9 @@ class HttpClient:
         self.headers: dict[str, str] = {}
         self.limits = limits or HttpLimits()
         self._key = read_key(endpoint, os.environ if environ is None else environ)
-        self._client: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pool = shared_clients() if pool is None else pool
+        self._taken: SharedClient | None = None
+        self._cookies: httpx.Cookies | None = None
 
     def __repr__(self) -> str:
         return f"HttpClient({self.endpoint!r})"
@@ -64,15 +75,18 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """May be called twice."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.aclose()
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            await self._pool.give_back(self, taken)
 
     @asynccontextmanager
     async def _open(self, method: str, path: str, body: bytes | None) -> AsyncIterator[Reply]:
-        client = self._ready()
+        client = await self._ready()
+        cookies = self._own_cookies()
         request = client.build_request(method, self.endpoint.url(path), content=body, headers=self._headers(body))
+        cookies.set_cookie_header(request)
         response = await self._send(client, request)
+        cookies.extract_cookies(response)
         reply = Reply(response, self)
         try:
             if response.status_code != 200:
@@ -89,11 +103,20 @@ class HttpClient:
             headers[self.key_header] = f"Bearer {self._key}" if self.key_header == "Authorization" else self._key
         return headers
 
-    def _ready(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            self._client, self._loop = _new_client(self.endpoint, self.limits), loop
-        return self._client
+    async def _ready(self) -> httpx.AsyncClient:
+        if self._taken is not None and self._taken.loop is not asyncio.get_running_loop():
+            await self.aclose()
+        if self._taken is None:
+            self._taken = self._pool.take(self, self.endpoint, self.limits.connect, self.limits.between)
+        return self._taken.client
+
+    def _own_cookies(self) -> httpx.Cookies:
+        """Those of this conversation alone; some servers find its cache by them."""
+        if self._cookies is None:
+            import httpx
+
+            self._cookies = httpx.Cookies()
+        return self._cookies
 
     async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
         import httpx
@@ -194,26 +217,6 @@ class Reply:
                     pass
         except (TimeoutError, httpx.HTTPError, httpx.StreamError):
             return  # then the connection is closed, which is all that is lost
-
-
-def _new_client(endpoint: Endpoint, limits: HttpLimits) -> httpx.AsyncClient:
-    import httpx
-
-    local = endpoint.is_loopback
-    verify: Any = True
-    if local and endpoint.base_url.startswith("http:"):
-        import ssl
-
-        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used, and without loading every authority; it trusts nobody
-    try:
-        return httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=limits.connect, write=limits.between),
-            follow_redirects=False,  # a redirect would carry the key and the conversation to whoever it names
-            trust_env=not local,  # a local server is not asked through a proxy
-            verify=verify,
-        )
-    except (ImportError, ValueError, OSError) as error:
-        raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
 
 
 def _hint(endpoint: Endpoint, why: str) -> str:

@@ -1,4 +1,4 @@
-"""What a server says of its models, whatever it speaks: their names, how much they take, whether they call tools natively."""
+"""A server's models, whatever it speaks: their names, how much they take, whether they call tools natively."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolcrib import BadRequest, ConfigError, ProviderError
 
 _PAGES = 5
 _DETAILS = 40
-"""How many models are asked about one by one, where a server has no list that tells."""
+"""Number of models that are asked about one by one, where a server has no list that says it."""
 
 _AT_ONCE = 4
 _PATIENCE = 4.0
@@ -213,14 +213,14 @@ _MORE: Mapping[str, _More] = {
 
 
 def _more(rows: Sequence[Mapping[str, Any]]) -> _More | None:
-    """How to ask the server that lists so. Ollama names others as owners too, but has a tag in every name."""
+    """Return how to ask the server for more. Ollama names others as owners too, but has a tag in every name."""
     owners = {str(row["owned_by"]) for row in rows if row.get("owned_by")}
     known = next((_MORE[owner] for owner in sorted(owners) if owner in _MORE), None)
     return known or (_ollama if owners and all(":" in str(row.get("id")) for row in rows) else None)
 
 
 def _protocol(*templates: Any) -> str | None:
-    """What the first of the templates tells that tells anything."""
+    """Return the protocol of the first template that is known."""
     from agent.protocols.templates import protocol_of_template
 
     texts = (text for text in templates if isinstance(text, str))

@@ -62,7 +62,7 @@ class ResponsesSession(HttpSession):
         self._extra = dict(extra or {})
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """What the person says and shows next."""
+        """Add what the person says and shows next."""
         self._items.user(text, images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:

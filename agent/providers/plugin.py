@@ -88,7 +88,7 @@ class PluginSession:
             await self._session.append_tool_results(turn, executed)
 
     async def close(self) -> None:
-        """What it raises is logged: the conversation is over."""
+        """Close the plugin's session; log what it raises: the conversation is over."""
         try:
             with self._named():
                 await self._session.close()

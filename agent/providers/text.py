@@ -15,7 +15,7 @@ from toolcrib import BadRequest, ConfigError, ExecutedCall, Image, ProviderError
 from toolcrib._session import OnEvent, TextReader, Thinking
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
-"""What the server may keep of the conversation: begin a new one there, go on with a known one, nothing."""
+"""The server's memory of the conversation: begin a new one there, resume a known one, keep nothing."""
 
 _ABOUT_ROLES = re.compile(r"role|tool|template|jinja", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ class TextSession(OpenAIChatSession):
         self._messages.records(records, skip_system=bool(prompt))
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
-        """What the person says and shows next; with it the model is told what other wires have a field for."""
+        """Add what the person says and shows next, and tell the model in words what other wires have a field for."""
         super().say(text + _wish(self._steer.tool_choice), images)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:

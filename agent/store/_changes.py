@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agent.store._codec import Stored, dump, load, plain, text
-from agent.store._database import Database
+from agent.store._database import Access
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
 _SELECT = "SELECT row, session_id, kind, turn, call_id, tool, at, changes FROM steps"
@@ -17,35 +18,37 @@ _MANY = 1_000_000
 
 
 class SqliteChanges:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
-    def begin(self, step: ChangeStep) -> ChangeStep:
+    async def begin(self, step: ChangeStep) -> ChangeStep:
         """Record it, all or nothing; the step as it is known from then on, with its ids."""
         numbered = tuple(replace(change, id=number) for number, change in enumerate(step.changes))
-        row = self._database.insert(
-            "INSERT INTO steps (session_id, kind, turn, call_id, tool, at, changes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (text(step.session_id), step.kind, step.turn, text(step.call_id), text(step.tool), step.at, _dump(numbered)),
-        )
+        sql = "INSERT INTO steps (session_id, kind, turn, call_id, tool, at, changes) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        who = text(step.session_id), step.kind, step.turn, text(step.call_id), text(step.tool)
+        values = (*who, step.at, _dump(numbered))
+        row = await self._access.write(lambda connection: connection.execute(sql, values).lastrowid or 0)
         return replace(step, id=row, changes=_with_ids(row, numbered))
 
-    def forget(self, change_ids: Collection[int]) -> None:
+    async def forget(self, change_ids: Collection[int]) -> None:
         """They were not made after all. A call's step goes with its last change."""
-        self._rewrite(dict.fromkeys(change_ids))
+        await self._rewrite(dict.fromkeys(change_ids))
 
-    def steps(self, session_id: str) -> Sequence[ChangeStep]:
+    async def steps(self, session_id: str) -> Sequence[ChangeStep]:
         """All of a session, oldest first."""
-        return self._select("WHERE session_id = ? AND (kind <> 'call' OR changes <> '[]') ORDER BY row", (text(session_id),))
+        return await self._select(
+            "WHERE session_id = ? AND (kind <> 'call' OR changes <> '[]') ORDER BY row", (text(session_id),)
+        )
 
-    def sessions(self, limit: int = 20) -> Sequence[str]:
+    async def sessions(self, limit: int = 20) -> Sequence[str]:
         """The ids of those in which a call changed files, the last one first."""
         sql = (
             "SELECT session_id FROM steps WHERE kind = 'call' AND changes <> '[]'"
             " GROUP BY session_id ORDER BY max(row) DESC LIMIT ?"
         )
-        return self._database.records(plain, sql, (limit,))
+        return await self._access.records(plain, sql, (limit,))
 
-    def settle(
+    async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         """How a step left other changes, by their ids: taken back, left as they are, or in effect again."""
@@ -53,29 +56,30 @@ class SqliteChanges:
         ways |= dict.fromkeys(undone, lambda change: replace(change, undone_by=change.undone_by or step_id))
         ways |= dict.fromkeys(passed, lambda change: replace(change, passed_by=step_id))
         ways |= dict.fromkeys(revived, lambda change: replace(change, undone_by=0, passed_by=0))
-        self._rewrite(ways)
+        await self._rewrite(ways)
 
-    def untold(self, session_id: str) -> Sequence[ChangeStep]:
+    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
         """Undos and redos that the session's model has not heard of, oldest first."""
-        return self._select("WHERE session_id = ? AND kind <> 'call' AND NOT told ORDER BY row", (text(session_id),))
+        return await self._select("WHERE session_id = ? AND kind <> 'call' AND NOT told ORDER BY row", (text(session_id),))
 
-    def told(self, step_ids: Collection[int]) -> None:
-        with self._database.transaction() as connection:
-            connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", [(number,) for number in step_ids])
+    async def told(self, step_ids: Collection[int]) -> None:
+        numbers = [(number,) for number in step_ids]
+        await self._access.write(lambda connection: connection.executemany("UPDATE steps SET told = 1 WHERE row = ?", numbers))
 
-    def prune(self, before: float) -> None:
+    async def prune(self, before: float) -> None:
         """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
         # the newest row stays: the next number is counted from it
-        self._database.run(
+        await self._access.run(
             "DELETE FROM steps WHERE at < ? AND (kind = 'call' OR told) AND row < (SELECT max(row) FROM steps)", (before,)
         )
 
-    def _rewrite(self, ways: Any) -> None:
+    async def _rewrite(self, ways: Any) -> None:
         """Replace each of these changes, by its id, by what its function makes of it; None takes it out."""
         by_step: defaultdict[int, dict[int, Any]] = defaultdict(dict)
         for number, way in ways.items():
             by_step[number // _MANY][number % _MANY] = way
-        with self._database.transaction() as connection:
+
+        def work(connection: sqlite3.Connection) -> None:
             for row, own in by_step.items():
                 found = connection.execute("SELECT changes FROM steps WHERE row = ?", (row,)).fetchone()
                 kept = []
@@ -85,8 +89,10 @@ class SqliteChanges:
                         kept.append(way(change))
                 connection.execute("UPDATE steps SET changes = ? WHERE row = ?", (_dump(kept), row))
 
-    def _select(self, where: str, values: Sequence[Any]) -> Sequence[ChangeStep]:
-        return self._database.records(_read, f"{_SELECT} {where}", values)
+        await self._access.write(work)
+
+    async def _select(self, where: str, values: Sequence[Any]) -> Sequence[ChangeStep]:
+        return await self._access.records(_read, f"{_SELECT} {where}", values)
 
 
 def _same(change: FileChange) -> FileChange:

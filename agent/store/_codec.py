@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from toolcrib import Answer, Image, SuspendTicket, ToolCall, ToolResult, ToolStatus
-from toolcrib._store import Grant
+from toolcrib._store import Grant, InboxItem
 from toolcrib._types import Failure, Json
 
 Stored: TypeAlias = str | bytes
@@ -146,7 +146,7 @@ def load_answer(stored: Stored) -> Answer:
 
 
 def dump_grant(grant: Grant) -> Stored:
-    """All but what has columns of its own: id, session, scope and uses."""
+    """All but what has columns of its own: id, session, scope, uses and principal."""
     return dump(
         {
             "key": grant.key,
@@ -160,7 +160,30 @@ def dump_grant(grant: Grant) -> Stored:
     )
 
 
-def load_grant(grant_id: Stored, session_id: Stored, scope: Any, uses_left: int | None, stored: Stored) -> Grant:
+def load_grant(
+    grant_id: Stored, session_id: Stored, scope: Any, uses_left: int | None, principal: Stored, stored: Stored
+) -> Grant:
     data = load(stored)
     data["argv"] = tuple(data["argv"])
-    return Grant(id=plain(grant_id), session_id=plain(session_id), scope=scope, uses_left=uses_left, **data)
+    return Grant(
+        id=plain(grant_id), session_id=plain(session_id), scope=scope, uses_left=uses_left, principal=plain(principal), **data
+    )
+
+
+def dump_item(item: InboxItem) -> Stored:
+    """All but what has columns of its own: id, session, key and time."""
+    return dump(
+        {
+            "text": item.text,
+            "mode": item.mode,
+            "principal": item.principal,
+            "images": list(item.images),
+            "options": item.options,
+        }
+    )
+
+
+def load_item(number: int, session_id: Stored, key: Stored, at: float, stored: Stored) -> InboxItem:
+    data = load(stored)
+    data["images"] = tuple(data["images"])
+    return InboxItem(plain(session_id), key=plain(key), at=at, id=number, **data)

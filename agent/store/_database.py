@@ -1,202 +1,192 @@
-"""One SQLite connection behind one lock, and what its errors mean to a person."""
+"""One SQLite file: a thread that writes, threads that read, and the check of a lease within a write."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import logging
 import os
 import sqlite3
-import stat
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from agent.store import _schema
+from agent.store import _file, _schema
+from agent.store._codec import text
+from agent.store._file import Synchronous
+from agent.store._jobs import Job, Work
+from agent.store._readers import Readers
+from agent.store._shared import lost
+from agent.store._writer import Writer
 from toolcrib import StoreFailed
+from toolcrib._store import Fence, Lease
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
-BUSY_SECONDS = 10.0
-"""How long another process may keep the file locked."""
-
-_CREATING = threading.Lock()
-"""Closing any handle of a file drops all its POSIX locks, SQLite's too: nobody may connect while the file is being made."""
+_FORKED: list[sqlite3.Connection] = []
+"""Connections of the process that this one was forked from: closing them would write to its file."""
 
 
-class Database:
-    """Thread-safe. Every method raises StoreFailed with the file's name and what to do. ``tables``: the folder of SQL files that
-    make its tables. ``late``: the file is opened, and made, when it is first used.
-    """
+class Access(ABC):
+    """Ways to read and write a file. All raise StoreFailed, with the file's name and what to do."""
 
-    def __init__(self, path: Path, synchronous: Synchronous, tables: Path | None = None, *, late: bool = False) -> None:
-        if synchronous not in ("NORMAL", "FULL"):
-            raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
-        self.path = path
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._open: Callable[[], sqlite3.Connection] | None = lambda: _opened(path, synchronous, tables or _schema.FOLDER)
-        """None once it is closed."""
-        self._connection: sqlite3.Connection | None = None if late else self._open()
+    path: Path
 
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with self._held() as connection:
-            return connection.execute(sql, parameters).fetchall()
+    @property
+    @abstractmethod
+    def token(self) -> int:
+        """The fencing token that writes carry from now on; 0 for none."""
 
-    def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
+    @abstractmethod
+    async def write(self, work: Work[T]) -> T:
+        """Do ``work`` within a transaction, all or nothing; it is on disk at the return. No other process writes meanwhile."""
+
+    @abstractmethod
+    async def read(self, work: Work[T]) -> T:
+        """Do ``work`` on a connection that sees what was written before. Two statements of it may see different states."""
+
+    async def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
+
+    async def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
         """``make`` of each row's columns."""
-        found = self.rows(sql, parameters)
+        return await self.read(lambda connection: self.made(make, connection.execute(sql, parameters)))
+
+    async def row(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first row or None."""
+        return await self.read(lambda connection: connection.execute(sql, parameters).fetchone())
+
+    async def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """Write with one statement. How many rows it changed."""
+        return await self.write(lambda connection: connection.execute(sql, parameters).rowcount)
+
+    def made(self, make: Callable[..., T], rows: Iterable[Any]) -> list[T]:
+        """``make`` of each row's columns. Raises StoreFailed for a record that can't be read."""
         try:
-            return [make(*row) for row in found]
+            return [make(*row) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreFailed(
                 f"{self.path} holds a record that cannot be read ({type(error).__name__}: {error}); it was left as it is"
             ) from error
 
-    def row(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row or None."""
-        with self._held() as connection:
-            return connection.execute(sql, parameters).fetchone()
 
-    def run(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Write with one statement, which is on disk at the return. How many rows it changed."""
-        with self._held() as connection:
-            return connection.execute(sql, parameters).rowcount
+class Database(Access):
+    """May be used from any thread and any loop. ``tables``: the folder of SQL files that make its tables. ``late``: the file is
+    opened, and made, when it is first used. ``prepare``: statements that the connection which writes begins with.
+    """
 
-    def insert(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        """Insert a row, which is on disk at the return. Its number."""
-        with self._held() as connection:
-            return connection.execute(sql, parameters).lastrowid or 0
+    def __init__(
+        self, path: Path, synchronous: Synchronous, tables: Path | None = None, *, late: bool = False, prepare: Sequence[str] = ()
+    ) -> None:
+        if synchronous not in ("NORMAL", "FULL"):
+            raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
+        self.path = path
+        self._how = synchronous, tables or _schema.FOLDER, prepare
+        self._opening = threading.Lock()
+        self._handing = threading.Lock()
+        self._closed = False
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._begin()
+        if not late:
+            self._connected()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Several statements, all or none; no other process writes meanwhile."""
-        with self._held() as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+    def _begin(self) -> None:
+        self._writer = Writer(self.path, self._connected)
+        self._readers = Readers(self.path, self._reader)
+        self._used = False
+
+    @property
+    def token(self) -> int:
+        return 0
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._handed(self._writer_of, Job(work))
+
+    async def alone(self, work: Work[T]) -> T:
+        """Do ``work`` on the connection that writes, with no transaction open."""
+        return await self._handed(self._writer_of, Job(work, alone=True))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._handed(self._readers_of, Job(work))
 
     def close(self) -> None:
-        """Closing again does nothing."""
-        with self._lock:
-            connection, self._connection, self._open = self._connection, None, None
-            if connection is None:
-                return
-            try:
-                connection.close()
-            except sqlite3.Error as error:
-                _log.warning("%s did not close well; what was written is kept: %s", self.path, error)
+        """Wait until what was handed over is done. Closing again does nothing."""
+        with self._handing:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        if os.getpid() != self._pid:
+            _FORKED.extend(filter(None, [self._connection]))
+            return
+        self._readers.close()
+        self._writer.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:  # the last one: it takes the log into the file
+            _file.close_quietly(connection, self.path)
 
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            if self._open is None:
+    def _writer_of(self, job: Job[Any]) -> None:
+        self._writer.hand(job)
+
+    def _readers_of(self, job: Job[Any]) -> None:
+        self._readers.hand(job)
+
+    def _handed(self, hand: Callable[[Job[T]], None], job: Job[T]) -> Job[T]:
+        with self._handing:
+            if self._closed:
                 raise StoreFailed(f"the store {self.path} is closed")
-            if self._connection is not None and os.getpid() != self._pid:
-                raise StoreFailed(f"the store {self.path} was opened before this process was forked; open one of its own")
+            if os.getpid() != self._pid:
+                if self._used or self._connection is not None:
+                    raise StoreFailed(f"the store {self.path} was opened before this process was forked; open one of its own")
+                self._pid = os.getpid()
+                self._begin()
+            self._used = True
+            hand(job)
+        return job
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection that writes."""
+        with self._opening:
             if self._connection is None:
-                self._connection, self._pid = self._open(), os.getpid()
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                raise explained(self.path, error) from error
+                synchronous, tables, prepare = self._how
+                connection = _file.open_writer(self.path, synchronous, tables)
+                for statement in prepare:
+                    connection.execute(statement)
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+                    connection.execute("PRAGMA busy_timeout = 0")  # the writer waits itself
+                self._connection = connection
+            return self._connection
+
+    def _reader(self) -> sqlite3.Connection:
+        self._connected()
+        return _file.open_reader(self.path)
 
 
-def _opened(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
-    try:
-        _make_file(path)
-        return _connect(path, synchronous, tables)
-    except sqlite3.Error as error:
-        raise explained(path, error) from error
-    except OSError as error:
-        raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}; {_mend(path, error)}") from error
+class FencedDatabase(Access):
+    """Another view of a database: what it writes carries the fence's lease, and raises LeaseLost where that was taken."""
+
+    def __init__(self, database: Database, fence: Fence) -> None:
+        self.path = database.path
+        self._database = database
+        self._fence = fence
+
+    @property
+    def token(self) -> int:
+        return 0 if self._fence.lease is None else self._fence.lease.token
+
+    async def write(self, work: Work[T]) -> T:
+        lease = self._fence.lease
+        return await self._database.write(work if lease is None else _guarded(work, lease))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
 
 
-def _mend(path: Path, error: OSError) -> str:
-    """What helps, with the folder that it is about: of missing ones, the one that they would be made in."""
-    folder = next((each for each in path.parents if each.exists()), path.parent)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"make room in {folder}, or {_schema.ELSEWHERE}"
-    return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
+def _guarded(work: Work[T], lease: Lease) -> Work[T]:
+    """``work``, after a look whether the lease still holds: within one transaction, so that nobody takes it in between."""
 
+    def guarded(connection: sqlite3.Connection) -> T:
+        held = connection.execute("SELECT 1 FROM leases WHERE name = ? AND token = ?", (text(lease.name), lease.token))
+        if held.fetchone() is None:
+            raise lost(lease)
+        return work(connection)
 
-def _make_file(path: Path) -> None:
-    """A file that only its owner may read, in a folder of the same kind where there was none."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _CREATING:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        except FileExistsError:
-            found = path.stat()
-            if not stat.S_ISREG(found.st_mode):
-                raise StoreFailed(f"{path} is not a file; name another one for the store") from None
-            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
-                path.chmod(0o600)
-    if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
-        raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
-
-
-def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        _schema.check(connection, path, len(_schema.steps(tables)))  # before anything is written to what is not ours
-        _use_wal(connection, path)
-        _schema.upgrade(connection, path, tables)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """A change to WAL needs the file alone and does not wait for it, so that we wait here."""
-    end = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            break
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(0.01)
-    if mode != "wal":
-        _log.warning("%s: this file system has no write-ahead log (%s is used): slower, and as safe", path, mode)
-
-
-def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
-    """What an error of SQLite means, and what to do."""
-    match _code(error):
-        case sqlite3.SQLITE_NOTADB:
-            why = f"is not a database, and was left as it is; move it away, or {_schema.ELSEWHERE}"
-        case sqlite3.SQLITE_CORRUPT:
-            why = (
-                "is damaged, and was left as it is; move it away with its -wal and -shm files to begin anew"
-                f" (sqlite3 {path.name} .recover may save what it holds)"
-            )
-        case sqlite3.SQLITE_FULL:
-            why = "cannot grow: the disk is full; make room and try again. What it held before is kept"
-        case sqlite3.SQLITE_IOERR:
-            why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            why = f"cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}"
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            why = f"was kept locked by another process for more than {BUSY_SECONDS:g} s; end that process, or try again"
-        case _:
-            why = "cannot be used"
-    return StoreFailed(f"{path} {why} ({error})")
+    return guarded

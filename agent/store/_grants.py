@@ -5,55 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.store._codec import Stored, dump, dump_grant, load, load_grant, plain, text
-from agent.store._database import Database
+from agent.store._database import Access
 from toolcrib._store import AuditEntry, Grant
 
 
 class SqliteGrants:
     """A session's grants are there again when it is continued."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
-    def add(self, grant: Grant) -> None:
+    async def add(self, grant: Grant) -> None:
         """A grant with a known id takes the other's place."""
-        self._database.run(
-            "INSERT INTO grants (id, session_id, scope, uses_left, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
-            " SET session_id = excluded.session_id, scope = excluded.scope, uses_left = excluded.uses_left, body = excluded.body",
-            (text(grant.id), text(grant.session_id), grant.scope, grant.uses_left, dump_grant(grant)),
+        await self._access.run(
+            "INSERT INTO grants (id, session_id, scope, uses_left, principal, body) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, scope = excluded.scope,"
+            " uses_left = excluded.uses_left, principal = excluded.principal, body = excluded.body",
+            (text(grant.id), text(grant.session_id), grant.scope, grant.uses_left, text(grant.principal), dump_grant(grant)),
         )
 
-    def all(self, session_id: str | None = None) -> Sequence[Grant]:
-        """Those of this session and the permanent ones, oldest first; without a session every one."""
-        where, values = ("", ()) if session_id is None else ("WHERE session_id = ? OR scope = 'always'", (text(session_id),))
-        sql = f"SELECT id, session_id, scope, uses_left, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
-        return self._database.records(load_grant, sql, values)
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        """Those of this session and the permanent ones of this principal, oldest first; without a session every one."""
+        where, values = "", list[Stored]()
+        if session_id is not None:
+            where = "WHERE CASE scope WHEN 'always' THEN principal = ? ELSE session_id = ? END"
+            values = [text(principal), text(session_id)]
+        sql = f"SELECT id, session_id, scope, uses_left, principal, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
+        return await self._access.records(load_grant, sql, values)
 
-    def spend(self, grant_id: str) -> bool:
+    async def spend(self, grant_id: str) -> bool:
         """Use a counted grant once; of two processes that want the last use, one gets it."""
         sql = "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ? AND uses_left >= 1"
-        return self._database.run(sql, (text(grant_id),)) == 1
+        return await self._access.run(sql, (text(grant_id),)) == 1
 
-    def revoke(self, grant_id: str) -> bool:
-        return self._database.run("DELETE FROM grants WHERE id = ?", (text(grant_id),)) == 1
+    async def revoke(self, grant_id: str) -> bool:
+        return await self._access.run("DELETE FROM grants WHERE id = ?", (text(grant_id),)) == 1
 
 
 class SqliteAudit:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
-    def record(self, entry: AuditEntry) -> None:
+    async def record(self, entry: AuditEntry) -> None:
         names = (entry.session_id, entry.call_id, entry.tool, entry.decision, entry.by)
-        self._database.run(
+        await self._access.run(
             "INSERT INTO audit (at, session_id, call_id, tool, decision, by, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (entry.at, *map(text, names), dump(entry.detail)),
         )
 
-    def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         """In order; all, or those of one session."""
         where, values = ("", ()) if session_id is None else ("WHERE session_id = ?", (text(session_id),))
         sql = f"SELECT at, session_id, call_id, tool, decision, by, detail FROM audit {where} ORDER BY row"  # noqa: S608 - ours
-        return self._database.records(_entry, sql, values)
+        return await self._access.records(_entry, sql, values)
 
 
 def _entry(

@@ -2,166 +2,133 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result, plain, text
-from agent.store._database import Database
-from agent.store._owner import is_alive, this_process
-from agent.store._shared import Clock, can_finish_as, end_words
+from agent.store._database import Access
+from agent.store._shared import Clock, can_finish_as, check_opening, interrupted
 from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._store import CallRecord
-from toolcrib._types import Failure
 
 _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
-_MINE = {_S.NEW, _S.RUNNING, _S.RESUMING}
-"""While a call is in one of these, only its own process may move it."""
 
 NEWEST = "SELECT max(row) FROM calls WHERE session_id = ? AND call_id = ?"
-_COLUMNS = "session_id, call_id, call, status, handler_started, result, opened_at, ended_at"
+_SELECT = "SELECT session_id, call_id, call, status, handler_started, result, opened_at, ended_at FROM calls"
 
 
 class SqliteLedger:
     """Every call's status, by session and call id (002-27, 002-28). The newest call of an id is meant; all are kept."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
         self._clock = clock
 
-    def open(self, call: ToolCall, session_id: str) -> None:
-        """Record a call as NEW. Raises InvalidTransition for the id of a call that is under way."""
-        made = self._database.run(
-            "INSERT INTO calls (session_id, call_id, call, owner, opened_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            (text(session_id), text(call.id), dump_call(call), this_process(), self._clock()),
-        )
-        if not made:
-            known = self.get(session_id, call.id)
-            status = "under way" if known is None else known.status.value
-            raise InvalidTransition(f"the call {call.id!r} is already {status}; each call needs an id of its own")
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
+        """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
+        check_opening(status)
+        session, number, token = text(session_id), text(call.id), self._access.token
+        values = (session, number, dump_call(call), status.value, token, self._clock())
 
-    def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
-        if not self._set(session_id, call_id, status, _BEFORE[status], None):
-            self._refuse(session_id, call_id, status)
+        def work(connection: sqlite3.Connection) -> None:
+            made = connection.execute(
+                "INSERT INTO calls (session_id, call_id, call, status, token, opened_at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                values,
+            ).rowcount
+            if not made:
+                known = self._known(connection, session_id, call.id).status.value
+                raise InvalidTransition(f"the call {call.id!r} is already {known}; each call needs an id of its own")
 
-    def handler_started(self, session_id: str, call_id: str) -> None:
-        done = self._database.run(
-            "UPDATE calls SET handler_started = 1"  # noqa: S608 - NEWEST is ours
-            f" WHERE row = ({NEWEST}) AND status IN ('running', 'resuming') AND owner = ?",
-            (text(session_id), text(call_id), this_process()),
-        )
-        if not done:
-            record = self._known(session_id, call_id)
-            if record.status in (_S.RUNNING, _S.RESUMING):
-                raise _elsewhere(record)
-            raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
+        await self._access.write(work)
 
-    def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+    async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
+        await self._set(session_id, call_id, status, _BEFORE[status], None)
+
+    async def handler_started(self, session_id: str, call_id: str) -> None:
+        values = (self._access.token, text(session_id), text(call_id))
+
+        def work(connection: sqlite3.Connection) -> None:
+            done = connection.execute(
+                "UPDATE calls SET handler_started = 1, token = ?"  # noqa: S608 - NEWEST is ours
+                f" WHERE row = ({NEWEST}) AND status IN ('running', 'resuming')",
+                values,
+            ).rowcount
+            if not done:
+                status = self._known(connection, session_id, call_id).status
+                raise InvalidTransition(f"the handler of a call that is {status.value} can not start")
+
+        await self._access.write(work)
+
+    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
-            self._known(session_id, call_id)
+            await self._access.read(lambda connection: self._known(connection, session_id, call_id))
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        if not self._set(session_id, call_id, status, before, dump_result(result)):
-            self._refuse(session_id, call_id, status)
+        await self._set(session_id, call_id, status, before, dump_result(result))
 
-    def get(self, session_id: str, call_id: str) -> CallRecord | None:
+    async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
-        found = self._database.records(
-            _record,
-            f"SELECT {_COLUMNS} FROM calls WHERE row = ({NEWEST})",  # noqa: S608 - both are ours
-            (text(session_id), text(call_id)),
-        )
-        return found[0] if found else None
+        return await self._access.read(lambda connection: self._get(connection, session_id, call_id))
 
-    def calls(self, session_id: str) -> Sequence[CallRecord]:
-        return self._database.records(
-            _record,
-            f"SELECT {_COLUMNS} FROM calls WHERE session_id = ? ORDER BY row",  # noqa: S608 - ours
-            (text(session_id),),
-        )
+    async def calls(self, session_id: str) -> Sequence[CallRecord]:
+        return await self._access.records(_record, f"{_SELECT} WHERE session_id = ? ORDER BY row", (text(session_id),))
 
-    def is_elsewhere(self, session_id: str, call_id: str) -> bool:
-        """Whether another process, which lives, runs the newest call of that id or asks somebody about it."""
-        sql = (
-            f"SELECT owner FROM calls WHERE row = ({NEWEST})"  # noqa: S608 - ours
-            " AND (status IN ('new', 'running', 'resuming') OR (status = 'suspended' AND result IS NULL))"
-        )
-        found = self._database.row(sql, (text(session_id), text(call_id)))
-        return bool(found and found[0] != this_process() and is_alive(found[0]))
+    async def recover(self, session_id: str) -> Sequence[CallRecord]:
+        """See toolcrib._store.Store.recover."""
+        token = self._access.token
+        if not token:
+            return ()
+        now, session = self._clock(), text(session_id)
 
-    def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> bool:
+        def work(connection: sqlite3.Connection) -> list[CallRecord]:
+            found = connection.execute(
+                "SELECT row, call, handler_started FROM calls"
+                " WHERE session_id = ? AND status IN ('new', 'running', 'resuming') AND token < ? ORDER BY row",
+                (session, token),
+            ).fetchall()
+            ended: list[CallRecord] = []
+            for row, call, started in found:
+                result = dump_result(interrupted(load_call("", call).name, bool(started)))
+                connection.execute(
+                    "UPDATE calls SET status = 'failed', ended_at = ?, result = ?, token = ? WHERE row = ?",
+                    (now, result, token, row),
+                )
+                ended += self._access.made(_record, connection.execute(f"{_SELECT} WHERE row = ?", (row,)))
+            return ended
+
+        return await self._access.write(work)
+
+    async def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> None:
+        """Move the call if it may, else raise InvalidTransition; a call that is there already stays."""
+        ended, token = self._clock() if status.is_terminal else None, self._access.token
+        values = (status.value, token, ended, result, text(session_id), text(call_id), *before)
         marks = ", ".join("?" * len(before))
-        changed = self._database.run(
-            "UPDATE calls SET status = ?, owner = ?, ended_at = ?, result = coalesce(?, result)"  # noqa: S608 - as above
-            f" WHERE row = ({NEWEST}) AND status IN ({marks}) AND (status = 'suspended' OR owner = ?)",
-            (
-                status.value,
-                this_process(),
-                self._clock() if status.is_terminal else None,
-                result,
-                text(session_id),
-                text(call_id),
-                *before,
-                this_process(),
-            ),
-        )
-        return changed == 1
 
-    def _refuse(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
-        """Raise InvalidTransition, unless the call is there already."""
-        record = self._known(session_id, call_id)
-        if record.status in _MINE and not self._is_mine(session_id, call_id):
-            raise _elsewhere(record)
-        if record.status.become(status) is not record.status:
-            raise InvalidTransition(f"the call {call_id!r} was moved by somebody else at the same moment")
+        def work(connection: sqlite3.Connection) -> None:
+            changed = connection.execute(
+                "UPDATE calls SET status = ?, token = ?, ended_at = ?, result = coalesce(?, result)"  # noqa: S608 - as above
+                f" WHERE row = ({NEWEST}) AND status IN ({marks})",
+                values,
+            ).rowcount
+            if not changed:
+                self._known(connection, session_id, call_id).status.become(status)
 
-    def _known(self, session_id: str, call_id: str) -> CallRecord:
-        record = self.get(session_id, call_id)
+        await self._access.write(work)
+
+    def _known(self, connection: sqlite3.Connection, session_id: str, call_id: str) -> CallRecord:
+        record = self._get(connection, session_id, call_id)
         if record is None:
             raise InvalidTransition(f"the call {call_id!r} was never opened")
         return record
 
-    def _is_mine(self, session_id: str, call_id: str) -> bool:
-        sql = f"SELECT owner FROM calls WHERE row = ({NEWEST})"  # noqa: S608 - ours
-        found = self._database.row(sql, (text(session_id), text(call_id)))
-        return bool(found and found[0] == this_process())
-
-    # -- recovery ------------------------------------------------------------------------------------------------
-
-    def recover(self, session_id: str | None) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover."""
-        where, values = ("", ()) if session_id is None else ("AND session_id = ?", (text(session_id),))
-        under_way = (
-            "SELECT row, owner, handler_started, call FROM calls AS c"  # noqa: S608 - ours
-            f" WHERE status IN ('new', 'running', 'suspended', 'resuming') {where}"
-            " AND (status != 'suspended' OR NOT EXISTS (SELECT 1 FROM tickets WHERE call_row = c.row AND state = 'pending'"
-            " AND (expires_at IS NULL OR expires_at > ?))) ORDER BY row"
-        )
-        ended: list[int] = []
-        with self._database.transaction() as connection:
-            found = connection.execute(under_way, (*values, self._clock())).fetchall()
-            living = {owner: is_alive(owner) for owner in {owner for _row, owner, _started, _call in found}}
-            for row, owner, started, call in found:
-                if living[owner]:
-                    continue
-                connection.execute(
-                    "UPDATE calls SET status = 'failed', ended_at = ?, result = ?, owner = ? WHERE row = ?",
-                    (self._clock(), dump_result(_interrupted(load_call("", call).name, bool(started))), this_process(), row),
-                )
-                ended.append(row)
-        by_row = f"SELECT {_COLUMNS} FROM calls WHERE row = ?"  # noqa: S608 - ours
-        return [record for row in ended for record in self._database.records(_record, by_row, (row,))]
-
-
-def _interrupted(name: str, started: bool) -> ToolResult:
-    words = end_words(started)
-    return replace(ToolResult.error(name, words), failure=Failure(started, "Cancelled", words))
-
-
-def _elsewhere(record: CallRecord) -> InvalidTransition:
-    return InvalidTransition(f"the call {record.call.id!r} is {record.status.value} in another process, which alone may move it")
+    def _get(self, connection: sqlite3.Connection, session_id: str, call_id: str) -> CallRecord | None:
+        sql = f"{_SELECT} WHERE row = ({NEWEST})"
+        found = self._access.made(_record, connection.execute(sql, (text(session_id), text(call_id))))
+        return found[0] if found else None
 
 
 def _record(

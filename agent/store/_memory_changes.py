@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from agent.store._memory_room import MemoryMember, Room
 from toolcrib._undo import ChangeStep, FileChange
 
 
-class MemoryChanges:
-    def __init__(self) -> None:
+class MemoryChanges(MemoryMember):
+    def __init__(self, room: Room | None = None) -> None:
+        super().__init__(room)
         self._steps: list[ChangeStep] = []
         self._told: set[int] = set()
-        self._numbers = itertools.count(1)
-        self._lock = threading.Lock()
 
-    def begin(self, step: ChangeStep) -> ChangeStep:
+    async def begin(self, step: ChangeStep) -> ChangeStep:
         """Record it; the step as it is known from then on, with its ids."""
-        with self._lock:
-            changes = tuple(replace(change, id=next(self._numbers)) for change in step.changes)
-            self._steps.append(replace(step, id=next(self._numbers), changes=changes))
+        with self._writing():
+            changes = tuple(replace(change, id=next(self._room.numbers)) for change in step.changes)
+            self._steps.append(replace(step, id=next(self._room.numbers), changes=changes))
             return self._steps[-1]
 
-    def forget(self, change_ids: Collection[int]) -> None:
+    async def forget(self, change_ids: Collection[int]) -> None:
         """They were not made after all. A call's step goes with its last change."""
-        with self._lock:
+        with self._writing():
             steps = [
                 replace(step, changes=tuple(change for change in step.changes if change.id not in change_ids))
                 for step in self._steps
             ]
-            self._steps = [step for step in steps if step.changes or step.kind != "call"]
+            self._steps[:] = [step for step in steps if step.changes or step.kind != "call"]
 
-    def steps(self, session_id: str) -> Sequence[ChangeStep]:
+    async def steps(self, session_id: str) -> Sequence[ChangeStep]:
         """All of a session, oldest first."""
-        with self._lock:
+        with self._reading():
             return [step for step in self._steps if step.session_id == session_id]
 
-    def sessions(self, limit: int = 20) -> Sequence[str]:
+    async def sessions(self, limit: int = 20) -> Sequence[str]:
         """The ids of those in which a call changed files, the last one first."""
-        with self._lock:
+        with self._reading():
             return list(dict.fromkeys(step.session_id for step in reversed(self._steps) if step.kind == "call"))[:limit]
 
-    def settle(
+    async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
         """How a step left other changes, by their ids: taken back, left as they are, or in effect again."""
@@ -55,23 +53,24 @@ class MemoryChanges:
                 return replace(change, passed_by=step_id)
             return replace(change, undone_by=0, passed_by=0) if change.id in revived else change
 
-        with self._lock:
+        with self._writing():
             self._change(settled)
 
-    def untold(self, session_id: str) -> Sequence[ChangeStep]:
+    async def untold(self, session_id: str) -> Sequence[ChangeStep]:
         """Undos and redos that the session's model has not heard of, oldest first."""
-        return [step for step in self.steps(session_id) if step.kind != "call" and step.id not in self._told]
+        return [step for step in await self.steps(session_id) if step.kind != "call" and step.id not in self._told]
 
-    def told(self, step_ids: Collection[int]) -> None:
-        self._told.update(step_ids)
+    async def told(self, step_ids: Collection[int]) -> None:
+        with self._writing():
+            self._told.update(step_ids)
 
-    def prune(self, before: float) -> None:
+    async def prune(self, before: float) -> None:
         """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
-        with self._lock:
-            self._steps = [
+        with self._writing():
+            self._steps[:] = [
                 step for step in self._steps if step.at >= before or (step.kind != "call" and step.id not in self._told)
             ]
-            self._told &= {step.id for step in self._steps}
+            self._told.intersection_update(step.id for step in self._steps)
 
     def _change(self, of: Callable[[FileChange], FileChange]) -> None:
-        self._steps = [replace(step, changes=tuple(of(change) for change in step.changes)) for step in self._steps]
+        self._steps[:] = [replace(step, changes=tuple(of(change) for change in step.changes)) for step in self._steps]

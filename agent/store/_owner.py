@@ -1,33 +1,38 @@
-"""Which process a call belongs to, and whether that process still lives."""
+"""Which process holds a lease, and whether that process is known to have ended."""
 
 from __future__ import annotations
 
-import functools
 import os
+import secrets
 from pathlib import Path
 
 from tools import alive
 
 
-def this_process() -> str:
-    """``pid:start:boot``. The start time and the boot tell it from a later process with the same number."""
-    return _owner(os.getpid())
+def new_owner() -> str:
+    """``pid:start:boot:namespace:random``, for this process, another one at each call.
+
+    Start, boot and the namespace of process numbers tell it from every other process that has the same number.
+    """
+    pid = os.getpid()
+    return f"{pid}:{alive.started(pid) or ''}:{alive.boot()}:{_namespace()}:{secrets.token_hex(8)}"
 
 
-def is_alive(owner: str) -> bool:
-    """Whether the process of ``this_process`` lives. What cannot be read counts as ended."""
-    number, _, rest = owner.partition(":")
-    start, _, boot = rest.partition(":")
-    if not number.isdecimal() or boot != alive.boot():
+def is_dead(owner: str) -> bool:
+    """Whether the process of ``new_owner`` is known to have ended. Nothing is known of another boot, or another namespace."""
+    number, start, boot, namespace, _ = (*owner.split(":", 4), *[""] * 5)[:5]
+    if not number.isdecimal() or not start or not boot or boot != alive.boot() or not namespace or namespace != _namespace():
         return False
-    return (alive.started(int(number)) == start) if _has_proc() else alive.exists(int(number))
+    now = alive.started(int(number))
+    if now is not None:
+        return now != start
+    # none: it has ended and nobody waited for it, or /proc does not show it to us
+    return Path(f"/proc/{number}/stat").exists() or not alive.exists(int(number))
 
 
-@functools.lru_cache(maxsize=4)
-def _owner(pid: int) -> str:
-    return f"{pid}:{alive.started(pid) or 0}:{alive.boot()}"
-
-
-@functools.lru_cache(maxsize=1)
-def _has_proc() -> bool:
-    return Path("/proc/self/stat").exists()
+def _namespace() -> str:
+    """The namespace of our process numbers; "" where that is not told."""
+    try:
+        return "".join(filter(str.isdecimal, str(Path("/proc/self/ns/pid").readlink())))
+    except OSError:
+        return ""

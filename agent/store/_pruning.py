@@ -6,12 +6,16 @@ import logging
 import sqlite3
 
 from agent.store._database import Database
+from agent.store._shared import Clock
+from agent.store._tickets import EXPIRE
 from toolcrib import StoreFailed
 
 _log = logging.getLogger(__name__)
 _OLD = (
     "updated_at < ? AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.session_id = sessions.id"
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
+    " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.id AND runs.status <> 'ended')"
+    " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_id = sessions.id AND NOT inbox.taken)"
 )
 _GONE = "session_id NOT IN (SELECT id FROM sessions)"
 _REST = (
@@ -22,21 +26,39 @@ _REST = (
 )
 
 
-def count_old(database: Database, before: float) -> int:
-    return int(database.row(f"SELECT count(*) FROM sessions WHERE {_OLD}", (before,))[0])  # noqa: S608 - ours
+_THEIRS = (
+    "DELETE FROM sessions WHERE id = ?",
+    "DELETE FROM grants WHERE session_id = ? AND scope <> 'always'",
+    "DELETE FROM runs WHERE session_id = ?",
+    "DELETE FROM inbox WHERE session_id = ?",
+    "DELETE FROM origins WHERE session_id = ?",
+)
+"""A lease stays: its token must not begin again."""
 
 
-def prune(database: Database, before: float) -> int:
+async def count_old(database: Database, before: float) -> int:
+    return int((await database.row(f"SELECT count(*) FROM sessions WHERE {_OLD}", (before,)))[0])  # noqa: S608 - ours
+
+
+async def prune(database: Database, clock: Clock, before: float) -> int:
     """See toolcrib._store.Store.prune."""
-    with database.transaction() as connection:
+
+    def forget(connection: sqlite3.Connection) -> int:
+        connection.execute(EXPIRE, (clock(),))
         old = connection.execute(f"SELECT id FROM sessions WHERE {_OLD}", (before,)).fetchall()  # noqa: S608 - ours
-        connection.executemany("DELETE FROM sessions WHERE id = ?", old)
-        connection.executemany("DELETE FROM grants WHERE session_id = ? AND scope <> 'always'", old)
+        for statement in _THEIRS:
+            connection.executemany(statement, old)
         for statement in _REST:
             connection.execute(statement, (before,))
+        return len(old)
+
+    def shrink(connection: sqlite3.Connection) -> None:
+        connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    forgotten = await database.write(forget)
     try:
-        database.rows("VACUUM")  # else the file stays as large, and has what was deleted
-        database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    except (StoreFailed, sqlite3.Error) as error:
+        await database.alone(shrink)
+    except StoreFailed as error:
         _log.warning("what was deleted still takes its room: %s", error)
-    return len(old)
+    return forgotten

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from toolcrib import ToolCallStatus, ToolcribError
-from toolcrib._types import Json
+from toolcrib import LeaseLost, ToolCallStatus, ToolcribError, ToolResult
+from toolcrib._frozen import freeze
+from toolcrib._store import InboxItem, Lease, TicketState
+from toolcrib._types import Failure, Json
 
 Clock = Callable[[], float]
 """Unix time in seconds."""
@@ -28,10 +31,41 @@ def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:
     return ToolcribError(f"several sessions have an id that begins with {prefix!r}: {named}; give more of it")
 
 
-def end_words(handler_started: bool) -> str:
-    """What is told of a call whose process died."""
-    return "interrupted; it may have run, or still run" if handler_started else "interrupted before it ran"
+def received(item: InboxItem, clock: Clock) -> InboxItem:
+    """The item as it is kept: read-only, with a time."""
+    return replace(
+        item,
+        principal=freeze(item.principal),
+        images=tuple(map(freeze, item.images)),
+        options=freeze(item.options),
+        at=item.at or clock(),
+    )
+
+
+def lost(lease: Lease) -> LeaseLost:
+    return LeaseLost(
+        f"the session {lease.name!r} was taken over by another process; what this one would write no longer counts."
+        " Open the session again to continue it here"
+    )
+
+
+def interrupted(name: str, handler_started: bool) -> ToolResult:
+    """The result of a call whose process ended."""
+    words = "interrupted; it may have run, or still run" if handler_started else "interrupted before it ran"
+    return replace(ToolResult.error(name, words), failure=Failure(handler_started, "Cancelled", words))
 
 
 def can_finish_as(status: ToolCallStatus) -> bool:
     return status.is_terminal or status is ToolCallStatus.SUSPENDED
+
+
+def check_opening(status: ToolCallStatus) -> None:
+    """Raise ValueError for a status that no call begins with."""
+    if status not in (ToolCallStatus.NEW, ToolCallStatus.RUNNING):
+        raise ValueError(f"a call is opened as new or running, not as {status.value}")
+
+
+def check_settling(state: TicketState) -> None:
+    """Raise ValueError for a state that settles nothing."""
+    if state == "pending":
+        raise ValueError("a ticket is settled as approved, denied or expired")

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 from agent.store._codec import Stored, dump_answer, dump_ticket, load_answer, load_ticket, plain, text
-from agent.store._database import Database
+from agent.store._database import Access
 from agent.store._ledger import NEWEST
-from agent.store._owner import this_process
-from agent.store._shared import Clock
+from agent.store._shared import Clock, check_settling
 from toolcrib import Answer
-from toolcrib._store import TicketRecord, TicketState
+from toolcrib._store import Settled, TicketRecord, TicketState
 
-_SELECT = "SELECT ticket, session_id, state, answer, at, expires_at FROM tickets"
+EXPIRE = "UPDATE tickets SET state = 'expired' WHERE state = 'pending' AND expires_at <= ?"
+_SELECT = (
+    "SELECT ticket, session_id, CASE WHEN state = 'pending' AND expires_at <= ? THEN 'expired' ELSE state END,"
+    " answer, at, expires_at, remind_at FROM tickets"
+)
+_PENDING = "state = 'pending' AND (expires_at IS NULL OR expires_at > ?)"
 
 
 class SqliteTickets:
-    """One whose time has run out is expired, whoever answers."""
+    """A ticket whose time has run out is expired, whoever answers. ``shared`` carries no lease: anybody may answer."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
+    def __init__(self, access: Access, shared: Access, clock: Clock) -> None:
+        self._access = access
+        self._shared = shared
         self._clock = clock
 
-    def put(self, record: TicketRecord) -> None:
+    async def put(self, record: TicketRecord) -> None:
         """Raises ValueError for an id that is known, since a settled ticket must not come to life again."""
-        ticket, call = record.ticket, record.ticket.call
+        ticket, call, answer = record.ticket, record.ticket.call, record.answer
         session_id, call_id = text(record.session_id), None if call is None else text(call.id)
-        made = self._database.run(
-            "INSERT INTO tickets (id, session_id, call_id, call_row, state, ticket, answer, decision_id, at, expires_at)"  # noqa: S608 - NEWEST is ours
-            f" VALUES (?, ?, ?, ({NEWEST}), ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        made = await self._access.run(
+            "INSERT INTO tickets (id, session_id, call_id, call_row, state, ticket, answer, decision_id, at, expires_at,"  # noqa: S608 - NEWEST is ours
+            f" remind_at) VALUES (?, ?, ?, ({NEWEST}), ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             (
                 text(ticket.id),
                 session_id,
@@ -38,67 +44,68 @@ class SqliteTickets:
                 call_id,
                 record.state,
                 dump_ticket(ticket),
-                None if record.answer is None else dump_answer(record.answer),
-                None if record.answer is None else text(record.answer.decision_id),
+                None if answer is None else dump_answer(answer),
+                None if answer is None else text(answer.decision_id),
                 record.at,
                 record.expires_at,
+                record.remind_at,
             ),
         )
         if not made:
             raise ValueError(f"the ticket {ticket.id!r} is known already; each ticket needs an id of its own")
 
-    def get(self, ticket_id: str) -> TicketRecord | None:
-        found = self._select("WHERE id = ?", (text(ticket_id),))
+    async def get(self, ticket_id: str) -> TicketRecord | None:
+        found = await self._select("WHERE id = ?", (text(ticket_id),))
         return found[0] if found else None
 
-    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
+    async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """In the order in which they were put."""
         if session_id is None:
-            return self._select("WHERE state = 'pending' ORDER BY row", ())
-        return self._select("WHERE session_id = ? AND state = 'pending' ORDER BY row", (text(session_id),))
+            return await self._select(f"WHERE {_PENDING} ORDER BY row", (self._clock(),))
+        return await self._select(f"WHERE session_id = ? AND {_PENDING} ORDER BY row", (text(session_id), self._clock()))
 
-    def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
+    async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
         """Every ticket of the newest call of that id, answered or not, oldest first."""
         call = (text(session_id), text(call_id))
-        return self._select(f"WHERE session_id = ? AND call_id = ? AND call_row IS ({NEWEST}) ORDER BY row", (*call, *call))
+        return await self._select(f"WHERE session_id = ? AND call_id = ? AND call_row IS ({NEWEST}) ORDER BY row", (*call, *call))
 
-    def settle(self, answer: Answer, state: TicketState) -> bool:
-        """pending -> ``state``, by the first answer only. A decision that is delivered again changes nothing (002-31): False.
+    async def settle(self, answer: Answer, state: TicketState) -> Settled:
+        """pending -> ``state``, by the first answer only (002-31)."""
+        check_settling(state)
+        ticket, stored, decision, now = text(answer.ticket_id), dump_answer(answer), text(answer.decision_id), self._clock()
 
-        The call is this process's from then on, so that nobody takes it for left behind.
-        """
-        if state == "pending":
-            raise ValueError("a ticket is settled as approved, denied or expired")
-        ticket, stored, decision = text(answer.ticket_id), dump_answer(answer), text(answer.decision_id)
-        with self._database.transaction() as connection:
-            self._expire(connection.execute)
+        def work(connection: sqlite3.Connection) -> Settled:
+            connection.execute(EXPIRE, (now,))
             won = connection.execute(
                 "UPDATE OR IGNORE tickets SET state = ?, answer = ?, decision_id = ? WHERE id = ? AND state = 'pending'",
                 (state, stored, decision, ticket),
             ).rowcount
             if won:
-                connection.execute(
-                    "UPDATE calls SET owner = ? WHERE status = 'suspended' AND row = (SELECT call_row FROM tickets WHERE id = ?)",
-                    (this_process(), ticket),
-                )
-        return won == 1
+                return "settled"
+            same = connection.execute("SELECT 1 FROM tickets WHERE id = ? AND decision_id = ?", (ticket, decision)).fetchone()
+            return "refused" if same is None else "repeated"
 
-    def _select(self, where: str, values: Sequence[Any]) -> Sequence[TicketRecord]:
-        found = self._database.records(_record, f"{_SELECT} {where}", values)
-        if not any(self._is_late(record) for record in found):
-            return found
-        self._expire(self._database.run)
-        return self._database.records(_record, f"{_SELECT} {where}", values)
+        return await self._shared.write(work)
 
-    def _is_late(self, record: TicketRecord) -> bool:
-        return record.state == "pending" and record.expires_at is not None and self._clock() >= record.expires_at
+    async def due(self, now: float) -> Sequence[TicketRecord]:
+        return await self._select(f"WHERE remind_at <= ? AND {_PENDING} ORDER BY row", (now, self._clock()))
 
-    def _expire(self, execute: Any) -> None:
-        execute("UPDATE tickets SET state = 'expired' WHERE state = 'pending' AND expires_at <= ?", (self._clock(),))
+    async def reminded(self, ticket_id: str, was: float, again_at: float | None) -> bool:
+        sql = "UPDATE tickets SET remind_at = ? WHERE id = ? AND remind_at = ? AND state = 'pending'"
+        return await self._shared.run(sql, (again_at, text(ticket_id), was)) == 1
+
+    async def _select(self, where: str, values: Sequence[Any]) -> Sequence[TicketRecord]:
+        return await self._access.records(_record, f"{_SELECT} {where}", (self._clock(), *values))
 
 
 def _record(
-    ticket: Stored, session_id: Stored, state: TicketState, answer: Stored | None, at: float, expires_at: float | None
+    ticket: Stored,
+    session_id: Stored,
+    state: TicketState,
+    answer: Stored | None,
+    at: float,
+    expires_at: float | None,
+    remind_at: float | None,
 ) -> TicketRecord:
     given = None if answer is None else load_answer(answer)
-    return TicketRecord(load_ticket(ticket), plain(session_id), state, given, at, expires_at)
+    return TicketRecord(load_ticket(ticket), plain(session_id), state, given, at, expires_at, remind_at)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.store import _schema
-from agent.store._database import Database, Synchronous
+from agent.store._database import Database
+from agent.store._file import Synchronous
 from agent.store._shared import Clock
 from tools.undo.contents import digest_of
 
@@ -51,9 +52,9 @@ class SqliteContents:
         self._opened: Database | None = None
         self._lock = threading.Lock()
 
-    def put(self, digest: str, data: bytes) -> None:
+    async def put(self, digest: str, data: bytes) -> None:
         """Keep it, or keep it for longer. Raises StoreFailed."""
-        self._database().run(
+        await self._database().run(
             "INSERT INTO contents (digest, at, size, body) VALUES (?, max(?, coalesce((SELECT max(at) FROM contents), 0)), ?, ?)"
             " ON CONFLICT (digest) DO UPDATE SET at = excluded.at",  # never older than the rest, whatever the clock says
             (digest, self._clock(), len(data), sqlite3.Binary(data)),
@@ -61,25 +62,33 @@ class SqliteContents:
         self._unlooked += len(data)
         if self._unlooked > self._max_bytes // 16:
             self._unlooked = 0
-            self.prune()
+            await self.prune()
 
-    def get(self, digest: str) -> bytes | None:
+    async def get(self, digest: str) -> bytes | None:
         """None where it is not kept, not any more, or was damaged. Raises StoreFailed."""
-        if not self._path.exists():
+        if self._opened is None and not self._path.exists():
             return None
-        found = self._database().row("SELECT body FROM contents WHERE digest = ?", (digest,))
-        return found[0] if found is not None and digest_of(found[0]) == digest else None
 
-    def prune(self) -> None:
+        def work(connection: sqlite3.Connection) -> bytes | None:
+            found = connection.execute("SELECT body FROM contents WHERE digest = ?", (digest,)).fetchone()
+            return found[0] if found is not None and digest_of(found[0]) == digest else None
+
+        return await self._database().read(work)
+
+    async def prune(self) -> None:
         """Remove what is too old, then the oldest of what is too much. Raises StoreFailed."""
-        with self._database().transaction() as connection:
-            connection.execute("DELETE FROM contents WHERE at < ?", (self._clock() - self._seconds,))
+        oldest = self._clock() - self._seconds
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM contents WHERE at < ?", (oldest,))
             total = connection.execute("SELECT total(size) FROM contents").fetchone()[0]
             if total > self._max_bytes:
                 connection.execute(_TOO_MUCH, (self._max_bytes,))
 
+        await self._database().write(work)
+
     def close(self) -> None:
-        """Opened again where it is needed again."""
+        """Wait until what was handed over is done. Opened again where it is needed again."""
         with self._lock:
             opened, self._opened = self._opened, None
         if opened is not None:
@@ -88,8 +97,9 @@ class SqliteContents:
     def _database(self) -> Database:
         with self._lock:
             if self._opened is None:
-                self._opened = Database(self._path, self._synchronous, _TABLES)
-                self._opened.rows("PRAGMA secure_delete = ON")  # what is too old is not to be found in the file either
+                # what is too old is not to be found in the file either
+                prepare = ("PRAGMA secure_delete = ON",)
+                self._opened = Database(self._path, self._synchronous, _TABLES, late=True, prepare=prepare)
             return self._opened
 
 

@@ -1,7 +1,8 @@
 """The store on disk: one SQLite file, which several processes may use at once.
 
-One connection behind one lock: a write takes some 40 us, less than handing it to another thread. What was written is
-there again after the process was killed; ``synchronous="FULL"`` buys the same for a loss of power, at a few times the cost.
+One thread writes, and what waits for it is committed together; others read, on connections of their own. What an awaited write
+returned for is there again after the process was killed; ``synchronous="FULL"`` buys the same for a loss of power, at a few
+times the cost.
 """
 
 from __future__ import annotations
@@ -12,36 +13,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.store._changes import SqliteChanges
-from agent.store._database import Database, Synchronous
+from agent.store._database import Access, Database, FencedDatabase
+from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
+from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
 from agent.store._pruning import count_old, prune
+from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
+from agent.store._signals import SocketSignals
 from agent.store._tickets import SqliteTickets
-from toolcrib._store import CallRecord
+from toolcrib._store import CallRecord, Fence
 
 if TYPE_CHECKING:
     from toolcrib._store import Store
 
 
-class SqliteStore:
-    """Implements toolcrib._store.Store; thread-safe. Close it at the end; after a fork, open another.
+class SqliteView:
+    """All members, over a way to write that may carry a lease."""
 
-    The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
-    that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that
-    happens when something is first read or written, for who may need nothing of it.
-    """
-
-    def __init__(self, path: Path, *, synchronous: Synchronous = "NORMAL", clock: Clock = time.time, late: bool = False) -> None:
-        self.path = Path(path)
-        self._database = Database(self.path, synchronous, late=late)
-        self._ledger = SqliteLedger(self._database, clock)
-        self._tickets = SqliteTickets(self._database, clock)
-        self._grants = SqliteGrants(self._database)
-        self._audit = SqliteAudit(self._database)
-        self._sessions = SqliteSessions(self._database, clock)
-        self._changes = SqliteChanges(self._database)
+    def __init__(self, database: Database, access: Access, clock: Clock, signals: SocketSignals) -> None:
+        self._database = database
+        self._clock = clock
+        self._signals = signals
+        self._ledger = SqliteLedger(access, clock)
+        self._tickets = SqliteTickets(access, database, clock)
+        self._grants = SqliteGrants(access)
+        self._audit = SqliteAudit(access)
+        self._sessions = SqliteSessions(access, clock)
+        self._changes = SqliteChanges(access)
+        self._leases = SqliteLeases(database)
+        self._runs = SqliteRuns(access, clock)
+        self._inbox = SqliteInbox(database, clock)
+        self._origins = SqliteOrigins(access)
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -67,30 +72,67 @@ class SqliteStore:
     def changes(self) -> SqliteChanges:
         return self._changes
 
-    def recover(self, session_id: str | None = None) -> Sequence[CallRecord]:
-        """End as FAILED the calls that a dead process left under way, of one session or of all, and return them.
+    @property
+    def leases(self) -> SqliteLeases:
+        return self._leases
 
-        Their results say whether they may have run. Calls of processes that live are left alone, and so are calls whose
-        tickets still wait for an answer. A process of another container that shares the file cannot be seen and counts as dead.
-        """
-        return self._ledger.recover(session_id)
+    @property
+    def runs(self) -> SqliteRuns:
+        return self._runs
 
-    def old(self, before: float) -> int:
+    @property
+    def inbox(self) -> SqliteInbox:
+        return self._inbox
+
+    @property
+    def origins(self) -> SqliteOrigins:
+        return self._origins
+
+    @property
+    def signals(self) -> SocketSignals:
+        return self._signals
+
+    def fenced(self, fence: Fence) -> SqliteView:
+        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self._signals)
+
+    async def recover(self, session_id: str) -> Sequence[CallRecord]:
+        """See toolcrib._store.Store.recover. Without a lease nothing is ended."""
+        return await self._ledger.recover(session_id)
+
+    async def old(self, before: float) -> int:
         """How many ``prune`` would forget."""
-        return count_old(self._database, before)
+        return await count_old(self._database, before)
 
-    def prune(self, before: float) -> int:
-        """Forget the sessions that were last used before that time (Unix seconds) and have no call under way, with their
-        messages, calls, audit and grants but permanent ones. How many they were.
-        """
-        return prune(self._database, before)
+    async def prune(self, before: float) -> int:
+        """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
+        return await prune(self._database, self._clock, before)
 
     def close(self) -> None:
-        """Closing again does nothing; using a closed store raises StoreFailed."""
+        """Does nothing: the store that this is a view of is closed by whoever opened it."""
+
+
+class SqliteStore(SqliteView):
+    """Implements toolcrib._store.Store. Close it at the end; after a fork, open another.
+
+    The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
+    that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that
+    happens when something is first read or written, for who may need nothing of it, or has an event loop running.
+    """
+
+    def __init__(self, path: Path, *, synchronous: Synchronous = "NORMAL", clock: Clock = time.time, late: bool = False) -> None:
+        self.path = Path(path)
+        database = Database(self.path, synchronous, late=late)
+        super().__init__(database, database, clock, SocketSignals(self.path.with_name(f"{self.path.name}-signals")))
+
+    def close(self) -> None:
+        """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises
+        StoreFailed. Blocks: call it in a thread where a loop runs.
+        """
+        self._signals.close()
         self._database.close()
 
 
 if TYPE_CHECKING:
 
-    def _conforms(store: SqliteStore) -> Store:
-        return store
+    def _conforms(store: SqliteStore, view: SqliteView) -> tuple[Store, Store]:
+        return store, view

@@ -77,6 +77,18 @@ def test_every_call_gets_one_result_whatever_became_of_it(start: Start, tmp_path
     assert (tmp_path / "a.txt").read_text() == WRITE["content"]
 
 
+def test_handlers_hear_the_session_and_what_the_person_asked_for(start: Start) -> None:
+    """003-17: user_task is the text of the message that the run answers, task_id the session's id."""
+    heard: list[dict[str, Any]] = []
+    agent, _ = start(*[response for _ in range(2) for response in (ChatServer.calls(("listens", {})), ChatServer.text("done"))])
+    agent.crib.registry.register("listens", "t", {"description": "d"}, lambda args, **extra: heard.append(extra))
+    agent.session.scope.granted = None
+    for text in ("Tidy up.", "And now the rest."):
+        agent.ask(text)
+    session_id = agent.session.identity.session_id
+    assert heard == [{"task_id": session_id, "user_task": text} for text in ("Tidy up.", "And now the rest.")]
+
+
 def test_a_call_without_an_id_gets_one_that_stays(start: Start, tmp_path: Path) -> None:
     """X-2, X-3: no id, no index or a null one, and arguments that come in pieces."""
     raw = json.dumps(WRITE)

@@ -205,6 +205,26 @@ def test_000_14_a_conversation_goes_in_text_where_the_server_has_no_native_calls
     assert "one" in second["messages"][3]["content"]
 
 
+@pytest.mark.parametrize("named", [{}, {"model": "m:8b"}, {"model": "gpt-5"}])
+@pytest.mark.parametrize("configured", [{}, {"name": "m:8b"}, {"base_url": "http://127.0.0.1:1/v1", "name": "other"}])
+def test_text_stays_text_whatever_server_is_named(
+    tmp_path: Path, named: dict[str, str], configured: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """000-14: how the model calls is the person's choice; that the server could do otherwise changes nothing."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-this-server")
+    path = config_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"model": {"provider": "text", **configured}}))
+    able = {"capabilities": ["tools"], "template": "<tool_call>"}
+    with (
+        ollama(able, ChatServer.text("Hi.")) as server,
+        Agent(project_dir=tmp_path, base_url=server.base_url, **named) as agent,
+    ):
+        assert agent.ask("hello").text == "Hi."
+        assert "tools" not in server.requests[0]
+        assert agent.session.via["provider"] == "text"
+
+
 def test_native_stays_native(tmp_path: Path) -> None:
     with (
         ollama({"capabilities": ["tools"], "template": "<tool_call>"}, ChatServer.text("Hi.")) as server,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ from typing import Any
 import pytest
 
 from agent.config import Config, PluginsConfig
+from agent.observers import tell
 from agent.plugins import PluginInfo, discover, load_plugins, project_digest
-from toolcrib import PluginError, ToolRegistry
+from toolcrib import PluginError, RunIdentity, ToolCall, ToolRegistry
+from toolcrib.testing import FakeEnvironment
 from tools.dispatch.hooks import new_manager
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.scope import CallScope
 
 TOOL = """\
 from toolcrib import hookimpl
@@ -209,6 +214,83 @@ def test_an_entry_point_may_be_an_object(world: World) -> None:
     world.enable("thing")
     assert world.load()[0].loaded
     assert [impl.plugin_name for impl in world.manager.hook.tool_gate.get_hookimpls()] == ["thing"]
+
+
+# -- order -----------------------------------------------------------------------------------------------------------
+
+SAYS = """\
+from toolcrib import After, SetResult, ToolResult, hookimpl
+
+@hookimpl{mark}
+def tool_gate(call):
+    return {decision} if call.name == "gated" else None
+
+@hookimpl{mark}
+def transform_tool_result(call, result):
+    return ToolResult.success(call.name, [*result.data, "{name}"])
+
+@hookimpl{mark}
+def post_tool_call(call):
+    return After({{"said by": "{name}"}})
+
+@hookimpl{mark}
+async def on_session_start(identity):
+    identity.append("{name}")
+
+@hookimpl
+def register_tools(registry):
+    registry.register("{name}", "mine", {{"description": "d"}}, lambda args: "{name}")
+"""
+SETS = 'SetResult(ToolResult.success("gated", ["{name} gave it"]))'
+
+
+def outcome(world: World, tool: str) -> tuple[Any, Mapping[str, Any]]:
+    """The result of a call through the loaded plugins, and the state that it leaves."""
+    world.registry.register("open", "core", {"description": "d"}, lambda args: [])
+    world.registry.register("gated", "core", {"description": "d"}, lambda args: ["ran"])
+    scope = CallScope(identity=RunIdentity("s"), open_environment=FakeEnvironment)
+    executed = Dispatcher(world.registry, world.manager).call_sync(ToolCall("c", tool, {}), scope)
+    return executed.result.data if executed.result.is_success else executed.result.message, scope.state
+
+
+@pytest.mark.parametrize("enabled", [("zebra", "ant"), ("ANT", "Zebra")])
+@pytest.mark.parametrize("place", ["user", "pip"])
+def test_the_first_enabled_plugin_wins(world: World, enabled: tuple[str, str], place: str) -> None:
+    """002-22: among hooks of equal rank, whichever name or source comes first. 003-5: the sources keep their order."""
+    world.user("ant.py", SAYS.format(name="ant", mark="", decision=SETS.format(name="ant")))
+    text = SAYS.format(name="zebra", mark="", decision=SETS.format(name="zebra"))
+    world.user("zebra.py", text) if place == "user" else world.pip("zebra", text)
+    world.enable(*enabled)
+    assert [info.error for info in world.load()] == ["", ""]
+    first, second = (name.lower() for name in enabled)
+    assert outcome(world, "gated") == ([f"{first} gave it", first, second], {"said by": first})
+    assert outcome(world, "open")[0] == [first, second]
+    heard: list[str] = []
+    scope = CallScope(identity=RunIdentity("s"), open_environment=FakeEnvironment)
+    asyncio.run(tell(world.manager, "on_session_start", scope, identity=heard))
+    assert heard == [first, second]
+    by_source = ["ant", "zebra"] if place == "pip" else [first, second]
+    assert [name for name in world.registry.names() if name in by_source] == by_source
+
+
+@pytest.mark.parametrize("enabled", [("ant", "zebra"), ("zebra", "ant")])
+def test_a_higher_rank_wins_whichever_plugin_was_enabled_first(world: World, enabled: tuple[str, str]) -> None:
+    """002-22"""
+    world.user("ant.py", SAYS.format(name="ant", mark="", decision="None"))
+    world.user("zebra.py", SAYS.format(name="zebra", mark="", decision=SETS.format(name="zebra")))
+    world.user("wasp.py", HEAD + "@hookimpl\ndef tool_gate(call): return Block('no') if call.name == 'gated' else None\n")
+    world.enable(*enabled, "wasp")
+    world.load()
+    assert outcome(world, "gated")[0] == ["error", *enabled]  # of the blocked call's data, transformed
+
+
+def test_a_hook_that_asks_to_be_first_is(world: World) -> None:
+    """002-22: pluggy's own marks come before the order of the configuration."""
+    world.user("ant.py", SAYS.format(name="ant", mark="", decision="None"))
+    world.user("zebra.py", SAYS.format(name="zebra", mark="(tryfirst=True)", decision="None"))
+    world.enable("ant", "zebra")
+    world.load()
+    assert outcome(world, "open")[0] == ["zebra", "ant"]
 
 
 # -- trust -----------------------------------------------------------------------------------------------------------

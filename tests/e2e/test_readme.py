@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.testing import ChatServer
+
 pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 
@@ -48,6 +50,15 @@ def test_the_plugin_in_ten_lines(root: Path, plugins: Path, tmp_path: Path) -> N
     denied = json.loads(toolcrib("call", "terminal", '{"command": "deploy prod"}', cwd=tmp_path).stdout)
     assert "not on prod" in denied["error"]
     assert json.loads(toolcrib("call", "terminal", '{"command": "echo dev"}', cwd=tmp_path).stdout)["output"] == "dev\n"
+
+
+def test_the_agent_in_ten_lines(root: Path, tmp_path: Path) -> None:
+    (Path.home() / "project").mkdir()
+    with ChatServer(ChatServer.text("test_b fails."), ChatServer.text("Mended.")) as server:
+        code = block(root, "An agent in ten lines").replace("http://127.0.0.1:11434/v1", server.base_url)
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert [message["content"] for message in server.requests[-1]["messages"][-2:]] == ["test_b fails.", "Mend it."]
+    assert done.stdout.splitlines()[-1] == "Mended.", done.stderr
 
 
 def test_a_piped_chat_prints_the_kernel_s_name(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import sys
 import toolcrib
 
 PUBLIC = {
-    "ActivityEvent", "After", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block", "Cancelled",
-    "Captured", "ConfigError",
+    "ActivityEvent", "After", "Agent", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block",
+    "Cancelled", "Captured", "ConfigError",
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
@@ -40,7 +40,7 @@ def test_every_public_name_resolves() -> None:
 def test_nothing_public_is_left_out() -> None:
     """Whatever the package shows without an underscore is either promised or a module."""
     shown = {name for name, value in vars(toolcrib).items() if not name.startswith("_") and type(value).__name__ != "module"}
-    assert shown - PUBLIC - {"annotations"} == set()
+    assert shown - PUBLIC - {"annotations", "TYPE_CHECKING"} == set()
 
 
 def test_the_hooks_are_exactly_these() -> None:
@@ -54,3 +54,17 @@ def test_the_contract_imports_alone() -> None:
     code = "import sys, toolcrib; print([n for n in ('tools','toolsets','model_tools','agent','plugins') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_agent_is_loaded_when_it_is_asked_for() -> None:
+    """It is the one name of the contract that stands on the layers above, and nobody who does not use it pays for it."""
+    code = """
+import sys, toolcrib
+assert "Agent" in dir(toolcrib) and "agent" not in sys.modules
+assert not hasattr(toolcrib, "Agnet") and "agent" not in sys.modules
+from toolcrib import Agent
+import agent.run
+print(Agent is agent.run.Agent is vars(toolcrib)["Agent"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "True"

@@ -37,13 +37,13 @@ _LOOKS = frozenset(
 """They tell names at most, never what a file holds."""
 
 _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
-"""What they are told to do to a link stops at the link, or their words are no paths."""
+"""Commands that act on a link itself and not on its target, or whose words are no paths."""
 
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 _TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
-"""What they are given goes with all that is in it: at once, or where they are told to (``-r``)."""
+"""Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
 _TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
 """Always."""
 _RUN_OTHERS = frozenset(
@@ -62,7 +62,7 @@ _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", 
 
 
 class Basis(NamedTuple):
-    """What every act is judged by."""
+    """Common basis of the judgements of all acts of a command."""
 
     protected: Sequence[str]
     home: str
@@ -174,7 +174,7 @@ def _by_rules(act: Act, view: View, names: Sequence[str], basis: Basis) -> Itera
 
 
 def only_says(view: View, names: Sequence[str] = ()) -> bool:
-    """Whether it is asked for its help, its version, or for what it would do."""
+    """Return whether the command only prints its help, its version, or what it would do."""
     words = view.words
     if not words:
         return False
@@ -280,9 +280,9 @@ def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], basis: B
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
-    """Whether what is unpacked or copied into ``path``, or to a list of files below it, could be ours: only running would tell.
+    """Return whether an unpacked or copied file could land in a folder of ours below ``path``: only running would show it.
 
-    A home as a whole does not count where its files are not gone through one by one.
+    A home as a whole does not count unless its files are gone through one by one.
     """
     above = path.partition(HOLE)[0].rstrip("/")
     listed = act.fed and HOLE in path
@@ -292,7 +292,7 @@ def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
 
 
 def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
-    """What is written where ``path`` is a link; a link that is deleted or replaced is its own."""
+    """Return the files that a write reaches where ``path`` is a link; a link that is deleted or replaced is its own file."""
     if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
         return ()
     return basis.links.real(path)
@@ -361,7 +361,7 @@ def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
 
 
 def _is_taken(act: Act, path: str, basis: Basis) -> bool:
-    """Whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
+    """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
     if act.name not in _TAKES_AWAY | _TAKES_ALL or path == basis.home or path.count("/") < 3:
         return False
     letters = "rRa" if act.name in ("cp", "rsync") else "rR"

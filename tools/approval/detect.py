@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from toolcrib import RunsCommand, ShellState
 from tools.approval.assess import assess
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding, visible
+from tools.approval.grants import simple_argv
 from tools.approval.meaning import interpret
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.state import Budget, NoFiles, ShellNow, Snapshot
 from tools.approval.meaning.value import HOLE, Taint
+from tools.approval.patterns import added
 from tools.approval.setting import Setting, person_home
 
 _UNPRINTABLE = re.compile(
@@ -46,6 +48,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
     if match := _UNPRINTABLE.search(command):
         shown = f"it holds {match[0].encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
+    found += _by_added_patterns(command, cwd)
     meaning = interpret(command, _now(cwd, shell, setting.home), files, Budget(chars=setting.max_chars))
     real = getattr(files, "real", None)
     found += assess(meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real)
@@ -86,6 +89,22 @@ def _now(cwd: str, shell: ShellState | None, home: str) -> ShellNow:
 def _words(act: Act) -> tuple[str, ...]:
     words = [*act.wrappers, *(value.text for value in act.argv), *(f"{one.op} {one.path.text}" for one in act.redirects)]
     return tuple(word.replace(HOLE, "…") for word in words)
+
+
+def _by_added_patterns(command: str, cwd: str) -> list[Finding]:
+    """Findings by patterns that somebody appended to DANGEROUS_PATTERNS; one that can't be read is found in every command."""
+    found = []
+    for pattern, description in added():
+        try:
+            match = re.search(pattern, command, re.IGNORECASE)
+        except re.error as error:
+            found.append(_opaque("pattern", f"the pattern {pattern!r} for {description!r} can't be read: {error}", command))
+            continue
+        if match is not None:
+            argv = simple_argv(command) or ()
+            key = f"pattern@{description}"
+            found.append(Finding(key, "ask", description, visible(command), argv=argv, plain=bool(argv), cwd=cwd))
+    return found
 
 
 def _opaque(key: str, why: str, command: str) -> Finding:

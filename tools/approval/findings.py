@@ -1,4 +1,4 @@
-"""What the judge found in one call."""
+"""Findings of the judge about one call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a person may want to be asked about.
+    """A reason to ask a person, to allow or to refuse.
 
     ``key`` is what a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
     ``scope`` says where it applies, for people. ``paths`` are the absolute paths it touches, UNKNOWN_PATH among them where

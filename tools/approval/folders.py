@@ -6,6 +6,6 @@ import posixpath
 
 
 def under(path: str, folder: str) -> bool:
-    """Whether the absolute ``path`` is ``folder`` or below it; both are compared by name, links unresolved."""
+    """Return whether the absolute ``path`` is ``folder`` or below it; both are compared by name, links unresolved."""
     path, folder = posixpath.normpath(path), posixpath.normpath(folder)
     return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")

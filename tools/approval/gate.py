@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from toolcrib import (
     Answer,
@@ -17,7 +15,6 @@ from toolcrib import (
     Effect,
     Environment,
     ReadsFile,
-    RunsCommand,
     Suspend,
     SuspendTicket,
     ToolCall,
@@ -27,14 +24,17 @@ from toolcrib import (
     WritesFile,
     hookimpl,
 )
-from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore
+from toolcrib._store import AuditEntry, AuditLog, GrantStore, OriginStore
 from toolcrib._types import Json
+from tools.approval.binding import command_of, cwd_of, digest
 from tools.approval.findings import TOOL_RULE, UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
-from tools.approval.judge import Harmless, Judgement, judge
+from tools.approval.judge import Judgement, judge
 from tools.approval.offers import Asked, grants_of, offers, split
+from tools.approval.origins import Origins, SessionFiles
+from tools.approval.policy import Policy, RuleSays, ToolRules
 from tools.approval.setting import Setting
-from tools.approval.snapshot import ROUNDS, GatheredFiles, SessionFiles
+from tools.approval.snapshot import ROUNDS, GatheredFiles
 
 APPROVAL = "approval"
 """The name that this gate is registered under."""
@@ -53,25 +53,22 @@ ANSWER_SCHEMA: Mapping[str, Json] = {
 }
 
 
-class RuleSays(NamedTuple):
-    """What an operator's rule for a tool decides; ``tool`` is the name or pattern that the rule stands under."""
-
-    decision: Literal["allow", "ask", "deny"]
-    tool: str
-    why: str = ""
-
-
-ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
-"""(tool's name, arguments) -> what the operator decided about such calls, None where nothing."""
-
 _PASSIVE = frozenset({"read", "other"})
 
 
-class ApprovalGate:
-    """A plugin with the hooks ``tool_gate`` and ``on_answer``.
+class _Case(NamedTuple):
+    """One call before the gate, and what the gate goes by."""
 
-    ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
-    every decision about a call that acts, without the secrets that ``redact`` takes out.
+    call: ToolCall
+    entry: ToolEntry
+    ctx: ToolCallContext
+    policy: Policy
+
+
+class ApprovalGate:
+    """A plugin with the hooks ``tool_gate`` and ``on_answer``. It goes by ``ctx.policy``, or its own where a call brings none.
+
+    The arguments make its own policy; see Policy. ``origins`` keeps where files came from.
     """
 
     def __init__(
@@ -83,166 +80,214 @@ class ApprovalGate:
         audit: AuditLog | None = None,
         tool_rules: ToolRules | None = None,
         redact: Callable[[str], str] = str,
+        origins: OriginStore | None = None,
     ) -> None:
-        self.grants = grants
-        self._setting = setting or Setting()
-        self._root = project_root
-        self._audit = audit
-        self._tool_rules = tool_rules
-        self._redact = redact
-        self._files = SessionFiles()
-        self._harmless = Harmless()
+        files = SessionFiles(origins)
+        self.policy = Policy(grants, setting or Setting(), project_root, audit, tool_rules, redact, files)
+
+    @property
+    def grants(self) -> GrantStore:
+        return self.policy.grants
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:
         """None: nothing to ask, granted before, or answered with yes. Block: refused by rule or by a person.
 
-        Awaitable only where files must be looked at first: scripts that the command would run, links on the paths it names.
+        Awaitable only where something must be looked up (files that the command would run, grants) or recorded.
         """
-        if not ctx.effects and entry.kind in _PASSIVE and self._tool_rules is None:
+        policy = self._policy(ctx)
+        if not ctx.effects and entry.kind in _PASSIVE and policy.tool_rules is None:
             return None
-        files = GatheredFiles(self._files.of(ctx.run_identity.session_id))
-        if self._harmless.knows(ctx.effects) and not files.has_taints:
-            return self._decide(call, ctx, Judgement(), files)
-        judged = judge(entry, ctx.effects, setting=self._setting, files=files)
-        if not (files.is_open or judged.findings or judged.files):
-            self._harmless.add(ctx.effects)
-        if files.is_open or any(_may_be_granted(finding) for finding in judged.findings):
-            return self._read_on(call, entry, ctx, files)
-        return self._decide(call, ctx, judged, files)
+        case = _Case(call, entry, ctx, policy)
+        origins = policy.files.known(ctx.run_identity.session_id)
+        return self._looked_up(case) if origins is None else self._judged(case, origins)
 
-    async def _read_on(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, files: GatheredFiles) -> Decision | None:
+    async def _looked_up(self, case: _Case) -> Decision | None:
+        decision = self._judged(case, await case.policy.files.of(case.ctx.run_identity.session_id))
+        return await decision if isinstance(decision, Awaitable) else decision
+
+    def _judged(self, case: _Case, origins: Origins) -> Decision | Awaitable[Decision | None] | None:
+        entry, effects, policy = case.entry, case.ctx.effects, case.policy
+        files = GatheredFiles(origins.taints, unknown=origins.unknown)
+        if not files.has_taints and policy.harmless.knows(effects):
+            return self._decide(case, Judgement(), files)
+        judged = judge(entry, effects, setting=policy.setting, files=files)
+        if not (files.is_open or judged.findings or judged.files):
+            policy.harmless.add(effects)
+        if files.is_open or any(_may_be_granted(finding) for finding in judged.findings):
+            return self._read_on(case, files)
+        return self._decide(case, judged, files)
+
+    async def _read_on(self, case: _Case, files: GatheredFiles) -> Decision | None:
+        environment, setting = case.ctx.environment, case.policy.setting
         for _ in range(ROUNDS):
-            await files.gather(ctx.environment)
-            judged = judge(entry, ctx.effects, setting=self._setting, files=files)
+            await files.gather(environment)
+            judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
             if not files.is_open:
                 break
         else:
             files.give_up()
-            judged = judge(entry, ctx.effects, setting=self._setting, files=files)
-        judged.findings = [await _with_links(finding, ctx.environment) for finding in judged.findings]
-        return self._decide(call, ctx, judged, files)
+            judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
+        judged.findings = [await _with_links(finding, environment) for finding in judged.findings]
+        decision = self._decide(case, judged, files)
+        return await decision if isinstance(decision, Awaitable) else decision
 
     @hookimpl
-    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
-        """Keep what the answer grants beyond this one call, and record who decided."""
+    async def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
+        """Keep what the answer grants beyond this one call, and record who decided.
+
+        A grant is for what the person was shown: what the call would do now may differ, and is judged anew.
+        """
         if ticket.action != ACTION:
             return
+        policy = self._policy(ctx)
         findings = [from_json(finding) for finding in ticket.parameters["findings"]]
         if not _approves(answer):
-            self._note(call, ctx, "denied", answer.by, findings, reason=_reason(answer))
+            await self._note(policy, call, ctx, "denied", answer.by, findings, reason=_reason(answer))
             return
         scope = _granted_scope(ticket, answer)
-        asked = self._asked(findings, ctx)
+        cwd = str(ticket.parameters.get("cwd", ""))
+        asked = _asked(policy, ctx, findings, cwd, ticket.parameters.get("command"))
         for grant in grants_of(asked, scope, answer.payload, by=answer.by, at=answer.at or time.time()):
-            self.grants.add(grant)
-        self._note(call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
+            await policy.grants.add(grant)
+        await self._note(policy, call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
+
+    def _policy(self, ctx: ToolCallContext) -> Policy:
+        """Raises TypeError for a policy that is none: the gate closes then."""
+        given = ctx.policy
+        if given is None:
+            return self.policy
+        if not isinstance(given, Policy):
+            raise TypeError(f"ctx.policy is {type(given).__name__}, not a tools.approval.policy.Policy")
+        return given
 
     # what is decided
 
-    def _decide(self, call: ToolCall, ctx: ToolCallContext, judged: Judgement, files: GatheredFiles) -> Decision | None:
+    def _decide(self, case: _Case, judged: Judgement, files: GatheredFiles) -> Awaitable[Decision | None] | None:
+        """None at once where nothing stands against it and nothing is to be remembered or recorded."""
+        policy = case.policy
         findings = [finding for finding in judged.findings if finding.level != "allow"]
-        rule = None if self._tool_rules is None else self._tool_rules(call.name, call.args)
+        rule = None if policy.tool_rules is None else policy.tool_rules(case.call.name, case.call.args)
+        noted = policy.audit is not None and _is_noted(case.ctx.effects)
+        if rule is None and not findings and not judged.files and not noted:
+            return None
+        return self._weigh(case, judged, files, findings, rule)
+
+    async def _weigh(
+        self, case: _Case, judged: Judgement, files: GatheredFiles, findings: list[Finding], rule: RuleSays | None
+    ) -> Decision | None:
+        call, ctx, policy = case.call, case.ctx, case.policy
         if rule is not None:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":
-                self._note(call, ctx, "blocked", f"rule:{rule.tool}", findings)
+                await self._note(policy, call, ctx, "blocked", f"rule:{rule.tool}", findings)
                 return Block(f"Refused by the operator's rule for {rule.tool!r}: {rule.why or 'no reason is given'}.")
         if refused := [finding for finding in findings if finding.level == "block"]:
-            self._note(call, ctx, "blocked", "rule", refused)
+            await self._note(policy, call, ctx, "blocked", "rule", refused)
             return Block(_refusal(refused))
-        open_findings = self._ungranted(findings, ctx)
-        if not open_findings:
-            self._pass(call, ctx, judged, "granted" if findings else "allowed", findings)
-            return None
-        binds = _digest(call, ctx, open_findings, files)
-        answer = ctx.answer_to(binds)
-        if answer is None:
-            return Suspend(self._ticket(call, ctx, open_findings, binds))
-        if not _approves(answer):
-            return Block(
-                f"Denied by the person: {_reason(answer)} Do not try it another way; ask what to do instead, or go on without it."
-            )
-        self._files.remember(ctx.run_identity.session_id, judged.files)
+        open_findings = await _ungranted(policy, findings, ctx)
+        if open_findings:
+            binds = digest(call, ctx, open_findings, files.digests())
+            answer = ctx.answer_to(binds)
+            if answer is None:
+                return Suspend(_ticket(policy, call, ctx, open_findings, binds))
+            if not _approves(answer):
+                return Block(
+                    f"Denied by the person: {_reason(answer)} Do not try it another way;"
+                    " ask what to do instead, or go on without it."
+                )
+        await policy.files.remember(ctx.run_identity.session_id, judged.files)
+        if not open_findings and (findings or _is_noted(ctx.effects)):
+            await self._note(policy, call, ctx, *(("granted", "grant") if findings else ("allowed", "rule")), findings)
         return None
-
-    def _pass(self, call: ToolCall, ctx: ToolCallContext, judged: Judgement, how: str, findings: Sequence[Finding]) -> None:
-        self._files.remember(ctx.run_identity.session_id, judged.files)
-        if findings or any(not isinstance(effect, ReadsFile) for effect in ctx.effects):
-            self._note(call, ctx, how, "grant" if findings else "rule", findings)
-
-    def _ungranted(self, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
-        """What no grant covers. Counted grants are spent where they complete the cover, and only then."""
-        if not findings:
-            return []
-        identity, cwd = ctx.run_identity, _cwd(ctx.effects)
-        kept: Sequence[Grant] = self.grants.all(identity.session_id)
-        uncovered: list[Finding] = []
-        counted: set[str] = set()
-        for finding in findings:
-            for part in split(finding):
-                fitting = [
-                    grant
-                    for grant in kept
-                    if covers(grant, part, session_id=identity.session_id, cwd=cwd, task_id=identity.task_id)
-                ]
-                if not fitting:
-                    uncovered.append(finding)
-                    break
-                if all(grant.scope == "uses" for grant in fitting):
-                    counted.add(fitting[0].id)
-        if uncovered or all(self.grants.spend(grant) for grant in sorted(counted)):
-            return uncovered
-        return list(findings)
-
-    # what is asked
-
-    def _asked(self, findings: Sequence[Finding], ctx: ToolCallContext) -> Asked:
-        cwd = _cwd(ctx.effects)
-        identity = ctx.run_identity
-        return Asked(identity.session_id, identity.task_id, cwd, self._root or cwd, _command(ctx.effects), findings)
-
-    def _ticket(self, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
-        covered = offers(self._asked(findings, ctx))
-        parameters: dict[str, Json] = {
-            "tool": call.name,
-            "findings": [digestible(finding) for finding in findings],
-            "scopes": list(covered),
-            "covers": covered,
-            "where": ctx.environment.identity,
-        }
-        command = _command(ctx.effects)
-        if command is not None:
-            parameters |= {"command": command, "cwd": _cwd(ctx.effects)}
-        else:
-            paths = [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
-            parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
-        whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
-        shown = command if command is not None else parameters.get("path", call.name)
-        message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
-        return SuspendTicket(ACTION, message, call, parameters, ANSWER_SCHEMA, binds=binds)
 
     # what is recorded
 
-    def _note(
-        self, call: ToolCall, ctx: ToolCallContext, decision: str, by: str, findings: Sequence[Finding], reason: str = ""
+    async def _note(
+        self,
+        policy: Policy,
+        call: ToolCall,
+        ctx: ToolCallContext,
+        decision: str,
+        by: str,
+        findings: Sequence[Finding],
+        reason: str = "",
     ) -> None:
         """``keys`` and ``findings`` of the call, and ``command`` and ``cwd`` or ``paths``: enough to judge it again."""
-        if self._audit is None:
+        if policy.audit is None:
             return
         detail: dict[str, Json] = {"keys": [finding.key for finding in findings]}
         if findings:
-            detail["findings"] = [{**finding.to_json(), "text": self._redact(finding.text)} for finding in findings]
+            detail["findings"] = [{**finding.to_json(), "text": policy.redact(finding.text)} for finding in findings]
             for finding in detail["findings"]:
                 finding.pop("argv", None)
         if reason:
-            detail["reason"] = self._redact(reason)
-        command = _command(ctx.effects)
+            detail["reason"] = policy.redact(reason)
+        command = command_of(ctx.effects)
         if command is not None:
-            detail |= {"command": self._redact(command), "cwd": _cwd(ctx.effects)}
+            detail |= {"command": policy.redact(command), "cwd": cwd_of(ctx.effects)}
         elif paths := [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]:
             detail["paths"] = paths
-        self._audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+        await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+
+
+async def _ungranted(policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
+    """What no grant of this principal covers. Counted grants are spent where they complete the cover, and only then."""
+    if not findings:
+        return []
+    identity, cwd = ctx.run_identity, cwd_of(ctx.effects)
+    principal = identity.principal.key
+    kept = [grant for grant in await policy.grants.all(identity.session_id, principal) if grant.principal == principal]
+    uncovered: list[Finding] = []
+    counted: set[str] = set()
+    for finding in findings:
+        for part in split(finding):
+            fitting = [
+                grant for grant in kept if covers(grant, part, session_id=identity.session_id, cwd=cwd, task_id=identity.task_id)
+            ]
+            if not fitting:
+                uncovered.append(finding)
+                break
+            if all(grant.scope == "uses" for grant in fitting):
+                counted.add(fitting[0].id)
+    if uncovered:
+        return uncovered
+    for grant_id in sorted(counted):
+        if not await policy.grants.spend(grant_id):
+            return list(findings)
+    return []
+
+
+def _is_noted(effects: Sequence[Effect]) -> bool:
+    return any(not isinstance(effect, ReadsFile) for effect in effects)
+
+
+def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cwd: str, command: str | None) -> Asked:
+    identity, root = ctx.run_identity, policy.project_root or cwd
+    return Asked(identity.session_id, identity.task_id, cwd, root, command, findings, identity.principal.key)
+
+
+def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
+    command, cwd = command_of(ctx.effects), cwd_of(ctx.effects)
+    covered = offers(_asked(policy, ctx, findings, cwd, command))
+    parameters: dict[str, Json] = {
+        "tool": call.name,
+        "findings": [digestible(finding) for finding in findings],
+        "scopes": list(covered),
+        "covers": covered,
+        "where": ctx.environment.identity,
+    }
+    if cwd:
+        parameters["cwd"] = cwd
+    if command is not None:
+        parameters["command"] = command
+    else:
+        paths = [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
+        parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
+    shown = command if command is not None else parameters.get("path", call.name)
+    message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
+    return SuspendTicket(ACTION, message, call, parameters, ANSWER_SCHEMA, binds=binds)
 
 
 def _may_be_granted(finding: Finding) -> bool:
@@ -271,31 +316,6 @@ def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:
     if rule.decision == "ask":
         return [*findings, Finding(f"{TOOL_RULE}{rule.tool}", "ask", rule.why or "an operator's rule asks about it", rule.tool)]
     return findings
-
-
-def _digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], files: GatheredFiles) -> str:
-    """What one answer covers: this tool with these arguments, here, in this session, for these findings and files."""
-    bound = {
-        "tool": call.name,
-        "args": call.args,
-        "effects": [repr(effect) for effect in ctx.effects],
-        "cwd": _cwd(ctx.effects),
-        "environment": [ctx.environment.identity, getattr(ctx.environment, "generation", 0)],
-        "files": files.digests(),
-        "session": ctx.run_identity.session_id,
-        "findings": [digestible(finding) for finding in findings],
-    }
-    text = json.dumps(bound, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def _command(effects: Sequence[Effect]) -> str | None:
-    """The command of a call that runs exactly one and does nothing else."""
-    return effects[0].command if len(effects) == 1 and isinstance(effects[0], RunsCommand) else None
-
-
-def _cwd(effects: Sequence[Effect]) -> str:
-    return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand)), "")
 
 
 def _approves(answer: Answer) -> bool:

@@ -39,22 +39,25 @@ _OWN_WORK = frozenset(
 
 
 class MemoryGrants:
-    """A GrantStore that lives as long as the process. May be used from any thread."""
+    """A GrantStore that lives as long as the process. May be used from any thread, and never suspends."""
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
         self._lock = threading.Lock()
         self._grants = {grant.id: grant for grant in grants}
 
-    def add(self, grant: Grant) -> None:
+    async def add(self, grant: Grant) -> None:
         with self._lock:
             self._grants[grant.id] = grant
 
-    def all(self, session_id: str | None = None) -> Sequence[Grant]:
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        """Those of this session and the permanent ones of this principal; without a session every one."""
         with self._lock:
             kept = list(self._grants.values())
-        return [one for one in kept if session_id is None or one.scope == "always" or one.session_id == session_id]
+        if session_id is None:
+            return kept
+        return [one for one in kept if (one.principal == principal if one.scope == "always" else one.session_id == session_id)]
 
-    def spend(self, grant_id: str) -> bool:
+    async def spend(self, grant_id: str) -> bool:
         with self._lock:
             grant = self._grants.get(grant_id)
             if grant is None or not grant.uses_left or grant.uses_left < 1:
@@ -62,7 +65,7 @@ class MemoryGrants:
             self._grants[grant_id] = replace(grant, uses_left=grant.uses_left - 1)
             return True
 
-    def revoke(self, grant_id: str) -> bool:
+    async def revoke(self, grant_id: str) -> bool:
         with self._lock:
             return self._grants.pop(grant_id, None) is not None
 
@@ -154,23 +157,38 @@ def new_grant(
     until: float | None = None,
     by: str = "",
     at: float = 0.0,
+    principal: str = "",
 ) -> Grant:
     """A grant with a fresh id. ``once`` is no grant (ValueError): the answer itself covers that one call."""
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")
     if scope == "always":
         # An id that every process gives it, so that it can be revoked from any.
-        name = hashlib.sha256(json.dumps([ALLOWLIST_VERSION, root, argv]).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at)
+        what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ())]
+        name = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
     return Grant(
-        secrets.token_hex(16), scope, key, root, session_id=session_id, task_id=task_id, uses_left=uses, until=until, by=by, at=at
+        secrets.token_hex(16),
+        scope,
+        key,
+        root,
+        session_id=session_id,
+        task_id=task_id,
+        uses_left=uses,
+        until=until,
+        by=by,
+        at=at,
+        principal=principal,
     )
 
 
 def to_allowlist(grant: Grant) -> dict[str, Json]:
-    """A permanent grant as an entry of ``command_allowlist`` in config.yaml. Raises ValueError for any other grant."""
-    if grant.scope != "always" or not grant.argv:
-        raise ValueError("only a grant of the scope always is kept in the configuration")
+    """A permanent grant of the local person as an entry of ``command_allowlist`` in config.yaml.
+
+    Raises ValueError for any other grant.
+    """
+    if grant.scope != "always" or not grant.argv or grant.principal:
+        raise ValueError("only the local person's grants of the scope always are kept in the configuration")
     return {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
 
 

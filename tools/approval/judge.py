@@ -10,6 +10,7 @@ from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, To
 from tools.approval.findings import Finding
 from tools.approval.meaning.state import NoFiles, Snapshot
 from tools.approval.meaning.value import Taint
+from tools.approval.patterns import added
 from tools.approval.setting import Setting
 
 if TYPE_CHECKING:  # the table loads with the first command
@@ -80,9 +81,12 @@ class Harmless:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, int], ShellState | None] = {}
+        self._patterns = added()
         """The state is kept, so that its number is no other's."""
 
     def knows(self, effects: Sequence[Effect]) -> bool:
+        if added() != self._patterns:
+            self._known, self._patterns = {}, added()
         return len(effects) == 1 and isinstance(effects[0], RunsCommand) and _key(effects[0]) in self._known
 
     def add(self, effects: Sequence[Effect]) -> None:

@@ -42,7 +42,7 @@ class Links:
                     self._made[at] = _normal(posixpath.join(base, source))
 
     def real(self, path: str) -> Sequence[str]:
-        """What an absolute path or pattern may lead to besides itself."""
+        """Return the paths that an absolute path or pattern may lead to besides itself."""
         if path[:1] != "/" or path.startswith(("/dev/", "/proc/")):
             return ()
         found: list[str] = []

@@ -1,4 +1,4 @@
-"""What an answer may cover: each offer with the grants that it stands for, and words that say so."""
+"""Scopes that an answer may have: each offer with the grants that it stands for, and words for people."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Asked:
     root: str
     command: str | None
     findings: Sequence[Finding]
+    principal: str = ""
 
 
 def offers(asked: Asked) -> dict[str, str]:
@@ -56,7 +57,7 @@ def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str,
         return []
     if scope == "always":
         argv = simple_argv(asked.command or "")
-        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at)]
+        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at, principal=asked.principal)]
     kept: dict[tuple[str, str], Grant] = {}
     for finding in asked.findings:
         for root in _roots(asked, finding, scope, payload):
@@ -76,7 +77,18 @@ def _standing(asked: Asked, key: str, root: str, scope: str, payload: Mapping[st
         kind = "task"
     elif scope not in ("session", "path"):
         raise ValueError(f"unknown scope {scope!r}")
-    return new_grant(kind, key, root, session_id=asked.session_id, task_id=asked.task_id, uses=uses, until=until, by=by, at=at)
+    return new_grant(
+        kind,
+        key,
+        root,
+        session_id=asked.session_id,
+        task_id=asked.task_id,
+        uses=uses,
+        until=until,
+        by=by,
+        at=at,
+        principal=asked.principal,
+    )
 
 
 def _number(payload: Mapping[str, Json], name: str, usual: int, most: int) -> int:
@@ -94,13 +106,13 @@ def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Jso
 
 
 def _narrow(finding: Finding) -> str:
-    """Its paths in words, if all are known."""
+    """Name the finding's paths in words, if all are known."""
     known = [path for path in finding.paths if path != UNKNOWN_PATH and posixpath.isabs(path)]
     return ", ".join(known) if known and len(known) == len(finding.paths) else ""
 
 
 def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
-    """Whether the grants would cover the same call again."""
+    """Return whether the grants would cover a repetition of the call."""
     if not asked.root or not asked.session_id:
         return False
     trial = grants_of(asked, scope, payload, by="", at=0.0)
@@ -116,7 +128,7 @@ def _is(asked: Asked, argv: tuple[str, ...]) -> bool:
 
 
 def split(finding: Finding) -> list[Finding]:
-    """One finding for each of its paths: different grants may cover them."""
+    """Split a finding into a finding for each of its paths: different grants may cover them."""
     if len(finding.paths) < 2:
         return [finding]
     return [replace(finding, paths=(path,)) for path in finding.paths]

@@ -137,7 +137,7 @@ class ToolRule:
     args: Mapping[str, str]
 
     def match(self, name: str, args: Mapping[str, Json]) -> bool:
-        """Whether the rule is about this call. Never raises."""
+        """Return whether the rule applies to this call. Never raises."""
         return _name_pattern(self.tool).fullmatch(name) is not None and all(
             self._fits(_argument(args, key), _pattern(wanted)) for key, wanted in self.args.items()
         )

@@ -10,7 +10,7 @@ from tools.approval.findings import Level
 from tools.approval.meaning.value import HOLE
 
 Mode: TypeAlias = Literal["write", "delete", "permission", "folder"]
-"""What is done to a path; ``folder``: a folder is made there."""
+"""Kind of change to a path; ``folder``: a folder is made there."""
 
 _CHANGES: frozenset[Mode] = frozenset({"write", "delete", "permission"})
 _ALL: frozenset[Mode] = _CHANGES | {"folder"}

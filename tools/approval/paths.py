@@ -54,7 +54,7 @@ def is_protected(path: str, protected: Sequence[str]) -> bool:
 
 
 def may_match(pattern: str, folder: str) -> bool:
-    """Whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
+    """Return whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
     words, parts = pattern.split("/"), folder.split("/")
     return len(words) >= len(parts) and all(
         fnmatch.fnmatchcase(part, word) and (word.startswith(".") or not part.startswith("."))
@@ -107,7 +107,7 @@ def _folder(path: str) -> str:
 
 
 def root_of(value: Value, cwds: Sequence[str], home: str = "") -> bool:
-    """Whether ``value`` names a system root or a home, or all that is in one."""
+    """Return whether ``value`` names a system root or a home, or all that is in one."""
     return any(_is_root(path, value.pattern, home) for path in spelled(value, cwds, home))
 
 
@@ -144,7 +144,7 @@ _SAME_ROOT = re.compile(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/
 def judge_change(
     path: str, text: str, protected: Sequence[str] = (), *, mode: Mode = "write", home: str | None = None
 ) -> list[Finding]:
-    """What changing ``path`` means; ``text`` is what does it. ``home``: of whom it runs as (None: of this process)."""
+    """Judge a change of ``path`` by the command ``text``. ``home``: of the account that it runs as (None: of this process)."""
     if is_protected(path, protected):
         return [_own(path, text, "changes toolcrib's own settings or state")]
     return [
@@ -179,7 +179,7 @@ def judge_process(path: str, text: str) -> list[Finding]:
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
-    """What reading ``path`` means: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
+    """Judge a read of ``path``: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
 
     A folder above them is closed too, since reading it (a search) would show them.
     """

@@ -1,7 +1,7 @@
-"""The plain face that the specification names: what is dangerous, as patterns over text.
+"""The plain interface that the specification names: what is dangerous, as patterns over text (003-23).
 
-For documents and for those who want a rough first look without the judge. The gate does not use it: a text says little about
-what a shell makes of it, and ``detect_dangerous_command`` looks at that.
+The judge does not need the patterns that are listed here: a text says little about what a shell makes of it, and the judge's
+rules look at that. A pattern that somebody appends counts, in ``detect_dangerous_command`` and in the gate.
 """
 
 from __future__ import annotations
@@ -25,3 +25,12 @@ DANGEROUS_PATTERNS: list[tuple[str, str]] = [
     (r"\bgit\s+push\b.*\s(?:-f|--force)\b", "rewrites shared history"),
 ]
 """(regex, description), each to be searched in a command, ignoring case."""
+
+_FIRST = list(DANGEROUS_PATTERNS)
+
+
+def added() -> tuple[tuple[str, str], ...]:
+    """The patterns that were appended, as (regex, description)."""
+    if DANGEROUS_PATTERNS == _FIRST:
+        return ()
+    return tuple((str(one[0]), str(one[1])) for one in DANGEROUS_PATTERNS if one not in _FIRST)

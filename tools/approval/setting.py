@@ -1,4 +1,4 @@
-"""What a session's calls are judged by."""
+"""Circumstances by which the calls of a session are judged."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ if TYPE_CHECKING:  # the table loads with the first command
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a judgement goes by besides the call. ``protected`` are toolcrib's own folders, absolute; ``home`` that of whom it
-    runs as, "" where unknown; ``rules`` are the operator's rows, looked at beside the table's."""
+    """Circumstances of a judgement besides the call.
+
+    ``protected`` are toolcrib's own folders, absolute; ``home`` is that of the account that commands run as, "" where unknown;
+    ``rules`` are the operator's rows, looked at beside the table's.
+    """
 
     protected: Sequence[str] = ()
     max_chars: int = MAX_COMMAND_CHARS

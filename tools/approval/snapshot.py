@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from toolcrib import Environment, EnvironmentFailed
@@ -27,11 +25,12 @@ class GatheredFiles:
     """A Snapshot for one judgement. What it was asked for and does not have is in ``wanted``; ``gather`` reads that.
 
     The judgement is made anew after each ``gather``, until nothing is wanted. ``taints`` are what earlier commands of the session
-    left behind, by path.
+    left behind, by path; ``unknown``: they are not all known, so that any file may have come from anywhere.
     """
 
-    def __init__(self, taints: Mapping[str, Taint]) -> None:
+    def __init__(self, taints: Mapping[str, Taint], *, unknown: bool = False) -> None:
         self._taints = taints
+        self._others = Taint.REMOTE if unknown else Taint.NONE
         self._seen: dict[str, Seen] = {}
         self._digests: dict[str, str] = {}
         self._real: dict[str, str] = {}
@@ -55,7 +54,7 @@ class GatheredFiles:
 
     @property
     def has_taints(self) -> bool:
-        return bool(self._taints)
+        return bool(self._taints) or self._others is not Taint.NONE
 
     @property
     def is_open(self) -> bool:
@@ -85,7 +84,7 @@ class GatheredFiles:
         return {**self._digests, **{f"{path} ->": there for path, there in self._real.items() if there != path}}
 
     def _keep(self, path: str, seen: Seen, data: bytes) -> None:
-        taint = self._taints.get(path, Taint.NONE)
+        taint = self._taints.get(path, Taint.NONE) | self._others
         self._seen[path] = seen._replace(taint=taint) if taint and seen.kind != "missing" else seen
         self._digests[path] = f"{seen.kind}:{hashlib.sha256(data).hexdigest()}"
 
@@ -152,33 +151,3 @@ class LocalFiles:
         except (OSError, ValueError):
             return _UNREADABLE
         return _long(data) if len(data) > MAX_BYTES else _as_text(data)
-
-
-class SessionFiles:
-    """Where files of a session came from, as its commands told: what was downloaded stays downloaded. Thread-safe.
-
-    The latest ``sessions`` sessions are remembered, with at most ``files`` files each.
-    """
-
-    def __init__(self, sessions: int = 256, files: int = 1_000) -> None:
-        self._lock = threading.Lock()
-        self._most = (sessions, files)
-        self._known: OrderedDict[str, OrderedDict[str, Taint]] = OrderedDict()
-
-    def of(self, session_id: str) -> Mapping[str, Taint]:
-        with self._lock:
-            return dict(self._known.get(session_id, {}))
-
-    def remember(self, session_id: str, taints: Mapping[str, Taint]) -> None:
-        if not taints:
-            return
-        with self._lock:
-            known = self._known.setdefault(session_id, OrderedDict())
-            self._known.move_to_end(session_id)
-            for path, taint in taints.items():
-                known[path] = known.get(path, Taint.NONE) | taint
-                known.move_to_end(path)
-            while len(known) > self._most[1]:
-                known.popitem(last=False)
-            while len(self._known) > self._most[0]:
-                self._known.popitem(last=False)

@@ -1,4 +1,4 @@
-"""What a row of the rules table is made of: a command's name, a test on its resolved arguments, and why it is asked about.
+"""Builders for a row of the rules table: a command's name, a test on its resolved arguments, and the reason to ask.
 
     rule("fs.recursive-delete", "ask", "rm", opt("-r -R --recursive"), "deletes a folder with all that is in it",
          yes="rm -rf build", no="rm -f a.log", paths=operands, roots=True)
@@ -85,8 +85,10 @@ class View:
         return self.operands()[len(sub) :]
 
     def values(self, names: frozenset[str]) -> list[Value]:
-        """What the options in ``names`` are given: ``-o X``, ``-oX``, ``--output X``, ``--output=X``, also behind other letters
-        (``-sSo X``)."""
+        """Return the values of the options in ``names``: ``-o X``, ``-oX``, ``--output X``, ``--output=X``.
+
+        A short option counts behind other letters too (``-sSo X``).
+        """
         found: list[Value] = []
         argv = self.act.argv
         last = len(argv) - 1
@@ -141,7 +143,7 @@ ANY = Test(lambda _view: True)
 
 
 def opt(names: str) -> Test:
-    """One of these options is given: ``opt("-r -R --recursive")``.
+    """Test for a given option: ``opt("-r -R --recursive")``.
 
     A short one counts in a cluster too (``-rf``), a long one with ``=value`` or abbreviated as GNU getopt allows (``--recurs``,
     from three letters on). For programs with long options after one dash use ``word``.
@@ -185,7 +187,7 @@ def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --nam
 
 
 def value(names: str, pattern: str, flags: int = 0) -> Test:
-    """One of the options ``names`` is given what is wholly this regular expression: ``value("-X --request", "DELETE")``."""
+    """Test for an option's value that wholly matches a regular expression: ``value("-X --request", "DELETE")``."""
     compiled, wanted = _lazy(pattern, flags), frozenset(names.split())
     return Test(lambda view: any(compiled().fullmatch(given.text) for given in view.values(wanted)))
 
@@ -210,13 +212,13 @@ def text(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
 
 
 def reads(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
-    """What it reads as standard input, as far as known, holds this regular expression."""
+    """Test for a regular expression in the command's standard input, as far as that is known."""
     compiled = _lazy(pattern, flags)
     return Test(lambda view: view.act.stdin is not None and compiled().search(view.act.stdin.text) is not None)
 
 
 def env(names: str) -> Test:
-    """One of these variables is set for it."""
+    """Test for one of these variables in the command's environment."""
     wanted = frozenset(names.split())
     return Test(lambda view: not wanted.isdisjoint(view.act.environment))
 
@@ -227,7 +229,7 @@ def count(least: int) -> Test:
 
 
 FED = Test(lambda view: view.act.fed)
-"""Its arguments come from a list that is made while it runs (xargs, find -exec)."""
+"""Test for arguments that come from a list that is made while the command runs (xargs, find -exec)."""
 
 UNKNOWN = Test(lambda view: any(HOLE in text for text in view.words))
 """Some argument is unknown, wholly or in part."""
@@ -238,7 +240,7 @@ DRY = word(r"--help|--version|--dry-?run(=(?!none|false|server).*)?|--simulate|-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row. ``key`` is what a grant covers, with ``@`` and what ``at`` returns where there is one.
+    """A row of the table. ``key`` is what a grant covers, with ``@`` and what ``at`` returns where there is one.
 
     ``names``: the commands it is filed under (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
     ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,

@@ -1,4 +1,4 @@
-"""What find and its like hand on: the files of folders as a whole, by no name that stands in the line."""
+"""Files that find and its like pass on: those of folders as a whole, by no name that stands in the line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Walk(NamedTuple):
 
 
 def walk(act: Act, home: str = "") -> Walk:
-    """Where a finder looks, and for what."""
+    """Read a finder's arguments: the folders in which it looks, and the names that it looks for."""
     fd = act.name.startswith("fd")
     given = list(act.argv[1:])
     starts: list[Value] = []

@@ -1,4 +1,4 @@
-"""Which paths a command would write, delete or re-permission: one table, by command."""
+"""Paths that a command would write, delete or re-permission: one table, by command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Touch(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """How one command changes paths.
+    """Description of the paths that one command changes.
 
     ``pick``: which operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, what the
     others are called in it, and the others too where ``takes``; "" for none). ``valued``: options whose next word is no operand.

@@ -26,14 +26,22 @@ from tools.dispatch.run import LIMIT, PENDING, PLAIN, SUCCESS, Run
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
+ANSWER = "answer"
+"""The action of the ticket that a handler's pending result gets where it brings none: what is answered becomes the result."""
 
 
 async def run_again(run: Run, result: ToolResult) -> ToolResult:
     """The result of a handler that suspended: it is run again with its answer, which may make it suspend again."""
     for _ in range(ROUNDS):
-        if result.status is not PENDING or result.suspension is None:
+        if result.status is not PENDING:
             return result
-        stopped = await suspend(run, result.suspension)
+        ticket = result.suspension
+        if ticket is None:
+            if run.scope.asker is None and not run.scope.suspends:
+                return result
+            words = result.message or f"{run.call.name} waits for an answer"
+            ticket = SuspendTicket(ANSWER, words, resume_mode="use_as_result")
+        stopped = await suspend(run, ticket)
         if stopped is not None:
             return stopped
         result = await run_handler(run)
@@ -51,7 +59,7 @@ async def run_handler(run: Run) -> ToolResult:
     if run.plan.hooks.before:
         await observe(run, run.plan.hooks.before, run.call, run.ctx)
     if scope.ledger is not None:
-        scope.ledger.handler_started(scope.identity.session_id, run.call.id)
+        await scope.ledger.handler_started(scope.identity.session_id, run.call.id)
     seconds = entry.timeout
     if seconds is None and (is_async or run.offload):
         seconds = scope.limits.handler_seconds

@@ -34,13 +34,14 @@ def take(run: Run, said: Iterable[tuple[str, object]]) -> None:
         for name in after.state:
             if name in set_by:
                 _log.error(
-                    "plugins %r and %r both set the state %r; the later stands",
+                    "plugins %r and %r both set the state %r; the first stands",
                     set_by[name],
                     plugin,
                     run.scope.redactor.text(name),
                 )
+                continue
             set_by[name] = plugin
-        state.update(after.state)
+            state[name] = after.state[name]
         events += [(plugin, event) for event in after.events]
         later += [(plugin, action) for action in after.later]
     if state:

@@ -36,7 +36,8 @@ async def close(run: Run, result: ToolResult) -> ExecutedCall:
     else:
         status = ToolCallStatus.outcome_of(result.status)
     if run.scope.ledger is not None:
-        run.finish(result, status)
+        run.ended = ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
+        await run.finish(result, status)
     if hooks is not None and hooks.after:
         said = await observe(run, hooks.after, run.call, result, run.ctx)
         if said:

@@ -22,9 +22,11 @@ from toolcrib import (
     strongest,
 )
 from toolcrib._store import TicketRecord, TicketState
+from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
+from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
@@ -59,35 +61,47 @@ async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
     scope = run.scope
     ticket = replace(ticket, call=run.call)
     waits = scope.asker is not None or scope.suspends
-    if waits and scope.tickets is not None:
-        now, seconds = time.time(), scope.limits.answer_seconds
-        scope.tickets.put(
-            TicketRecord(ticket, scope.identity.session_id, at=now, expires_at=None if seconds is None else now + seconds)
-        )
+    if waits:
+        await run.open()
+        if scope.tickets is not None:
+            await scope.tickets.put(_record(ticket, scope))
     if scope.asker is None and scope.suspends:
         return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
     if waits:
-        run.move(ToolCallStatus.SUSPENDED)
-    scope.asking.add(ticket.id)
-    try:
-        answer = await _ask(run, ticket)
-    finally:
-        scope.asking.discard(ticket.id)
+        await run.move(ToolCallStatus.SUSPENDED)
+    answer = await _ask(run, ticket)
     if waits:
-        run.move(ToolCallStatus.RESUMING)
+        await run.move(ToolCallStatus.RESUMING)
     return await _heard(run, ticket, answer)
 
 
-async def go_on(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
-    """From an answer that came later, with the earlier answers to the same call counting again. As ``decide``."""
-    ctx = run.ctx
-    tickets = run.scope.tickets
-    records = () if tickets is None else tickets.of_call(run.scope.identity.session_id, run.call.id)
-    ctx.answers = {
-        record.ticket.id: (record.ticket.binds, record.answer)
-        for record in records
-        if record.answer is not None and record.ticket.id != ticket.id
-    }
+def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
+    now, limits = time.time(), scope.limits
+    return TicketRecord(
+        ticket,
+        scope.identity.session_id,
+        at=now,
+        expires_at=None if limits.answer_seconds is None else now + limits.answer_seconds,
+        remind_at=None if limits.remind_seconds is None else now + limits.remind_seconds,
+    )
+
+
+async def go_on(run: Run, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
+    """From an answer that came later, with the earlier answers to the same call counting again. As ``decide``.
+
+    Without an answer somebody is asked now, about the same ticket.
+    """
+    ctx, tickets = run.ctx, run.scope.tickets
+    records = () if tickets is None else await tickets.of_call(run.scope.identity.session_id, run.call.id)
+    if answer is None:
+        answer = await _ask(run, ticket)
+    for record in records:
+        if record.answer is None or record.ticket.id == ticket.id:
+            continue
+        ctx.answers = {**ctx.answers, record.ticket.id: (record.ticket.binds, record.answer)}
+        if record.ticket.resume_mode == "pass_to_tool":
+            ctx.resume_input = record.answer.payload
+    await run.wake()
     stopped = await _heard(run, ticket, answer)
     return stopped if stopped is not None else await decide(run)
 
@@ -166,44 +180,41 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
     scope = run.scope
     if scope.asker is None:
         return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
+    scope.asking.add(ticket.id)
     try:
         answer = await _asked(run, ticket)
     except TimeoutError:
         answer = _no(ticket, NOBODY, f"nobody answered within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
-        _withdraw(run, ticket, error)
+        await _withdraw(run, ticket, error)
         run.log_failure(error, "asking failed")
         answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
+    finally:
+        scope.asking.discard(ticket.id)
     if not isinstance(answer, Answer):
         answer = _no(ticket, NOBODY, "nobody answered")
     elif answer.ticket_id != ticket.id:
         answer = _no(ticket, answer.by, "the answer was to another question")
+    if wrong := misfit(ticket, answer):
+        answer = _no(ticket, answer.by, f"the answer does not fit what was asked for: {wrong}")
     if scope.tickets is not None:
-        is_no = answer.denied or answer.action == "cancel"
+        is_no = is_refusal(answer)
         state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
-        if not scope.tickets.settle(answer, state) and not is_no:
-            answer = _no(ticket, answer.by, why_not(scope.tickets.get(ticket.id)))
+        if await scope.tickets.settle(answer, state) == "refused" and not is_no:
+            answer = _no(ticket, answer.by, why_not(await scope.tickets.get(ticket.id)))
     return answer
 
 
-def _withdraw(run: Run, ticket: SuspendTicket, error: BaseException) -> None:
+async def _withdraw(run: Run, ticket: SuspendTicket, error: BaseException) -> None:
     """Raise again what ends the call while it asks (Ctrl-C, an interrupt); an answer that comes later finds nothing to run."""
     try:
         run.let_pass(error)
+    except GeneratorExit:  # nothing can be awaited any more
+        raise
     except BaseException:
         if run.scope.tickets is not None:
-            run.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
+            await run.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
         raise
-
-
-def why_not(record: TicketRecord | None) -> str:
-    """Why an answer could not count."""
-    if record is None:
-        return "the question is not known any more"
-    if record.state == "expired":
-        return "the answer came too late: the question had expired"
-    by = f", by {record.answer.by}" if record.answer is not None and record.answer.by else ""
-    return f"the question was settled before ({record.state}{by})"
 
 
 async def _asked(run: Run, ticket: SuspendTicket) -> object:
@@ -246,7 +257,7 @@ async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult 
     if ticket.resume_mode == "pass_to_tool":
         ctx.resume_input = answer.payload
     ctx.answers = {**ctx.answers, ticket.id: (ticket.binds, answer)}
-    run.move(ToolCallStatus.RUNNING)
+    await run.move(ToolCallStatus.RUNNING)
     return None
 
 

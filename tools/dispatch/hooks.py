@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,15 @@ APPROVAL = "approval"
 
 
 class HookManager(pluggy.PluginManager):
-    """pluggy's manager with toolcrib's hooks; ``generation`` grows with every plugin that comes or goes, for caches."""
+    """pluggy's manager with toolcrib's hooks, called in an order of its own (``in_order``).
+
+    ``generation`` grows with every plugin that comes or goes, for caches.
+    """
 
     def __init__(self) -> None:
         super().__init__("toolcrib")
         self.generation = 0
+        self._ranks: dict[str, int] = {}
         for specs in (ToolHooks, RunHooks, SetupHooks):
             self.add_hookspecs(specs)
 
@@ -35,6 +39,28 @@ class HookManager(pluggy.PluginManager):
                     self.unregister(plugin)
                     raise PluginError(f"plugin {registered!r}: {caller.name} is a wrapper; write a plain hookimpl")
         return registered
+
+    def rank(self, names: Iterable[str]) -> None:
+        """Have the plugins with these names called in this order, after those ranked before."""
+        for name in names:
+            self._ranks.setdefault(name, len(self._ranks))
+        self.generation += 1
+
+    def in_order(self, hook: str) -> list[pluggy.HookImpl]:
+        """Return the implementations of ``hook`` in calling order.
+
+        First those marked ``tryfirst``, last those marked ``trylast``. Within each the ranked plugins by their rank, then the
+        others as they were registered, then the approval gate: what it would ask, a plugin may have refused already.
+        """
+        places = {name: place for place, (name, _) in enumerate(self.list_name_plugin())}
+
+        def key(implementation: pluggy.HookImpl) -> tuple[bool, bool, bool, int]:
+            name = implementation.plugin_name
+            rank = self._ranks.get(name, len(self._ranks) + places.get(name, len(places)))
+            return not implementation.tryfirst, implementation.trylast, name == APPROVAL, rank
+
+        found: list[pluggy.HookImpl] = getattr(self.hook, hook).get_hookimpls()
+        return sorted(found, key=key)
 
     def unregister(self, plugin: Any = None, name: str | None = None) -> Any:
         try:
@@ -86,7 +112,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def plan_hooks(manager: pluggy.PluginManager) -> ToolHookPlan:
+def plan_hooks(manager: HookManager) -> ToolHookPlan:
     """What is registered now."""
     found = {name: tuple(_hooks(manager, name, arguments)) for name, arguments in _ARGUMENTS.items()}
     return ToolHookPlan(
@@ -98,15 +124,14 @@ def plan_hooks(manager: pluggy.PluginManager) -> ToolHookPlan:
     )
 
 
-def _hooks(manager: pluggy.PluginManager, name: str, arguments: tuple[str, ...]) -> list[Hook]:
-    # pluggy keeps them in reverse order of calling.
+def _hooks(manager: HookManager, name: str, arguments: tuple[str, ...]) -> list[Hook]:
     return [
         Hook(
             implementation.plugin_name,
             _positional(implementation.function, implementation.argnames, arguments),
             is_async_callable(implementation.function),
         )
-        for implementation in reversed(getattr(manager.hook, name).get_hookimpls())
+        for implementation in manager.in_order(name)
     ]
 
 

@@ -18,11 +18,13 @@ from toolcrib import (
     Answer,
     Cancelled,
     Denied,
+    Effect,
     EnvironmentFailed,
     ExecutedCall,
     ExecutionFailed,
     Internal,
     InvalidArguments,
+    LeaseLost,
     NotFound,
     SuspendTicket,
     ToolCall,
@@ -30,15 +32,18 @@ from toolcrib import (
     ToolEntry,
     ToolError,
     ToolRegistry,
+    ToolResult,
 )
 from toolcrib._context import mint_context
+from toolcrib._store import Settled, TicketRecord
 from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_again, run_handler
 from tools.dispatch.after import run_later
+from tools.dispatch.answers import settle_answer
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
-from tools.dispatch.gates import decide, first_answers, go_on, why_not
+from tools.dispatch.gates import decide, first_answers, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.run import PENDING, Plan, Run
 from tools.dispatch.scope import CallScope
@@ -72,13 +77,14 @@ class Dispatcher:
     # -- faces ---------------------------------------------------------------------------------------------------
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords.
+        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords, beside
+        what the scope passes to them (``CallScope.extra``), and before it.
 
         Never raises for the call's sake; Ctrl-C goes on after the call was ended.
         """
         plan = self._plan(call.name)
-        inline = (plan is None or plan.inline) and not scope.asker_is_async
-        run = Run(call, scope, extra, inline, offload=False, started=time.perf_counter(), found=plan)
+        inline = (plan is None or plan.inline) and not scope.asker_is_async and scope.ledger is None and scope.tickets is None
+        run = _begin(call, scope, extra, inline=inline, found=plan)
         executed = contextvars.copy_context().run(_drive, self.whole(run)) if inline else run_async(self.whole(run))
         if run.later:
             run_async(run_later([run]))
@@ -92,53 +98,91 @@ class Dispatcher:
         return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
-        """Go on with a call that was left suspended, now that its answer is here; in this process or another.
+        """Settle a ticket, and go on with the call that was left suspended; in this process or another.
 
-        What runs is the call that was stored with the ticket, never one that came with the answer. Raises NotFound for an
-        unknown ticket, and Denied where it belongs to another session or was settled before.
+        What runs is the call that was stored with the ticket, never one that came with the answer. The same decision again
+        changes nothing: what there is of the call is returned. Where what the ticket binds has changed meanwhile, the answer is
+        not used, and the result is pending again, with a new ticket. Raises what ``settle_answer`` does.
         """
-        record = None if scope.tickets is None else scope.tickets.get(answer.ticket_id)
-        if scope.tickets is None or record is None or record.ticket.call is None:
-            raise NotFound(f"no ticket {answer.ticket_id!r} is known here")
-        if record.session_id != scope.identity.session_id:
-            raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
-        is_no = answer.denied or answer.action == "cancel"
-        if not scope.tickets.settle(answer, "denied" if is_no else "approved"):
-            raise Denied(f"the answer does not count: {why_not(scope.tickets.get(answer.ticket_id))}")
-        run = self.begin(record.ticket.call, scope)
-        run.move(ToolCallStatus.RESUMING)
-        executed = await self.whole(run, (record.ticket, answer))
+        record, settled = await settle_answer(scope.tickets, answer, scope.identity.session_id)
+        call = record.ticket.call
+        assert call is not None  # noqa: S101 - settle_answer refuses such a ticket
+        if call.id in scope.resuming:
+            return await self._there_is(record, call, scope)
+        scope.resuming.add(call.id)
+        try:
+            if not await self._waits_on(record, call, scope, settled):
+                return await self._there_is(record, call, scope)
+            run = self.begin(call, scope)
+            run.opened = run.parked = True
+            executed = await self.whole(run, (record.ticket, record.answer or answer))
+        finally:
+            scope.resuming.discard(call.id)
         await run_later([run])
         return executed
 
-    # -- steps; ``turn`` takes them one by one for calls that run together ------------------------------------------
+    async def _waits_on(self, record: TicketRecord, call: ToolCall, scope: CallScope, settled: Settled) -> bool:
+        """Whether the call still waits on this very ticket. It does, too, where a process died between answer and action."""
+        if scope.ledger is None or scope.tickets is None:
+            return settled == "settled"
+        known = await scope.ledger.get(scope.identity.session_id, call.id)
+        if known is None or known.status is not ToolCallStatus.SUSPENDED:
+            return False
+        of_call = await scope.tickets.of_call(scope.identity.session_id, call.id)
+        return bool(of_call) and of_call[-1].ticket.id == record.ticket.id
+
+    async def _there_is(self, record: TicketRecord, call: ToolCall, scope: CallScope) -> ExecutedCall:
+        known = None if scope.ledger is None else await scope.ledger.get(scope.identity.session_id, call.id)
+        if known is not None and known.result is not None:
+            return ExecutedCall(known.call, known.result, known.status)
+        pending = ToolResult.suspended_with(call.name, record.ticket.message, record.ticket)
+        return ExecutedCall(call, pending, ToolCallStatus.SUSPENDED if known is None else known.status)
+
+    # -- steps; ``batch`` takes them one by one for calls that run together or wait ---------------------------------
 
     def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
-        return Run(call, scope, extra, inline=False, offload=True, started=time.perf_counter())
+        return _begin(call, scope, extra, inline=False, offload=True)
 
-    async def gate(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall | None:
-        """Prepare, and ask the gates. None: it may run. Else what ended it."""
+    async def look(self, run: Run) -> ExecutedCall | None:
+        """Prepare only, so that ``run.ctx.effects`` say what it would do. What ended it, where it can't run."""
         try:
-            if run.scope.ledger is not None and answered is None:
-                run.scope.ledger.open(run.call, run.scope.identity.session_id)
-                run.move(ToolCallStatus.RUNNING)
+            await self._look_at(run)
+        except BaseException as error:
+            return await _ended_by(run, error, "preparing")
+        return None
+
+    async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
+        """What a call would do, as its tool says; None where that can't be told. Nothing is recorded."""
+        run = self.begin(call, scope)
+        try:
+            await self._look_at(run)
+        except BaseException as error:
+            run.let_pass(error)
+            return None
+        return tuple(run.ctx.effects)
+
+    async def gate(self, run: Run, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall | None:
+        """Prepare, and ask the gates. None: it may run. Else what ended it, or that it waits.
+
+        ``answered``: it goes on with this ticket and its answer; where that is None, somebody is asked now.
+        """
+        try:
+            if run.scope.ledger is not None and not run.trial:
+                await run.open()
             if run.scope.cancelled:
                 raise Cancelled("interrupted before it began")
-            effects = self._prepare(run)
-            if effects is not None:
-                run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
-            run.prepared = True
+            if not run.prepared:
+                effects = self._prepare(run)
+                if effects is not None:
+                    run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
+                run.prepared = True
             if answered is not None:
                 result = await go_on(run, *answered)
             else:
                 answers = first_answers(run)
                 result = await decide(run, answers) if answers else None
-        except ToolError as error:
-            return await close(run, failed(run.call.name, error, inside=False))
-        except EnvironmentFailed as error:
-            return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
         except BaseException as error:
-            return await _broken_off(run, error, "gating")
+            return await _ended_by(run, error, "gating")
         return None if result is None else await close(run, result)
 
     async def act(self, run: Run) -> ExecutedCall:
@@ -151,7 +195,7 @@ class Dispatcher:
         except BaseException as error:
             return await _broken_off(run, error, "running")
 
-    async def whole(self, run: Run, answered: tuple[SuspendTicket, Answer] | None = None) -> ExecutedCall:
+    async def whole(self, run: Run, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
         """Gate and act. What plugins scheduled (``run.later``) is left to the caller."""
         task = None if run.inline else asyncio.current_task()
         if task is not None:
@@ -164,6 +208,12 @@ class Dispatcher:
                 run.scope.running.discard(task)
 
     # -- prepare -------------------------------------------------------------------------------------------------
+
+    async def _look_at(self, run: Run) -> None:
+        effects = self._prepare(run)
+        if effects is not None:
+            run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
+        run.prepared = True
 
     def _prepare(self, run: Run) -> Any:
         """What the tool says it would do (perhaps to be awaited), or None. Raises ToolError where the call can't run."""
@@ -208,15 +258,37 @@ class Dispatcher:
         return _Known(registry_generation, hooks_generation, plan_hooks(self.hooks))
 
 
+def _begin(
+    call: ToolCall, scope: CallScope, extra: Mapping[str, Any], *, inline: bool, offload: bool = False, found: Plan | None = None
+) -> Run:
+    """Begin a call: the one entry of every face and of every session."""
+    passed = {**scope.extra, **extra} if extra else scope.extra
+    return Run(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
+
+
 def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
     inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None
     return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
 
 
+async def _ended_by(run: Run, error: BaseException, doing: str) -> ExecutedCall:
+    """What becomes of a call that an error kept from running."""
+    if isinstance(error, ToolError):
+        return await close(run, failed(run.call.name, error, inside=False))
+    if isinstance(error, EnvironmentFailed):
+        return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
+    return await _broken_off(run, error, doing)
+
+
 async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCall:
-    """What neither a tool nor a hook may raise: Ctrl-C goes on with the ledger told, the rest becomes the call's result."""
-    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
-        _gave_up(run)
+    """What neither a tool nor a hook may raise: Ctrl-C goes on with the ledger told, the rest becomes the call's result.
+
+    Raises LeaseLost: nothing that this process does to the session counts any more.
+    """
+    if isinstance(error, GeneratorExit | LeaseLost):  # in a closed coroutine nothing can be awaited; recovery ends the call
+        raise error
+    if isinstance(error, KeyboardInterrupt):
+        await _gave_up(run)
         raise error
     if isinstance(error, asyncio.CancelledError) and run.is_cancelled:
         return await _cancelled(run, error)
@@ -231,16 +303,22 @@ async def _cancelled(run: Run, error: asyncio.CancelledError) -> ExecutedCall:
     """
     task = asyncio.current_task()
     if not run.scope.cancelled or task is None:
-        _gave_up(run)
+        await _gave_up(run)
         raise asyncio.CancelledError
     while task.uncancel():
         pass
+    if run.ended is not None:
+        await run.finish(run.ended.result, run.ended.status)  # it may have been interrupted; again it changes nothing
+        return run.ended
     text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
     return await close(run, failed(run.call.name, Cancelled(text), inside=False))
 
 
-def _gave_up(run: Run) -> None:
-    run.finish(failed(run.call.name, Cancelled(_INTERRUPTED), inside=False), ToolCallStatus.CANCELLED)
+async def _gave_up(run: Run) -> None:
+    if run.ended is not None:
+        await run.finish(run.ended.result, run.ended.status)
+    else:
+        await run.finish(failed(run.call.name, Cancelled(_INTERRUPTED), inside=False), ToolCallStatus.CANCELLED)
 
 
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:

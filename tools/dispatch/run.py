@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from toolcrib import (
     After,
     Block,
+    ExecutedCall,
+    LeaseLost,
     SetResult,
     StoreFailed,
     Suspend,
@@ -74,6 +76,14 @@ class Run:
     found: Plan | None = None
     """What was found of the tool when it was decided that the call runs inline: that holds for nothing found later."""
     prepared: bool = False
+    opened: bool = False
+    """Whether the ledger has a record of it."""
+    parked: bool = False
+    """Whether that record says SUSPENDED, from before this Run."""
+    trial: bool = False
+    """Gated only to see what the gates say: the ledger hears of it where it is suspended or ended, not where it may run."""
+    ended: ExecutedCall | None = None
+    """How it ended, from before that is recorded: an interrupt in between does not change it."""
     end_run: bool = False
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """What plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
@@ -100,16 +110,36 @@ class Run:
         trace = "".join(traceback.format_exception(error))
         _log.error(f"{message}\n%s", *args, self.scope.redactor.text(trace))
 
-    def move(self, status: ToolCallStatus) -> None:
-        if self.scope.ledger is not None:
-            self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
+    async def open(self) -> None:
+        """Record it as RUNNING. Raises InvalidTransition where a call of that id is under way."""
+        if self.scope.ledger is not None and not self.opened:
+            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING)
+            self.opened = True
 
-    def finish(self, result: ToolResult, status: ToolCallStatus) -> None:
-        """Record the end. Where that fails, it is logged and the result stands: what was done was done."""
+    async def move(self, status: ToolCallStatus) -> None:
+        if self.scope.ledger is not None:
+            await self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
+
+    async def wake(self) -> None:
+        """Record that a call which was left suspended goes on."""
+        if self.parked:
+            await self.move(ToolCallStatus.RESUMING)
+            self.parked = False
+
+    async def finish(self, result: ToolResult, status: ToolCallStatus) -> None:
+        """Record the end. Where that fails, it is logged and the result stands: what was done was done.
+
+        Raises LeaseLost: whoever took the session over says what becomes of the call.
+        """
         if self.scope.ledger is None:
             return
         try:
-            self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+            await self.open()
+            if status is not ToolCallStatus.CANCELLED:
+                await self.wake()
+            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+        except LeaseLost:
+            raise
         except StoreFailed as error:  # it says what to do
             _log.error("the end of %s could not be recorded: %s", self.call.name, error)
         except Exception as error:

@@ -57,6 +57,8 @@ class Limits:
     """For async hooks: a gate that takes longer is closed, an observer is given up."""
     answer_seconds: float | None = None
     """For a person who is asked; after that the answer is no. None waits for ever."""
+    remind_seconds: float | None = None
+    """After which a person is reminded of a ticket that waits. None: never."""
     result_chars: int = MAX_RESULT_CHARS
 
 
@@ -89,6 +91,8 @@ class CallScope:
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
+    policy: object | None = None
+    """What the approval gate goes by (tools.approval.policy.Policy); None for the gate's own."""
     dispatcher: CallRunner | None = None
     """What runs its calls where they come by another's synchronous face; None: that one."""
     keep_spill: bool = False
@@ -96,6 +100,9 @@ class CallScope:
 
     def __post_init__(self) -> None:
         self.state: Mapping[str, Json] = MappingProxyType({})
+        self.extra: Mapping[str, Any] = {}
+        """Passed to handlers that take keywords: ``task_id`` and ``user_task``; see ``begin_run``."""
+        self.begin_run(None)
         self.loop_handlers: Mapping[str, tuple[Invoke, bool]] = {
             name: (bind_handler(handler), is_async_callable(handler)) for name, handler in self.handlers.items()
         }
@@ -109,6 +116,8 @@ class CallScope:
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.asking: set[str] = set()
         """Tickets that somebody is being asked about at this moment."""
+        self.resuming: set[str] = set()
+        """Ids of calls that go on at this moment with an answer that came later."""
         self.cancelled = False
         self.calls: list[None] = []
         """One for each call that runs, where whoever owns the scope closes those that nobody uses."""
@@ -125,6 +134,11 @@ class CallScope:
                         raise EnvironmentFailed("the session was closed meanwhile: open another")
                     environment = self._environment = self.open_environment()
         return environment
+
+    @property
+    def opened(self) -> Environment | None:
+        """The environment, where it was opened; asking opens nothing."""
+        return self._environment
 
     @property
     def where(self) -> str:
@@ -147,6 +161,14 @@ class CallScope:
         """Replaced as a whole, so that snapshots which were taken stay as they were. From any thread."""
         with self._state_lock:
             self.state = MappingProxyType({**self.state, **changes})
+
+    def begin_run(self, user_task: str | None) -> None:
+        """Say which request of a person the calls from now on serve: its text reaches handlers as ``user_task``.
+
+        None where there is none. Calls that have begun keep theirs. ``task_id`` is the identity's, or else the session's id.
+        """
+        task_id = self.identity.task_id or self.identity.session_id
+        self.extra = MappingProxyType({"task_id": task_id, "user_task": user_task})
 
     # -- interrupts ----------------------------------------------------------------------------------------------
 
@@ -173,7 +195,7 @@ class CallScope:
         if self.tickets is not None:
             why = "the session ended before there was an answer"
             for ticket_id in list(self.asking):
-                self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
+                await self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         await self._end_calls()
         with self._lock:
             self._closed = True

@@ -1,47 +1,175 @@
-"""Sync handlers beside a running loop."""
+"""Sync functions beside a running loop: in a bounded pool of daemon threads, which one that never returns can't hold up.
+
+The threads are daemons, so that a handler which hangs holds up neither the loop's end nor the process's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+LIMIT = 64
+"""Threads of one process; calls beyond them wait."""
+IDLE = 5.0
+"""Seconds after which a thread without work ends."""
+
+_in_pool: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_in_pool", default=False)
+"""True in what a pool's thread runs, and in all that this starts: a call within a call must not wait for its own caller."""
 
 
 async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """Await a sync function in a thread of its own, with the caller's context variables.
+    """Await a sync function in one of the process's threads, with the caller's context variables.
 
-    A daemon, not a pool's: a handler that never returns then holds up neither the loop's end nor the process's.
-    Cancelling stops the waiting; the function itself can't be stopped.
+    Where all of them are busy the call waits for one. Cancelling stops the waiting: a function that has not begun never will,
+    one that has can't be stopped.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-    context = contextvars.copy_context()
+    return await shared_pool().run(function, *args)
 
-    def deliver(value: T | None, error: BaseException | None) -> None:
-        if future.done():
+
+async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
+    """Await a sync function in a thread of its own, past the pool's limit: for what waits for a person."""
+    job = _Job(function, args, asyncio.get_running_loop())
+    _start(job.run, f"toolcrib-{_name_of(function)}")
+    return await job.done()
+
+
+class ThreadPool:
+    """At most ``limit`` threads, started as they are needed and ended after ``idle`` seconds without work."""
+
+    def __init__(self, limit: int = LIMIT, idle: float = IDLE) -> None:
+        self.limit = limit
+        self._seconds = idle
+        self._ready = threading.Condition()
+        self._queue: deque[_Job] = deque()
+        self._threads = 0
+        self._idle = 0
+
+    @property
+    def threads(self) -> int:
+        """Return how many there are now, with those that have nothing to do."""
+        return self._threads
+
+    @property
+    def waiting(self) -> int:
+        """Return how many calls wait for a thread."""
+        return len(self._queue)
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Await ``function`` in a thread; see in_daemon_thread."""
+        if _in_pool.get():
+            return await in_own_thread(function, *args)
+        job = _Job(function, args, asyncio.get_running_loop())
+        self._submit(job)
+        try:
+            value: T = await job.done()
+            return value
+        finally:
+            if job.withdraw():
+                self._forget(job)
+
+    def _submit(self, job: _Job) -> None:
+        with self._ready:
+            self._queue.append(job)
+            if len(self._queue) <= self._idle:
+                self._ready.notify()
+            elif self._threads < self.limit:
+                self._grow(job)
+
+    def _grow(self, job: _Job) -> None:
+        self._threads += 1
+        try:
+            _start(self._work, f"toolcrib-worker-{self._threads}")
+        except RuntimeError:  # the system has no thread left
+            self._threads -= 1
+            if not self._threads:  # nobody would ever take it
+                self._queue.remove(job)
+                raise
+
+    def _forget(self, job: _Job) -> None:
+        with self._ready:
+            if job in self._queue:
+                self._queue.remove(job)
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            job.run()
+            del job  # what it held must not live on until the next one comes
+
+    def _next(self) -> _Job | None:
+        """Return the next job, or None where there was none for a while: the thread ends."""
+        with self._ready:
+            if not self._queue:
+                self._idle += 1
+                self._ready.wait_for(lambda: bool(self._queue), self._seconds)
+                self._idle -= 1
+            if self._queue:
+                return self._queue.popleft()
+            self._threads -= 1
+            return None
+
+
+class _Job:
+    """A function on its way to a thread and back. It is either begun or withdrawn, never both."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
+        self._function = function
+        self._args = args
+        self._loop = loop
+        self._future: asyncio.Future[Any] = loop.create_future()
+        self._context = contextvars.copy_context()
+        self._context.run(_in_pool.set, True)
+        self._claim = threading.Lock()  # taken once, by whoever begins or withdraws it
+
+    def done(self) -> asyncio.Future[Any]:
+        return self._future
+
+    def withdraw(self) -> bool:
+        """Keep it from beginning. False where it has begun."""
+        return self._claim.acquire(blocking=False)
+
+    def run(self) -> None:
+        if not self._claim.acquire(blocking=False):
             return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(value)  # type: ignore[arg-type]  # None only beside an error
-
-    def run() -> None:
-        value: T | None = None
+        value: Any = None
         error: BaseException | None = None
         try:
-            value = context.run(function, *args)
+            value = self._context.run(self._function, *self._args)
         except StopIteration as stop:  # a future refuses it
             error = RuntimeError(f"StopIteration: {stop}")
         except BaseException as raised:
             error = raised
         try:
-            loop.call_soon_threadsafe(deliver, value, error)
+            self._loop.call_soon_threadsafe(self._deliver, value, error)
         except RuntimeError:  # the loop has gone: nobody waits any more
             return
 
-    threading.Thread(target=run, name=f"toolcrib-{getattr(function, '__name__', 'call')}", daemon=True).start()
-    return await future
+    def _deliver(self, value: Any, error: BaseException | None) -> None:
+        if self._future.done():
+            return
+        if error is not None:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(value)
+
+
+_pools: dict[int, ThreadPool] = {}
+
+
+def shared_pool() -> ThreadPool:
+    """Return the process's pool; a fork gets one of its own, since no thread of its parent's came with it."""
+    pool = _pools.get(os.getpid())
+    return pool if pool is not None else _pools.setdefault(os.getpid(), ThreadPool())
+
+
+def _start(run: Callable[[], None], name: str) -> None:
+    threading.Thread(target=run, name=name, daemon=True).start()
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", "call"))

@@ -1,1 +1,1 @@
-"""What the file tools stand on. ``tools/file_tools.py`` registers them."""
+"""The parts that the file tools are made of. ``tools/file_tools.py`` registers the tools."""

@@ -178,7 +178,7 @@ def _braces(glob: str) -> list[str]:
 
 
 def _outcome(ran: _Ran) -> Outcome:
-    """What the search said beside its results. Raises where it could not search at all."""
+    """Read the search's messages beside its results. Raises where it could not search at all."""
     found = Outcome()
     said = [line for line in ran.err.splitlines() if not line.startswith("status=")]
     status = re.findall(r"^status=(\d+)$", ran.err, re.MULTILINE)

@@ -36,7 +36,7 @@ E = TypeVar("E", WritesFile, DeletesFile)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One file of a patch: read from ``source`` (None: new), written to ``target`` (None: deleted)."""
+    """Request to change one file of a patch: read from ``source`` (None: new), written to ``target`` (None: deleted)."""
 
     source: str | None
     target: str | None

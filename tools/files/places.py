@@ -65,7 +65,7 @@ def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:
 
 
 def is_spilled(ctx: ToolCallContext, path: str) -> bool:
-    """Whether ``path``, links followed, lies in the spill folder of this machine."""
+    """Return whether ``path``, links followed, lies in the spill folder of this machine."""
     if not path.startswith("/"):
         return False
     try:

@@ -15,7 +15,7 @@ _LOOKED_AT = 50_000
 
 
 class Fit(IntEnum):
-    """How well the lines of a change agree with the file's."""
+    """Degree to which the lines of a change agree with the file's."""
 
     EXACT = 0
     LINE_END = 1
@@ -37,7 +37,7 @@ class Place:
 
 
 def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Place:
-    """Where ``ops`` fit at or after ``start``: at ``expected`` if they fit there, else at the only place where they do.
+    """Find the line where ``ops`` fit at or after ``start``: ``expected`` if they fit there, else the only one where they do.
 
     Raises ExecutionFailed, naming ``what``, where they fit nowhere (with the nearest lines) or at several places (with
     their line numbers).

@@ -68,7 +68,7 @@ def _try(data: bytes, encoding: str, *, cut: bool) -> str | None:
 
 
 def describe(path: str, data: bytes) -> str:
-    """What a binary file probably is."""
+    """Guess the type of a binary file, in words."""
     for magic, name in _MAGIC:
         if data.startswith(magic):
             return name
@@ -78,7 +78,7 @@ def describe(path: str, data: bytes) -> str:
 
 
 def line_end(text: str) -> str:
-    """What ends most lines: CRLF only where every line does, so that a mixed file is never made more uniform than it was."""
+    """Return the line ending to write: CRLF only where every line has it, so that a mixed file is never made more uniform."""
     ends = text.count("\n")
     return "\r\n" if ends and text.count("\r\n") == ends else "\n"
 

@@ -40,7 +40,7 @@ class FileDiff:
 
 @dataclass(slots=True)
 class _Header:
-    """What git says of a file before its first hunk."""
+    """Git's lines about a file before its first hunk."""
 
     git: str = ""
     created: bool = False

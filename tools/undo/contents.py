@@ -12,15 +12,15 @@ def digest_of(data: bytes) -> str:
 
 
 class Contents(Protocol):
-    def put(self, digest: str, data: bytes) -> None:
+    async def put(self, digest: str, data: bytes) -> None:
         """Keep it, or keep it for longer. Raises StoreFailed."""
         ...
 
-    def get(self, digest: str) -> bytes | None:
+    async def get(self, digest: str) -> bytes | None:
         """None where it is not kept, or not any more. Raises StoreFailed."""
         ...
 
-    def prune(self) -> None:
+    async def prune(self) -> None:
         """Remove what is kept for too long, or is too much. Raises StoreFailed."""
         ...
 
@@ -35,7 +35,7 @@ class MemoryContents:
         self._left = max_bytes
         self._lock = threading.Lock()
 
-    def put(self, digest: str, data: bytes) -> None:
+    async def put(self, digest: str, data: bytes) -> None:
         with self._lock:
             if digest in self._kept:
                 self._kept[digest] = self._kept.pop(digest)  # the one used last stands last
@@ -45,10 +45,10 @@ class MemoryContents:
             while self._left < 0 and len(self._kept) > 1:
                 self._left += len(self._kept.pop(next(iter(self._kept))))
 
-    def get(self, digest: str) -> bytes | None:
+    async def get(self, digest: str) -> bytes | None:
         return self._kept.get(digest)
 
-    def prune(self) -> None:
+    async def prune(self) -> None:
         """What is too much went when it became so, and nothing outlives the process."""
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One file a subcommand, which has the file's name: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``.
+"""Subcommands, one a file, named as the file: ``HELP``, ``configure(parser)`` and ``run(args) -> exit code``.
 
 A plugin's subcommand is an object with the same three.
 """

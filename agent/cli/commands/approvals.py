@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """What would be passed over is told: whoever names two ids means both."""
+    """Refuse arguments that would be ignored: whoever names two ids means both."""
     changes = args.action in ("narrow", "revoke", "deny")
     if args.id and not changes:
         raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")

@@ -40,12 +40,12 @@ _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What may follow a command."""
+    """Words that may follow a command."""
 
     actions: tuple[str, ...]
     options: tuple[str, ...]
     valued: tuple[str, ...]
-    """Those of ``options`` that a value follows: a file, a name, a number."""
+    """Options with a value behind them: a file, a name, a number."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -138,7 +138,7 @@ def _unset(args: argparse.Namespace) -> int:
 
 
 def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
-    """What counts now, which may be something else where a profile or the project says so too."""
+    """Show the value that counts now, which may be another where a profile or the project sets it too."""
     from agent.config import BrokenConfig, NotSet
 
     try:

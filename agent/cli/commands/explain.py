@@ -94,7 +94,7 @@ def _lines(crib: Crib, cwd: str) -> int:
 
 
 def _line(raw: bytes, crib: Crib, cwd: str) -> dict[str, Any]:
-    """One line's answer. Whatever the line is, the others are read too."""
+    """Answer a line. Whatever it holds, the other lines are read too."""
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -164,7 +164,7 @@ def _story(examined: Examined, crib: Crib, cwd: str) -> Iterator[str]:
 
 
 def _decider(finding: Finding, examined: Examined, crib: Crib, cwd: str) -> str:
-    """Which grant or rule would decide. Only permanent grants count for a session that is not there yet."""
+    """Name the grant or rule that would decide. Only permanent grants count for a session that does not exist yet."""
     from tools.approval.grants import covers
 
     if finding.level in ("allow", "block"):
@@ -200,7 +200,7 @@ def _replay(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _again(entry: AuditEntry, crib: Crib) -> dict[str, Any] | None:
-    """What differs for one logged command; None where nothing does.
+    """Judge a logged command again and return the difference; None where there is none.
 
     Where somebody was asked, or a rule refused, the log has only the findings that made it so: then the level is compared. Where
     it ran unasked it has them all, and another finding is one that no grant may cover.

@@ -81,7 +81,7 @@ def _lines(args: argparse.Namespace) -> int:
 
 
 def _line(raw: bytes, args: argparse.Namespace) -> dict[str, Any]:
-    """One line's answer. Whatever the line is, the others are read too."""
+    """Answer a line. Whatever it holds, the other lines are read too."""
     read: dict[str, Any] = {"id": None, **_EMPTY}
     try:
         given = json.loads(raw)

@@ -138,7 +138,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
 
 @contextmanager
 def _closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
-    """What the session still runs ends with it, whatever comes meanwhile."""
+    """End what the session still runs together with it, whatever comes meanwhile."""
     try:
         yield
     finally:

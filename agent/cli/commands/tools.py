@@ -110,7 +110,7 @@ def _switch(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
-    """What counts now, which may be something else where another switch says so too."""
+    """Show the state that counts now, which may be another where another switch decides."""
     platform = args.platform or "cli"
     with open_crib(args) as crib:
         lines = {line.name: line for line in crib.explain(platform)}

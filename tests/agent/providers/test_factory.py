@@ -69,6 +69,12 @@ NOTHING = Wanted()
         (Wanted("", "x"), Wanted("manual", "c", LOCAL), {}, ("chat", LOCAL, "x", None)),
         (Wanted("", "x"), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "x", None)),
         (Wanted("", "", LOCAL), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "c", None)),
+        # text stays text on every server and for every model that chat would be used for
+        (Wanted("", "x", LOCAL), Wanted("text"), {}, ("text", LOCAL, "x", None)),
+        (Wanted("", "x", f"{PROXY}/v1"), Wanted("text", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", f"{PROXY}/v1", "x", None)),
+        (Wanted("", "gpt-x"), Wanted("text", "c"), K, ("text", OPENAI, "gpt-x", "OPENAI_API_KEY")),
+        (Wanted("", "x", ANTHROPIC), Wanted("text", "c"), A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), Wanted("text", "c"), K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
         # what is configured for one is not for another: neither its server, nor its model, nor its key

@@ -21,76 +21,76 @@ def step(session_id: str = "s", turn: int = 1, *changes: FileChange, **more: Any
     return ChangeStep(session_id, turn, "c", "patch", 5.0, changes or (change(),), **more)
 
 
-def test_a_step_comes_back_as_it_was_written(store: Store) -> None:
+async def test_a_step_comes_back_as_it_was_written(store: Store) -> None:
     before = FileState("1" * 64, 2**40, 0o755)
-    first = store.changes.begin(step("s", 3, FileChange(ODD, "ssh:me@x", before, None, "too \udcff big", (ODD, "/q"))))
-    second = store.changes.begin(step("s", 4, change("/p/b"), change("/p/c"), kind="undo"))
-    store.changes.begin(step("other"))
-    assert list(store.changes.steps("s")) == [first, second]
+    first = await store.changes.begin(step("s", 3, FileChange(ODD, "ssh:me@x", before, None, "too \udcff big", (ODD, "/q"))))
+    second = await store.changes.begin(step("s", 4, change("/p/b"), change("/p/c"), kind="undo"))
+    await store.changes.begin(step("other"))
+    assert list(await store.changes.steps("s")) == [first, second]
     assert first.changes[0].path == ODD
     assert len({first.id, second.id} | {one.id for one in second.changes}) >= 2
     assert first.id > 0
 
 
-def test_what_became_of_changes_is_kept(store: Store) -> None:
-    made = store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
-    undo = store.changes.begin(step("s", 1, change(), kind="undo"))
+async def test_what_became_of_changes_is_kept(store: Store) -> None:
+    made = await store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
+    undo = await store.changes.begin(step("s", 1, change(), kind="undo"))
     one, other = made.changes
-    store.changes.settle(undo.id, undone=[one.id], passed=[other.id])
-    store.changes.settle(undo.id + 1000, undone=[one.id])
-    found = store.changes.steps("s")[0].changes
+    await store.changes.settle(undo.id, undone=[one.id], passed=[other.id])
+    await store.changes.settle(undo.id + 1000, undone=[one.id])
+    found = await store.changes.steps("s")[0].changes
     assert [(each.undone_by, each.passed_by, each.in_effect) for each in found] == [(undo.id, 0, False), (0, undo.id, True)]
-    store.changes.settle(undo.id + 1, undone=[undo.changes[0].id], revived=[one.id, other.id])
-    found = store.changes.steps("s")[0].changes
+    await store.changes.settle(undo.id + 1, undone=[undo.changes[0].id], revived=[one.id, other.id])
+    found = await store.changes.steps("s")[0].changes
     assert [(each.undone_by, each.passed_by) for each in found] == [(0, 0), (0, 0)]
-    assert store.changes.steps("s")[1].changes[0].undone_by == undo.id + 1
+    assert await store.changes.steps("s")[1].changes[0].undone_by == undo.id + 1
 
 
-def test_what_was_not_done_is_forgotten(store: Store) -> None:
-    made = store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
-    undo = store.changes.begin(step("s", 1, change("/p/c"), kind="undo"))
-    store.changes.forget([made.changes[0].id, undo.changes[0].id])
-    assert [[one.path for one in each.changes] for each in store.changes.steps("s")] == [["/p/b"], []]
-    store.changes.forget([made.changes[1].id])
-    assert [each.kind for each in store.changes.steps("s")] == ["undo"]
-    store.changes.forget([])
+async def test_what_was_not_done_is_forgotten(store: Store) -> None:
+    made = await store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
+    undo = await store.changes.begin(step("s", 1, change("/p/c"), kind="undo"))
+    await store.changes.forget([made.changes[0].id, undo.changes[0].id])
+    assert [[one.path for one in each.changes] for each in await store.changes.steps("s")] == [["/p/b"], []]
+    await store.changes.forget([made.changes[1].id])
+    assert [each.kind for each in await store.changes.steps("s")] == ["undo"]
+    await store.changes.forget([])
 
 
-def test_undos_are_told_once(store: Store) -> None:
-    store.changes.begin(step("s"))
-    undo, redo = (store.changes.begin(step("s", kind=kind)) for kind in ("undo", "redo"))
-    store.changes.begin(step("other", kind="undo"))
-    assert [one.id for one in store.changes.untold("s")] == [undo.id, redo.id]
-    store.changes.told([undo.id])
-    assert [one.id for one in store.changes.untold("s")] == [redo.id]
+async def test_undos_are_told_once(store: Store) -> None:
+    await store.changes.begin(step("s"))
+    undo, redo = (await store.changes.begin(step("s", kind=kind)) for kind in ("undo", "redo"))
+    await store.changes.begin(step("other", kind="undo"))
+    assert [one.id for one in await store.changes.untold("s")] == [undo.id, redo.id]
+    await store.changes.told([undo.id])
+    assert [one.id for one in await store.changes.untold("s")] == [redo.id]
 
 
-def test_sessions_are_listed_by_their_last_change(store: Store) -> None:
+async def test_sessions_are_listed_by_their_last_change(store: Store) -> None:
     for name in ("a", "b", "a", "c"):
-        store.changes.begin(step(name))
-    store.changes.begin(step("b", kind="undo"))
-    assert list(store.changes.sessions()) == ["c", "a", "b"]
-    assert list(store.changes.sessions(1)) == ["c"]
+        await store.changes.begin(step(name))
+    await store.changes.begin(step("b", kind="undo"))
+    assert list(await store.changes.sessions()) == ["c", "a", "b"]
+    assert list(await store.changes.sessions(1)) == ["c"]
 
 
-def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(store: Store) -> None:
+async def test_what_is_too_old_is_forgotten_but_for_what_is_still_to_be_told(store: Store) -> None:
     """One row a change would grow without end."""
     for at in (1.0, 2.0, 9.0):
-        store.changes.begin(replace(step(), at=at))
-    told, untold = (store.changes.begin(replace(step(kind="undo"), at=3.0)) for _ in range(2))
-    store.changes.told([told.id])
-    last = store.changes.begin(replace(step(), at=9.5))
-    store.changes.prune(9.0)
-    assert [one.at for one in store.changes.steps("s")] == [9.0, 3.0, 9.5]
-    assert store.changes.untold("s") == [untold]
-    store.changes.prune(100.0)
-    assert store.changes.begin(step()).id > last.id
+        await store.changes.begin(replace(step(), at=at))
+    told, untold = (await store.changes.begin(replace(step(kind="undo"), at=3.0)) for _ in range(2))
+    await store.changes.told([told.id])
+    last = await store.changes.begin(replace(step(), at=9.5))
+    await store.changes.prune(9.0)
+    assert [one.at for one in await store.changes.steps("s")] == [9.0, 3.0, 9.5]
+    assert await store.changes.untold("s") == [untold]
+    await store.changes.prune(100.0)
+    assert await store.changes.begin(step()).id > last.id
 
 
-def test_a_number_never_means_another_step(tmp_path: Path) -> None:
+async def test_a_number_never_means_another_step(tmp_path: Path) -> None:
     """A change names the undo that took it by a number, which outlives what was forgotten."""
     store = SqliteStore(tmp_path / "store.db")
-    made = store.changes.begin(step())
-    store.changes.forget([made.changes[0].id])
-    assert store.changes.begin(step()).id > made.id
+    made = await store.changes.begin(step())
+    await store.changes.forget([made.changes[0].id])
+    assert await store.changes.begin(step()).id > made.id
     store.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import pytest
@@ -27,142 +28,139 @@ class Now:
         return self.at
 
 
-def together(count: int, work: Callable[[int], Any]) -> list[Any]:
-    """What ``work(0..count)`` returned, all started at one moment."""
-    gate, found = threading.Barrier(count), []
+async def together(count: int, work: Callable[[int], Awaitable[Any]]) -> list[Any]:
+    """What ``work(0..count)`` returned, all started at one moment: half of them here, half in threads with loops of their own."""
+    gate, found = threading.Barrier(count // 2 + 1), []
+
+    async def as_coroutine(number: int) -> Any:
+        return await work(number)
 
     def run(number: int) -> None:
         gate.wait()
-        found.append(work(number))
+        found.append(asyncio.run(as_coroutine(number)))
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(0, count // 2)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    return found
+    gate.wait()
+    here = await asyncio.gather(*(work(number) for number in range(count // 2, count)))
+    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    return [*found, *here]
 
 
 # -- the ledger ------------------------------------------------------------------------------------------------------
 
 
-def status(store: Store, call_id: str = "c") -> ToolCallStatus:
-    record = store.ledger.get("s", call_id)
+async def status(store: Store, call_id: str = "c") -> ToolCallStatus:
+    record = await store.ledger.get("s", call_id)
     assert record is not None
     return record.status
 
 
-def test_a_call_goes_through_its_life(store: Store) -> None:
+async def test_a_call_goes_through_its_life(store: Store) -> None:
     """002-27"""
-    store.ledger.open(ToolCall("c", "terminal", {"command": "ls"}), "s")
-    assert status(store) is S.NEW
+    await store.ledger.open(ToolCall("c", "terminal", {"command": "ls"}), "s")
+    assert await status(store) is S.NEW
     for move in (S.RUNNING, S.SUSPENDED, S.RESUMING, S.RUNNING):
-        store.ledger.move("s", "c", move)
-    store.ledger.handler_started("s", "c")
-    store.ledger.finish("s", "c", S.SUCCEEDED, ToolResult.success("terminal", 1))
-    record = store.ledger.get("s", "c")
+        await store.ledger.move("s", "c", move)
+    await store.ledger.handler_started("s", "c")
+    await store.ledger.finish("s", "c", S.SUCCEEDED, ToolResult.success("terminal", 1))
+    record = await store.ledger.get("s", "c")
     assert record is not None
     assert (record.status, record.handler_started, record.result) == (S.SUCCEEDED, True, ToolResult.success("terminal", 1))
-    assert store.ledger.get("other", "c") is None
+    assert await store.ledger.get("other", "c") is None
 
 
 @pytest.mark.parametrize("end", [S.SUCCEEDED, S.FAILED, S.CANCELLED])
-def test_an_ended_call_stays_ended_and_keeps_its_first_result(store: Store, end: ToolCallStatus) -> None:
+async def test_an_ended_call_stays_ended_and_keeps_its_first_result(store: Store, end: ToolCallStatus) -> None:
     """002-28"""
-    store.ledger.open(ToolCall("c", "x"), "s")
-    store.ledger.move("s", "c", S.RUNNING)
-    store.ledger.finish("s", "c", end, ToolResult.success("x", "first"))
+    await store.ledger.open(ToolCall("c", "x"), "s")
+    await store.ledger.move("s", "c", S.RUNNING)
+    await store.ledger.finish("s", "c", end, ToolResult.success("x", "first"))
     for move in S:
         if move is not end:
             with pytest.raises(InvalidTransition):
-                store.ledger.move("s", "c", move)
+                await store.ledger.move("s", "c", move)
             with pytest.raises(InvalidTransition):
-                store.ledger.finish("s", "c", move, ToolResult.success("x", "second"))
-    store.ledger.finish("s", "c", end, ToolResult.success("x", "second"))
-    record = store.ledger.get("s", "c")
+                await store.ledger.finish("s", "c", move, ToolResult.success("x", "second"))
+    await store.ledger.finish("s", "c", end, ToolResult.success("x", "second"))
+    record = await store.ledger.get("s", "c")
     assert record is not None
     assert record.result == ToolResult.success("x", "first")
     with pytest.raises(InvalidTransition):
-        store.ledger.handler_started("s", "c")
+        await store.ledger.handler_started("s", "c")
 
 
-def test_what_was_never_opened_or_is_under_way_is_refused(store: Store) -> None:
+async def test_what_was_never_opened_or_is_under_way_is_refused(store: Store) -> None:
     for refused in (
         lambda: store.ledger.move("s", "c", S.RUNNING),
         lambda: store.ledger.handler_started("s", "c"),
         lambda: store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", "")),
     ):
         with pytest.raises(InvalidTransition, match="never opened"):
-            refused()
-    store.ledger.open(ToolCall("c", "x"), "s")
+            await refused()
+    await store.ledger.open(ToolCall("c", "x"), "s")
     with pytest.raises(InvalidTransition, match="already new"):
-        store.ledger.open(ToolCall("c", "x"), "s")
-    store.ledger.move("s", "c", S.RUNNING)
+        await store.ledger.open(ToolCall("c", "x"), "s")
+    await store.ledger.move("s", "c", S.RUNNING)
     with pytest.raises(InvalidTransition, match="can not finish as running"):
-        store.ledger.finish("s", "c", S.RUNNING, ToolResult.success("x", 1))
-    store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", ""))
-    store.ledger.open(ToolCall("c", "x"), "s")  # a provider that counts anew each turn
-    assert status(store) is S.NEW
+        await store.ledger.finish("s", "c", S.RUNNING, ToolResult.success("x", 1))
+    await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", ""))
+    await store.ledger.open(ToolCall("c", "x"), "s")  # a provider that counts anew each turn
+    assert await status(store) is S.NEW
 
 
-def test_an_id_that_is_used_again_means_the_new_call_and_the_earlier_is_kept(store: Store) -> None:
+async def test_an_id_that_is_used_again_means_the_new_call_and_the_earlier_is_kept(store: Store) -> None:
     for number in range(3):
-        store.ledger.open(ToolCall("call_0", "x", {"n": number}), "s")
-        store.ledger.move("s", "call_0", S.RUNNING)
-        store.ledger.finish("s", "call_0", S.SUCCEEDED, ToolResult.success("x", number))
-    store.ledger.open(ToolCall("call_0", "x", {"n": 3}), "s")
-    store.ledger.open(ToolCall("call_0", "x"), "t")
-    assert status(store, "call_0") is S.NEW
-    assert [record.call.args for record in store.ledger.calls("s")] == [{"n": number} for number in range(4)]
-    assert [record.result and record.result.data for record in store.ledger.calls("s")] == [0, 1, 2, None]
+        await store.ledger.open(ToolCall("call_0", "x", {"n": number}), "s")
+        await store.ledger.move("s", "call_0", S.RUNNING)
+        await store.ledger.finish("s", "call_0", S.SUCCEEDED, ToolResult.success("x", number))
+    await store.ledger.open(ToolCall("call_0", "x", {"n": 3}), "s")
+    await store.ledger.open(ToolCall("call_0", "x"), "t")
+    assert await status(store, "call_0") is S.NEW
+    assert [record.call.args for record in await store.ledger.calls("s")] == [{"n": number} for number in range(4)]
+    assert [record.result and record.result.data for record in await store.ledger.calls("s")] == [0, 1, 2, None]
 
 
-def test_an_answer_to_an_earlier_call_of_the_same_id_does_not_count(store: Store) -> None:
+async def test_an_answer_to_an_earlier_call_of_the_same_id_does_not_count(store: Store) -> None:
     call = ToolCall("call_0", "x")
-    store.ledger.open(call, "s")
-    first = put(store, call=call)
-    assert store.tickets.settle(Answer(first, payload={"approved": True}), "approved")
-    assert [record.ticket.id for record in store.tickets.of_call("s", "call_0")] == [first]
-    store.ledger.move("s", "call_0", S.RUNNING)
-    store.ledger.finish("s", "call_0", S.SUCCEEDED, ToolResult.success("x", 1))
-    store.ledger.open(call, "s")
-    assert store.tickets.of_call("s", "call_0") == []
-    second = put(store, call=call)
-    assert [record.ticket.id for record in store.tickets.of_call("s", "call_0")] == [second]
+    await store.ledger.open(call, "s")
+    first = await put(store, call=call)
+    assert await store.tickets.settle(Answer(first, payload={"approved": True}), "approved")
+    assert [record.ticket.id for record in await store.tickets.of_call("s", "call_0")] == [first]
+    await store.ledger.move("s", "call_0", S.RUNNING)
+    await store.ledger.finish("s", "call_0", S.SUCCEEDED, ToolResult.success("x", 1))
+    await store.ledger.open(call, "s")
+    assert await store.tickets.of_call("s", "call_0") == []
+    second = await put(store, call=call)
+    assert [record.ticket.id for record in await store.tickets.of_call("s", "call_0")] == [second]
 
 
-def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> None:
+async def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)
-    store.ledger.open(ToolCall("c", "x"), "s")
+    await store.ledger.open(ToolCall("c", "x"), "s")
     now.at = 103.5
-    store.ledger.move("s", "c", S.RUNNING)
-    (running,) = store.ledger.calls("s")
-    store.ledger.finish("s", "c", S.CANCELLED, ToolResult.error("x", ""))
-    (ended,) = store.ledger.calls("s")
+    await store.ledger.move("s", "c", S.RUNNING)
+    (running,) = await store.ledger.calls("s")
+    await store.ledger.finish("s", "c", S.CANCELLED, ToolResult.error("x", ""))
+    (ended,) = await store.ledger.calls("s")
     assert (running.opened_at, running.ended_at, ended.opened_at, ended.ended_at) == (100.0, None, 100.0, 103.5)
 
 
-def test_calls_of_this_process_are_not_recovered(store: Store) -> None:
-    store.ledger.open(ToolCall("c", "x"), "s")
-    store.ledger.move("s", "c", S.RUNNING)
-    assert list(store.recover()) == list(store.recover("s")) == []
-    assert status(store) is S.RUNNING
+async def test_of_many_threads_one_ends_a_call(store: Store) -> None:
+    await store.ledger.open(ToolCall("c", "x"), "s")
+    await store.ledger.move("s", "c", S.RUNNING)
 
-
-def test_of_many_threads_one_ends_a_call(store: Store) -> None:
-    store.ledger.open(ToolCall("c", "x"), "s")
-    store.ledger.move("s", "c", S.RUNNING)
-
-    def end(number: int) -> bool:
+    async def end(number: int) -> bool:
         try:
-            store.ledger.finish("s", "c", (S.SUCCEEDED, S.FAILED)[number % 2], ToolResult.success("x", number % 2))
+            await store.ledger.finish("s", "c", (S.SUCCEEDED, S.FAILED)[number % 2], ToolResult.success("x", number % 2))
         except InvalidTransition:
             return False
         return True
 
-    assert sum(together(8, end)) == 4  # the same end again does nothing, the other one is refused
-    record = store.ledger.get("s", "c")
+    assert sum(await together(8, end)) == 4  # the same end again does nothing, the other one is refused
+    record = await store.ledger.get("s", "c")
     assert record is not None
     assert record.result is not None
     assert record.status is (S.SUCCEEDED, S.FAILED)[record.result.data]
@@ -171,192 +169,197 @@ def test_of_many_threads_one_ends_a_call(store: Store) -> None:
 # -- tickets ---------------------------------------------------------------------------------------------------------
 
 
-def put(store: Store, *, call: ToolCall | None = None, expires_at: float | None = None) -> str:
+async def put(store: Store, *, call: ToolCall | None = None, expires_at: float | None = None) -> str:
     ticket = SuspendTicket("approve", "may I?", call)
-    store.tickets.put(TicketRecord(ticket, "s", at=1.0, expires_at=expires_at))
+    await store.tickets.put(TicketRecord(ticket, "s", at=1.0, expires_at=expires_at))
     return ticket.id
 
 
-def test_of_many_answers_one_settles_a_ticket(store: Store) -> None:
-    ticket = put(store)
+async def test_of_many_answers_one_settles_a_ticket(store: Store) -> None:
+    ticket = await put(store)
     answers = [Answer(ticket, payload={"approved": bool(number % 2)}, by=str(number)) for number in range(16)]
-    won = together(16, lambda number: store.tickets.settle(answers[number], "approved" if number % 2 else "denied"))
-    assert won.count(True) == 1
-    record = store.tickets.get(ticket)
+    won = await together(16, lambda number: store.tickets.settle(answers[number], "approved" if number % 2 else "denied"))
+    assert sorted(won) == ["refused"] * 15 + ["settled"]
+    record = await store.tickets.get(ticket)
     assert record is not None
     assert record.answer is not None
     assert record.state == ("denied" if record.answer.denied else "approved")
-    assert store.tickets.pending("s") == []
+    assert await store.tickets.pending("s") == []
 
 
-def test_a_decision_delivered_again_changes_nothing(store: Store) -> None:
+async def test_a_decision_delivered_again_changes_nothing(store: Store) -> None:
     """002-31"""
-    first, second = put(store), put(store)
+    first, second = await put(store), await put(store)
     answer = Answer(first, payload={"approved": True}, decision_id="d")
-    assert store.tickets.settle(answer, "approved")
-    assert not store.tickets.settle(answer, "approved")
-    assert not store.tickets.settle(Answer(second, payload={"approved": True}, decision_id="d"), "approved")
-    assert [record.ticket.id for record in store.tickets.pending("s")] == [second]
+    assert await store.tickets.settle(answer, "approved") == "settled"
+    assert await store.tickets.settle(answer, "approved") == "repeated"
+    assert await store.tickets.settle(Answer(first, payload={"approved": False}, decision_id="e"), "denied") == "refused"
+    assert await store.tickets.settle(Answer(second, payload={"approved": True}, decision_id="d"), "approved") == "refused"
+    record = await store.tickets.get(first)
+    assert record is not None
+    assert (record.state, record.answer) == ("approved", answer)
+    assert [record.ticket.id for record in await store.tickets.pending("s")] == [second]
 
 
-def test_unknown_known_and_pending_are_refused(store: Store) -> None:
-    ticket = put(store)
-    record = store.tickets.get(ticket)
+async def test_unknown_known_and_pending_are_refused(store: Store) -> None:
+    ticket = await put(store)
+    record = await store.tickets.get(ticket)
     assert record is not None
     with pytest.raises(ValueError, match="known already"):
-        store.tickets.put(record)
+        await store.tickets.put(record)
     with pytest.raises(ValueError, match="settled as"):
-        store.tickets.settle(Answer(ticket), "pending")
-    assert not store.tickets.settle(Answer("no-such-ticket"), "approved")
-    assert store.tickets.get("no-such-ticket") is None
+        await store.tickets.settle(Answer(ticket), "pending")
+    assert await store.tickets.settle(Answer("no-such-ticket"), "approved") == "refused"
+    assert await store.tickets.get("no-such-ticket") is None
 
 
-def test_a_late_answer_finds_the_ticket_expired(make_store: MakeStore) -> None:
+async def test_a_late_answer_finds_the_ticket_expired(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)
-    ticket = put(store, expires_at=200.0)
-    assert len(store.tickets.pending("s")) == 1
+    ticket = await put(store, expires_at=200.0)
+    assert len(await store.tickets.pending("s")) == 1
     now.at = 200.0
-    assert store.tickets.pending("s") == []
-    assert not store.tickets.settle(Answer(ticket, payload={"approved": True}), "approved")
-    record = store.tickets.get(ticket)
+    assert await store.tickets.pending("s") == []
+    assert await store.tickets.settle(Answer(ticket, payload={"approved": True}), "approved") == "refused"
+    record = await store.tickets.get(ticket)
     assert record is not None
     assert (record.state, record.answer) == ("expired", None)
 
 
-def test_tickets_of_a_call_are_found_in_order(store: Store) -> None:
+async def test_tickets_of_a_call_are_found_in_order(store: Store) -> None:
     call = ToolCall("c", "x")
-    first, second = put(store, call=call), put(store, call=call)
-    put(store, call=ToolCall("other", "x"))
-    store.tickets.settle(Answer(first), "approved")
-    assert [record.ticket.id for record in store.tickets.of_call("s", "c")] == [first, second]
-    assert store.tickets.of_call("elsewhere", "c") == []
+    first, second = await put(store, call=call), await put(store, call=call)
+    await put(store, call=ToolCall("other", "x"))
+    await store.tickets.settle(Answer(first), "approved")
+    assert [record.ticket.id for record in await store.tickets.of_call("s", "c")] == [first, second]
+    assert await store.tickets.of_call("elsewhere", "c") == []
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------
 
 
-def test_audit_keeps_what_was_true_then(store: Store) -> None:
+async def test_audit_keeps_what_was_true_then(store: Store) -> None:
     detail = {"findings": ["a"]}
-    store.audit.record(AuditEntry(1.0, "s", "c", "terminal", "denied", "gate", detail))
-    store.audit.record(AuditEntry(2.0, "t", "c", "terminal", "approved", "me"))
+    await store.audit.record(AuditEntry(1.0, "s", "c", "terminal", "denied", "gate", detail))
+    await store.audit.record(AuditEntry(2.0, "t", "c", "terminal", "approved", "me"))
     detail["findings"].append("b")
-    assert store.audit.entries("s")[0].detail == {"findings": ["a"]}
-    assert [entry.decision for entry in store.audit.entries()] == ["denied", "approved"]
+    assert (await store.audit.entries("s"))[0].detail == {"findings": ["a"]}
+    assert [entry.decision for entry in await store.audit.entries()] == ["denied", "approved"]
 
 
-def test_sessions_keep_copies_in_order(store: Store) -> None:
-    store.sessions.create("s", platform="cli", user="me")
+async def test_sessions_keep_copies_in_order(store: Store) -> None:
+    await store.sessions.create("s", platform="cli", user="me")
     message = {"role": "user", "content": ["hi"]}
-    store.sessions.append("s", message)
+    await store.sessions.append("s", message)
     message["content"] = []
-    store.sessions.create("s", platform="cli", user="me")
-    assert store.sessions.messages("s") == [{"role": "user", "content": ["hi"]}]
+    await store.sessions.create("s", platform="cli", user="me")
+    assert await store.sessions.messages("s") == [{"role": "user", "content": ["hi"]}]
     with pytest.raises(KeyError):
-        store.sessions.append("never", message)
+        await store.sessions.append("never", message)
 
 
 # -- sessions --------------------------------------------------------------------------------------------------------
 
 
-def talk(store: Store, session_id: str, text: str = "hi", **about: str) -> None:
-    store.sessions.create(session_id, **{"platform": "cli", "user": "me", **about})
-    store.sessions.append(session_id, {"role": "user", "text": text})
+async def talk(store: Store, session_id: str, text: str = "hi", **about: str) -> None:
+    await store.sessions.create(session_id, **{"platform": "cli", "user": "me", **about})
+    await store.sessions.append(session_id, {"role": "user", "text": text})
 
 
-def test_a_session_is_described(make_store: MakeStore) -> None:
+async def test_a_session_is_described(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)
-    store.sessions.create("s", platform="cli", user="me", model="m", cwd="/work", place={"name": "docker"})
-    store.sessions.append("s", {"role": "system", "text": "be brief"})
+    await store.sessions.create("s", platform="cli", user="me", model="m", cwd="/work", place={"name": "docker"})
+    await store.sessions.append("s", {"role": "system", "text": "be brief"})
     now.at = 150.0
     said: list[Mapping[str, Any]] = [
         {"role": "user", "text": f"  fix\n the {'x' * 200}"},
         {"role": "assistant", "text": "done"}, {"role": "user", "text": "ok"}
     ]  # fmt: skip
-    store.sessions.append_many("s", said)
-    info = store.sessions.get("s")
+    await store.sessions.append_many("s", said)
+    info = await store.sessions.get("s")
     assert info == SessionInfo("s", f"fix the {'x' * 72}", "cli", "me", "m", "/work", 100.0, 150.0, 4, {"name": "docker"})
-    store.sessions.create("s", platform="other", user="other", model="other", cwd="other")
-    assert store.sessions.get("s") == info
+    await store.sessions.create("s", platform="other", user="other", model="other", cwd="other")
+    assert await store.sessions.get("s") == info
     now.at = 160.0
-    store.sessions.update("s", title="mine", model="n", place={"name": "gpu"})
-    assert store.sessions.get("s") == SessionInfo("s", "mine", "cli", "me", "n", "/work", 100.0, 160.0, 4, {"name": "gpu"})
+    await store.sessions.update("s", title="mine", model="n", place={"name": "gpu"})
+    assert await store.sessions.get("s") == SessionInfo("s", "mine", "cli", "me", "n", "/work", 100.0, 160.0, 4, {"name": "gpu"})
     with pytest.raises(KeyError):
-        store.sessions.update("never", title="x")
+        await store.sessions.update("never", title="x")
 
 
-def test_a_session_is_found_by_the_beginning_of_its_id(store: Store) -> None:
+async def test_a_session_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     for session_id in ("abc1", "abc2", "abc", "b%_*"):
-        talk(store, session_id)
-    found = {prefix: store.sessions.get(prefix) for prefix in ("abc", "abc1", "b", "b%_", "%", "*", "zz", "\ud800")}
+        await talk(store, session_id)
+    found = {prefix: await store.sessions.get(prefix) for prefix in ("abc", "abc1", "b", "b%_", "%", "*", "zz", "\ud800")}
     assert {prefix: info and info.id for prefix, info in found.items()} == {
         "abc": "abc", "abc1": "abc1", "b": "b%_*", "b%_": "b%_*", "%": None, "*": None, "zz": None, "\ud800": None
     }  # fmt: skip
     with pytest.raises(ToolcribError, match=r"'ab'.*abc, abc2, abc1"):
-        store.sessions.get("ab")
+        await store.sessions.get("ab")
     for number in range(10):
-        talk(store, f"many{number}")
+        await talk(store, f"many{number}")
     with pytest.raises(ToolcribError, match=r"many9, many8, many7, many6, many5 \.\.\."):
-        store.sessions.get("many")
+        await store.sessions.get("many")
 
 
-def test_the_session_used_last_is_continued(make_store: MakeStore) -> None:
+async def test_the_session_used_last_is_continued(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)
     for number, (session_id, platform, cwd) in enumerate([("a", "cli", "/x"), ("b", "cli", "/y"), ("c", "api", "/x")]):
         now.at = float(number)
-        talk(store, session_id, platform=platform, cwd=cwd)
+        await talk(store, session_id, platform=platform, cwd=cwd)
     now.at = 10.0
-    store.sessions.create("silent", platform="cli", user="me")
-    store.sessions.append("silent", {"role": "system", "text": "x"})
-    store.sessions.append("a", {"role": "assistant", "text": "x"})
-    assert [info.id for info in store.sessions.list()] == ["a", "c", "b"]
-    assert [info.id for info in store.sessions.list(2)] == ["a", "c"]
-    assert [info.id for info in store.sessions.list(platform="cli", user="me")] == ["a", "b"]
+    await store.sessions.create("silent", platform="cli", user="me")
+    await store.sessions.append("silent", {"role": "system", "text": "x"})
+    await store.sessions.append("a", {"role": "assistant", "text": "x"})
+    assert [info.id for info in await store.sessions.list()] == ["a", "c", "b"]
+    assert [info.id for info in await store.sessions.list(2)] == ["a", "c"]
+    assert [info.id for info in await store.sessions.list(platform="cli", user="me")] == ["a", "b"]
     latest = store.sessions.latest
-    found = [latest(), latest(platform="api"), latest(cwd="/y"), latest(user="you"), latest(platform="api", cwd="/y")]
+    wanted = ({}, {"platform": "api"}, {"cwd": "/y"}, {"user": "you"}, {"platform": "api", "cwd": "/y"})
+    found = [await latest(**only) for only in wanted]
     assert [info and info.id for info in found] == ["a", "c", "b", None, None]
 
 
-def test_a_part_of_the_messages_is_read(store: Store) -> None:
-    store.sessions.create("s", platform="cli", user="me")
-    store.sessions.append_many("s", [])
-    assert store.sessions.messages("s") == []
-    store.sessions.append_many("s", [{"role": "user", "text": str(number)} for number in range(200)])
-    texts = [message["text"] for message in store.sessions.messages("s")]
+async def test_a_part_of_the_messages_is_read(store: Store) -> None:
+    await store.sessions.create("s", platform="cli", user="me")
+    await store.sessions.append_many("s", [])
+    assert await store.sessions.messages("s") == []
+    await store.sessions.append_many("s", [{"role": "user", "text": str(number)} for number in range(200)])
+    texts = [message["text"] for message in await store.sessions.messages("s")]
     assert texts == [str(number) for number in range(200)]
     for offset, limit in ((0, 0), (0, 1), (63, 2), (64, 64), (150, None), (150, 500), (200, None), (999, 3)):
-        part = store.sessions.messages("s", offset=offset, limit=limit)
+        part = await store.sessions.messages("s", offset=offset, limit=limit)
         assert [message["text"] for message in part] == texts[offset:][:limit]
     with pytest.raises(KeyError):
-        store.sessions.messages("never")
+        await store.sessions.messages("never")
 
 
-def test_of_several_messages_all_are_kept_or_none(store: Store) -> None:
+async def test_of_several_messages_all_are_kept_or_none(store: Store) -> None:
     def broken() -> Iterator[Mapping[str, Any]]:
         yield {"role": "user", "text": "a"}
         raise OSError("the source broke")
 
-    talk(store, "s")
+    await talk(store, "s")
     with pytest.raises(OSError, match="source"):
-        store.sessions.append_many("s", broken())
+        await store.sessions.append_many("s", broken())
     with pytest.raises(KeyError):
-        store.sessions.append_many("never", [{"role": "user", "text": "a"}])
-    info = store.sessions.get("s")
+        await store.sessions.append_many("never", [{"role": "user", "text": "a"}])
+    info = await store.sessions.get("s")
     assert info is not None
-    assert (info.messages, len(store.sessions.messages("s"))) == (1, 1)
+    assert (info.messages, len(await store.sessions.messages("s"))) == (1, 1)
 
 
-def test_threads_append_side_by_side(store: Store) -> None:
-    talk(store, "s")
+async def test_threads_append_side_by_side(store: Store) -> None:
+    await talk(store, "s")
 
-    def append(number: int) -> None:
+    async def append(number: int) -> None:
         for count in range(20):
-            store.sessions.append("s", {"role": "assistant", "text": f"{number} {count}"})
+            await store.sessions.append("s", {"role": "assistant", "text": f"{number} {count}"})
 
-    together(6, append)
-    texts = [str(message["text"]) for message in store.sessions.messages("s")][1:]
+    await together(6, append)
+    texts = [str(message["text"]) for message in await store.sessions.messages("s")][1:]
     assert len(texts) == 120
     for number in range(6):
         assert [text for text in texts if text.startswith(f"{number} ")] == [f"{number} {count}" for count in range(20)]
@@ -365,19 +368,19 @@ def test_threads_append_side_by_side(store: Store) -> None:
 # -- grants ----------------------------------------------------------------------------------------------------------
 
 
-def test_grants_are_kept_spent_and_revoked(store: Store) -> None:
+async def test_grants_are_kept_spent_and_revoked(store: Store) -> None:
     mine = Grant("g", "session", "k", "/", session_id="s", task_id="t", argv=("a", "b"), until=5.0, by="me", at=1.0)
     counted, permanent = Grant("u", "uses", "k", "/", session_id="s", uses_left=2), Grant("a", "always", "k", "/", argv=("ls",))
     for grant in (mine, counted, permanent, Grant("o", "session", "k", "/", session_id="other")):
-        store.grants.add(grant)
-    assert list(store.grants.all("s")) == [mine, counted, permanent]
-    assert list(store.grants.all("t")) == [permanent]
-    assert together(5, lambda _: store.grants.spend("u")).count(True) == 2
-    assert not store.grants.spend("g")
-    assert not store.grants.spend("unknown")
-    assert store.grants.revoke("u")
-    assert not store.grants.revoke("u")
-    assert list(store.grants.all("s")) == [mine, permanent]
+        await store.grants.add(grant)
+    assert list(await store.grants.all("s")) == [mine, counted, permanent]
+    assert list(await store.grants.all("t")) == [permanent]
+    assert (await together(5, lambda _: store.grants.spend("u"))).count(True) == 2
+    assert not await store.grants.spend("g")
+    assert not await store.grants.spend("unknown")
+    assert await store.grants.revoke("u")
+    assert not await store.grants.revoke("u")
+    assert list(await store.grants.all("s")) == [mine, permanent]
 
 
 def test_grants_of_memory_may_be_kept_elsewhere(store: Store) -> None:

@@ -22,38 +22,38 @@ def counts(file: Path) -> dict[str, int]:
         database.close()
 
 
-def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True) -> None:
-    store.sessions.create(session, platform="cli", user="")
-    store.sessions.append(session, {"role": "user", "text": f"a secret of {session} " + "x" * 50_000})
+async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True) -> None:
+    await store.sessions.create(session, platform="cli", user="")
+    await store.sessions.append(session, {"role": "user", "text": f"a secret of {session} " + "x" * 50_000})
     ticket = SuspendTicket("run", "?", call=ToolCall("c", "terminal", {}))
-    store.ledger.open(ToolCall("c", "terminal", {}), session)
-    store.ledger.move(session, "c", ToolCallStatus.RUNNING)
-    store.tickets.put(TicketRecord(ticket, session, "pending"))
-    store.tickets.settle(Answer(ticket.id), "approved")
+    await store.ledger.open(ToolCall("c", "terminal", {}), session)
+    await store.ledger.move(session, "c", ToolCallStatus.RUNNING)
+    await store.tickets.put(TicketRecord(ticket, session, "pending"))
+    await store.tickets.settle(Answer(ticket.id), "approved")
     if ends:
-        store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
-    store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))
-    store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
-    store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
+        await store.ledger.finish(session, "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
+    await store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))
+    await store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
+    await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
 
 
-def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
+async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
     now = [100.0]
     file = tmp_path / "store.db"
     store = SqliteStore(file, clock=lambda: now[0])
     for session, at, ends in (("old", 100.0, True), ("busy", 110.0, False), ("new", 300.0, True)):
         now[0] = at
         fill(store, session, at, ends=ends)
-    store.grants.add(replace(Grant("always", "always", "", "/"), argv=("ls",)))
+    await store.grants.add(replace(Grant("always", "always", "", "/"), argv=("ls",)))
     before = counts(file)
-    assert store.old(200.0) == 1
-    assert store.prune(200.0) == 1
+    assert await store.old(200.0) == 1
+    assert await store.prune(200.0) == 1
     after = counts(file)
     assert {table: before[table] - after[table] for table in TABLES} == dict.fromkeys(TABLES, 1)
-    assert store.sessions.get("old") is None
-    assert [one.id for one in store.sessions.list()] == ["new", "busy"]
-    assert {grant.id for grant in store.grants.all()} == {"g-busy", "g-new", "always"}
-    assert store.prune(200.0) == 0
+    assert await store.sessions.get("old") is None
+    assert [one.id for one in await store.sessions.list()] == ["new", "busy"]
+    assert {grant.id for grant in await store.grants.all()} == {"g-busy", "g-new", "always"}
+    assert await store.prune(200.0) == 0
     store.close()
     assert b"a secret of old" not in file.read_bytes()
     assert b"a secret of new" in file.read_bytes()

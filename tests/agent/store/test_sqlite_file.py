@@ -24,13 +24,13 @@ from toolcrib._store import Grant
 Open = Callable[..., SqliteStore]
 
 
-def talk(store: SqliteStore, *texts: str) -> None:
-    store.sessions.create("s", platform="cli", user="me")
-    store.sessions.append_many("s", [{"role": "user", "text": text} for text in texts])
+async def talk(store: SqliteStore, *texts: str) -> None:
+    await store.sessions.create("s", platform="cli", user="me")
+    await store.sessions.append_many("s", [{"role": "user", "text": text} for text in texts])
 
 
-def texts(store: SqliteStore) -> list[str]:
-    return [message["text"] for message in store.sessions.messages("s")]
+async def texts(store: SqliteStore) -> list[str]:
+    return [message["text"] for message in await store.sessions.messages("s")]
 
 
 def change(file: Path, *statements: str) -> None:
@@ -74,12 +74,12 @@ def test_what_was_kept_is_there_again(open_file: Open, synchronous: str) -> None
     assert list(PermanentGrants(again.grants).all("another")) == []
 
 
-def test_a_closed_store_says_so(open_file: Open, file: Path) -> None:
+async def test_a_closed_store_says_so(open_file: Open, file: Path) -> None:
     store = open_file()
     store.close()
     store.close()
     with pytest.raises(StoreFailed, match=r"store\.db is closed"):
-        store.sessions.list()
+        await store.sessions.list()
     with pytest.raises(ValueError, match="NORMAL or FULL"):
         SqliteStore(file, synchronous="OFF")
 
@@ -95,7 +95,7 @@ def newer(folder: Path, script: str) -> Path:
     return folder
 
 
-def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
+async def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_file()
@@ -105,7 +105,7 @@ def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", script))
     upgraded = open_file()
     assert texts(upgraded) == ["hi"]
-    info = upgraded.sessions.get("s")
+    info = await upgraded.sessions.get("s")
     assert info is not None
     assert info.user == "you; me"
     upgraded.close()
@@ -194,7 +194,7 @@ def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
         texts(open_file())
 
 
-def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.store._database.BUSY_SECONDS", 0.05)
     store = open_file()
     talk(store, "a")
@@ -203,14 +203,14 @@ def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: p
     with pytest.raises(StoreFailed, match="locked by another process"):
         talk(store, "b")
     with pytest.raises(StoreFailed, match="locked by another process"):
-        store.ledger.open(ToolCall("c", "x"), "s")
+        await store.ledger.open(ToolCall("c", "x"), "s")
     assert texts(store) == ["a"]
     other.close()
     talk(store, "b")
     assert texts(store) == ["a", "b"]
 
 
-def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
+async def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
     with pytest.raises(StoreFailed, match=r"plain/store\.db cannot be opened: .*make its folder writable.*TOOLCRIB_STATE"):
         SqliteStore(tmp_path / "plain" / "store.db")
@@ -224,13 +224,13 @@ from toolcrib import StoreFailed
 {prepare}
 try:
     store = SqliteStore(Path(sys.argv[1]))
-    store.sessions.create("s", platform="cli", user="me")
+    await store.sessions.create("s", platform="cli", user="me")
     for number in range(1000):
-        store.sessions.append("s", {{"role": "user", "text": str(number) + " " * 3000}})
+        await store.sessions.append("s", {{"role": "user", "text": str(number) + " " * 3000}})
         print(number, flush=True)
 except StoreFailed as error:
     print(error)
-    before = len(store.sessions.messages("s")) if "store" in dir() else 0
+    before = len(await store.sessions.messages("s")) if "store" in dir() else 0
     print(before)
 """
 
@@ -257,27 +257,27 @@ def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> N
     talk(store, "again")
 
 
-def test_late_it_is_made_by_what_first_needs_it(file: Path) -> None:
+async def test_late_it_is_made_by_what_first_needs_it(file: Path) -> None:
     store = SqliteStore(file, late=True)
     assert not file.parent.exists()
-    assert store.sessions.list(1) == []
+    assert await store.sessions.list(1) == []
     assert file.exists()
     store.close()
     unused = SqliteStore(file.with_name("other.db"), late=True)
     unused.close()
     with pytest.raises(StoreFailed, match="is closed"):
-        unused.sessions.list(1)
+        await unused.sessions.list(1)
     assert not unused.path.exists()
 
 
-def test_late_a_fault_is_told_at_each_use_until_it_is_mended(file: Path) -> None:
+async def test_late_a_fault_is_told_at_each_use_until_it_is_mended(file: Path) -> None:
     file.parent.write_text("in the way")
     store = SqliteStore(file, late=True)
     for _ in range(2):
         with pytest.raises(StoreFailed, match=r"cannot be opened: .*; make its folder writable"):
-            store.sessions.list(1)
+            await store.sessions.list(1)
     file.parent.unlink()
-    assert store.sessions.list(1) == []
+    assert await store.sessions.list(1) == []
     store.close()
 
 
@@ -306,22 +306,22 @@ def test_a_folder_that_may_not_be_written_is_named(file: Path, root: Path) -> No
 # -- what it costs ---------------------------------------------------------------------------------------------------
 
 
-def test_a_long_session_stands_in_memory_once(open_file: Open) -> None:
+async def test_a_long_session_stands_in_memory_once(open_file: Open) -> None:
     """10,000 messages, each reply with its native form, in at most three times their text."""
     store, size = open_file(), 600
-    store.sessions.create("s", platform="cli", user="me")
+    await store.sessions.create("s", platform="cli", user="me")
     reply = {"role": "assistant", "calls": [], "model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 7}}
 
-    def messages() -> Iterator[dict[str, Any]]:
+    async def messages() -> Iterator[dict[str, Any]]:
         for number in range(5000):
             text = f"{number:<{size}}"
             yield {"role": "user", "text": text}
             yield {**reply, "text": text, "native": {"wire": "chat", "message": {"role": "assistant", "content": text}}}
 
-    store.sessions.append_many("s", messages())
+    await store.sessions.append_many("s", messages())
     tracemalloc.start()
     try:
-        found = store.sessions.messages("s")
+        found = await store.sessions.messages("s")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

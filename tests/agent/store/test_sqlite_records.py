@@ -59,23 +59,23 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 
 
 @given(call=calls, session=texts, result=results)
-def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, session: str, result: ToolResult) -> None:
+async def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, session: str, result: ToolResult) -> None:
     session = f"{next(NUMBER)}{session}"
-    kept.ledger.open(call, session)
-    kept.ledger.move(session, call.id, S.RUNNING)
-    kept.ledger.finish(session, call.id, S.outcome_of(result.status), result)
-    record = kept.ledger.get(session, call.id)
+    await kept.ledger.open(call, session)
+    await kept.ledger.move(session, call.id, S.RUNNING)
+    await kept.ledger.finish(session, call.id, S.outcome_of(result.status), result)
+    record = await kept.ledger.get(session, call.id)
     assert record is not None
     assert (record.call, record.session_id, record.result) == (call, session, result)
     assert record.result is not None
     assert record.result.failure == result.failure
-    assert kept.ledger.calls(session) == [record]
+    assert await kept.ledger.calls(session) == [record]
 
 
 @given(
     ticket=tickets, session=texts, payload=json_values, reason=st.none() | texts, by=texts, at=seconds, until=st.none() | seconds
 )
-def test_tickets_and_answers_come_back(
+async def test_tickets_and_answers_come_back(
     kept: SqliteStore,
     ticket: SuspendTicket,
     session: str,
@@ -87,29 +87,31 @@ def test_tickets_and_answers_come_back(
 ) -> None:
     session = f"{next(NUMBER)}{session}"
     record = TicketRecord(ticket, session, "denied", Answer(ticket.id, "cancel", payload, reason, by, at), at, until)
-    kept.tickets.put(record)
-    assert kept.tickets.get(ticket.id) == record
+    await kept.tickets.put(record)
+    assert await kept.tickets.get(ticket.id) == record
     if ticket.call is not None:
-        assert kept.tickets.of_call(session, ticket.call.id) == [record]
+        assert await kept.tickets.of_call(session, ticket.call.id) == [record]
 
 
 @given(session=texts, messages=st.lists(objects, max_size=4))
-def test_messages_come_back(kept: SqliteStore, session: str, messages: list[dict[str, Any]]) -> None:
+async def test_messages_come_back(kept: SqliteStore, session: str, messages: list[dict[str, Any]]) -> None:
     session = f"{next(NUMBER)}{session}"
-    kept.sessions.create(session, platform=session, user=session, model=session, cwd=session)
-    kept.sessions.append_many(session, messages)
-    kept.sessions.append(session, {"role": "user", "text": session})
-    assert kept.sessions.messages(session) == [*messages, {"role": "user", "text": session}]
-    info = kept.sessions.latest(platform=session, cwd=session)
+    await kept.sessions.create(session, platform=session, user=session, model=session, cwd=session)
+    await kept.sessions.append_many(session, messages)
+    await kept.sessions.append(session, {"role": "user", "text": session})
+    assert await kept.sessions.messages(session) == [*messages, {"role": "user", "text": session}]
+    info = await kept.sessions.latest(platform=session, cwd=session)
     assert info is not None
     assert (info.id, info.user, info.model) == (session, session, session)
 
 
 @given(session=texts, others=st.tuples(texts, texts, texts, texts), at=seconds, detail=objects)
-def test_audit_comes_back(kept: SqliteStore, session: str, others: tuple[str, str, str, str], at: float, detail: Any) -> None:
+async def test_audit_comes_back(
+    kept: SqliteStore, session: str, others: tuple[str, str, str, str], at: float, detail: Any
+) -> None:
     entry = AuditEntry(at, f"{next(NUMBER)}{session}", *others, detail)
-    kept.audit.record(entry)
-    assert kept.audit.entries(entry.session_id) == [entry]
+    await kept.audit.record(entry)
+    assert await kept.audit.entries(entry.session_id) == [entry]
 
 
 @given(
@@ -128,20 +130,20 @@ def test_audit_comes_back(kept: SqliteStore, session: str, others: tuple[str, st
     ),
     session=texts,
 )
-def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -> None:
+async def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -> None:
     from dataclasses import replace
 
     number = next(NUMBER)
     grant = replace(grant, id=f"{number}{grant.id}", session_id=f"{number}{session}")
-    kept.grants.add(grant)
-    assert kept.grants.all(grant.session_id) == [grant]
+    await kept.grants.add(grant)
+    assert await kept.grants.all(grant.session_id) == [grant]
 
 
-def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: SqliteStore) -> None:
-    kept.sessions.create("s", platform="cli", user="me")
+async def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: SqliteStore) -> None:
+    await kept.sessions.create("s", platform="cli", user="me")
     with pytest.raises(TypeError, match="set is not JSON"):
-        kept.sessions.append_many("s", [{"role": "user", "text": "a"}, {"role": "user", "text": {"b"}}])
-    assert kept.sessions.messages("s") == []
+        await kept.sessions.append_many("s", [{"role": "user", "text": "a"}, {"role": "user", "text": {"b"}}])
+    assert await kept.sessions.messages("s") == []
     with pytest.raises(TypeError, match="object is not JSON"):
-        kept.ledger.open(ToolCall("c", "x", object()), "s")
-    assert kept.ledger.get("s", "c") is None
+        await kept.ledger.open(ToolCall("c", "x", object()), "s")
+    assert await kept.ledger.get("s", "c") is None

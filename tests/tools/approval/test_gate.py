@@ -58,16 +58,17 @@ class Scope:
     granted: frozenset[str] | None = None
     cancelled: bool = False
     spill_dir: Path = Path("/nonexistent")
+    policy: Any = None
 
 
 class Audit:
     def __init__(self) -> None:
         self.kept: list[AuditEntry] = []
 
-    def record(self, entry: AuditEntry) -> None:
+    async def record(self, entry: AuditEntry) -> None:
         self.kept.append(entry)
 
-    def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         return self.kept
 
 
@@ -113,7 +114,7 @@ class Desk:
         effects = effects or (RunsCommand(ticket.parameters["command"], ticket.parameters["cwd"]),)
         ctx = self.context(ticket.call, effects, session)
         ctx.answers = {ticket.id: (ticket.binds, answer)}
-        self.gate.on_answer(ticket.call, ticket, answer, ctx)
+        settled(self.gate.on_answer(ticket.call, ticket, answer, ctx))
         return settled(self.gate.tool_gate(ticket.call, entry(ticket.call.name), ctx))
 
 

@@ -12,14 +12,15 @@ import pytest
 
 from agent.store.memory import MemoryStore
 from toolcrib import ExecutedCall, RunIdentity, ToolCall, ToolRegistry, hookimpl
+from toolcrib._store import CallRecord
 from toolcrib.testing import FakeEnvironment
 from tools.arguments import check_schema
+from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import close_loop, run_async
 from tools.dispatch.faces import as_json
 from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope, Limits
-from tools.dispatch.turn import run_turn
 
 ANY = {"description": "A tool.", "parameters": {"type": "object"}}
 
@@ -50,15 +51,18 @@ class Bench:
 
     def turn(self, *calls: ToolCall | tuple[str, Any], **options: Any) -> list[ExecutedCall]:
         made = [call if isinstance(call, ToolCall) else ToolCall(ToolCall.new_id(), *call) for call in calls]
-        return asyncio.run(run_turn(self.dispatcher, made, self.scope, **options))
+        return asyncio.run(run_calls(self.dispatcher, made, self.scope, **options))
 
     def plugin(self, name: str = "plugin", **hooks: Callable[..., Any]) -> None:
         """A plugin with these hook functions."""
         body: Mapping[str, Any] = {key: staticmethod(hookimpl(function)) for key, function in hooks.items()}
         self.hooks.register(type(name, (), dict(body))(), name)
 
+    def record(self, call_id: str) -> CallRecord | None:
+        return run_async(self.store.ledger.get(self.scope.identity.session_id, call_id))
+
     def status(self, executed: ExecutedCall) -> Any:
-        record = self.store.ledger.get(self.scope.identity.session_id, executed.call.id)
+        record = self.record(executed.call.id)
         return None if record is None else record.status
 
 

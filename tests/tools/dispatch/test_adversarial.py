@@ -99,7 +99,7 @@ def test_a_cancellation_from_outside_still_cancels(bench: Any) -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel())
-    assert bench.store.ledger.get("session", "c").status is ToolCallStatus.CANCELLED
+    assert bench.record("c").status is ToolCallStatus.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -460,6 +460,6 @@ def test_a_secret_in_an_error_leaves_neither_in_the_result_nor_to_observers_nor_
     seen: list[Any] = []
     bench.plugin("seer", post_tool_call=lambda call, result: seen.append((result, result.failure)))
     executed = bench.call("t")
-    everything = repr(executed) + repr(seen) + caplog.text + repr(bench.store.ledger.get("session", executed.call.id))
+    everything = repr(executed) + repr(seen) + caplog.text + repr(bench.record(executed.call.id))
     assert "s3cret" not in everything
     assert "[redacted: MY_TOKEN]" in executed.result.failure.text

@@ -112,8 +112,8 @@ def test_the_state_is_a_copy_of_the_plugins_own(bench: Any) -> None:
     assert dict(bench.scope.state) == {"list": [1]}
 
 
-def test_of_two_plugins_the_later_wins_and_it_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """002-26"""
+def test_of_two_plugins_the_first_wins_and_it_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """002-22, 002-26"""
     order: list[str] = []
 
     def observer(name: str) -> Callable[[], After]:
@@ -127,8 +127,8 @@ def test_of_two_plugins_the_later_wins_and_it_is_logged(bench: Any, caplog: pyte
     for name in ("one", "two"):
         bench.plugin(name, post_tool_call=observer(name))
     bench.call("t")
-    assert dict(bench.scope.state) == {"shared": order[-1], "one": True, "two": True}
-    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the later stands" in caplog.text
+    assert dict(bench.scope.state) == {"shared": order[0], "one": True, "two": True}
+    assert f"plugins {order[0]!r} and {order[1]!r} both set the state 'shared'; the first stands" in caplog.text
     assert caplog.text.count("both set") == 1
 
 
@@ -226,7 +226,7 @@ def test_later_is_after_all_results_of_the_turn_are_recorded(bench: Any, paralle
 
     def later(number: int) -> Callable[[], None]:
         def action() -> None:
-            records = [bench.store.ledger.get("session", call.id) for call in calls]
+            records = [bench.record(call.id) for call in calls]
             seen.append((number, [record is not None and record.status.value for record in records]))
 
         return action
@@ -356,9 +356,9 @@ def test_a_turn_that_breaks_off_runs_none(bench: Any) -> None:
             await asking
 
     async def _turn(dispatcher: Dispatcher) -> None:
-        from tools.dispatch.turn import run_turn
+        from tools.dispatch.batch import run_calls
 
-        await run_turn(dispatcher, [ToolCall("a", "t"), ToolCall("b", "slow")], bench.scope)
+        await run_calls(dispatcher, [ToolCall("a", "t"), ToolCall("b", "slow")], bench.scope)
 
     asyncio.run(go())
     assert seen == []

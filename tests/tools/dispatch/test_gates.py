@@ -20,6 +20,7 @@ from toolcrib import (
     ToolCallStatus,
     ToolResult,
 )
+from tools.dispatch.bridge import run_async
 
 NO_RUN = {"error": "Error executing t: because"}
 
@@ -75,7 +76,7 @@ def test_suspend_leaves_the_call_with_its_ticket(bench: Any) -> None:
     executed = bench.call("t", {"a": 1})
     assert executed.result.is_pending
     assert executed.status is bench.status(executed) is ToolCallStatus.SUSPENDED
-    stored = bench.store.tickets.get(executed.result.suspension.id)
+    stored = run_async(bench.store.tickets.get(executed.result.suspension.id))
     assert stored.ticket.call == ToolCall(executed.call.id, "t", {"a": 1})
 
 
@@ -90,12 +91,12 @@ def test_the_strongest_decision_wins_whatever_the_order(bench: Any, order: tuple
 
 
 def test_same_rank_the_first_stands_and_the_conflict_is_logged(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """002-22; pluggy asks the plugin that came last first"""
+    """002-22; the plugin that came first is asked first"""
     bench.tool("t", never)
-    bench.plugin("early", tool_gate=lambda call: Block("other"))
-    bench.plugin("late", tool_gate=lambda call: Block("because"))
+    bench.plugin("early", tool_gate=lambda call: Block("because"))
+    bench.plugin("late", tool_gate=lambda call: Block("other"))
     assert bench.text("t") == NO_RUN
-    assert "gates 'late' and 'early' both decided Block; the first stands" in caplog.text
+    assert "gates 'early' and 'late' both decided Block; the first stands" in caplog.text
 
 
 def test_a_raising_gate_is_closed(bench: Any) -> None:
@@ -123,7 +124,7 @@ def test_nobody_to_ask_means_no(bench: Any) -> None:
     bench.tool("t", never)
     bench.plugin(tool_gate=asks_once())
     assert "may it?: this needs a person's answer, and nobody can be asked here" in bench.text("t")["error"]
-    assert bench.store.tickets.pending("session") == []
+    assert run_async(bench.store.tickets.pending("session")) == []
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -141,7 +142,12 @@ def test_an_answer_lets_the_gates_be_asked_again(bench: Any, is_async: bool) -> 
         return answer(given, ctx)
 
     original = bench.store.ledger.move
-    bench.store.ledger.move = lambda session, call, status: (moves.append(status.value), original(session, call, status))
+
+    async def move(session: str, call: str, status: ToolCallStatus) -> None:
+        moves.append(status.value)
+        await original(session, call, status)
+
+    bench.store.ledger.move = move
     bench.tool("t", lambda args: "ran")
     bench.scope.asker = answer_later if is_async else answer
     bench.scope.asker_is_async = is_async
@@ -149,7 +155,7 @@ def test_an_answer_lets_the_gates_be_asked_again(bench: Any, is_async: bool) -> 
     bench.plugin("two", tool_gate=asks_once("two"))
     assert bench.call("t").result.data == "ran"
     assert sorted(asked) == ["one", "two"]
-    assert moves == ["running", "suspended", "resuming", "running", "suspended", "resuming", "running"]
+    assert moves == ["suspended", "resuming", "running", "suspended", "resuming", "running"]
 
 
 def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
@@ -250,7 +256,7 @@ def test_resume_runs_the_stored_call_once(bench: Any) -> None:
 
     asyncio.run(go())
     assert ran == [{"a": 1}]
-    assert bench.store.ledger.get("session", "c").status is ToolCallStatus.SUCCEEDED
+    assert bench.record("c").status is ToolCallStatus.SUCCEEDED
 
 
 def test_resume_refuses_another_sessions_ticket(bench: Any) -> None:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import (
+    Answer,
     Denied,
     ExecutedCall,
     ExecutionFailed,
@@ -357,6 +358,36 @@ def test_keywords_of_dispatch_reach_handlers_that_take_them(bench: Any) -> None:
     assert json.loads(bench.registry.dispatch("none", {}, task_id="t1")) == "ok"
 
 
+def test_a_session_s_task_and_request_reach_handlers_on_every_path(bench: Any) -> None:
+    """003-17, 003-30: whether a call comes alone, in a turn, or by a synchronous interface, a handler hears the same."""
+    bench.tool("both", lambda args, *, task_id, user_task: [task_id, user_task], parallel_safe=True)
+
+    async def wait(args: Any, ctx: Any, **extra: Any) -> Any:
+        return [extra["task_id"], extra["user_task"]]
+
+    bench.tool("waits", wait)
+    bench.scope.begin_run("Tidy up.")
+    expected = ["session", "Tidy up."]
+    assert [bench.text(name) for name in ("both", "waits")] == [expected, expected]
+    turn = bench.turn(("both", {}), ("both", {}), ("waits", {}))
+    alone = [bench.call("both"), asyncio.run(bench.dispatcher.call(ToolCall("c", "waits", {}), bench.scope))]
+    assert [one.result.data for one in [*turn, *alone]] == [expected] * 5
+    bench.scope.begin_run(None)
+    assert bench.text("both") == ["session", None]
+
+
+def test_a_resumed_call_serves_the_request_that_it_goes_on_with(bench: Any) -> None:
+    """003-17"""
+    bench.tool("both", lambda args, *, task_id, user_task: [task_id, user_task])
+    bench.scope.suspends = True
+    asked = SuspendTicket("ask", "May it?", binds="once")
+    bench.plugin(tool_gate=lambda call, ctx: None if ctx.answer_to("once") else Suspend(asked))
+    pending = bench.call("both").result
+    bench.scope.begin_run("Go on.")
+    done = asyncio.run(bench.dispatcher.resume(Answer(pending.suspension.id), bench.scope))
+    assert done.result.data == ["session", "Go on."]
+
+
 def test_an_async_handler_is_cancelled_at_its_time_limit(bench: Any) -> None:
     """000-37 (!): a timeout error, never a made-up OK"""
     ended = threading.Event()
@@ -427,7 +458,7 @@ def test_a_cancelled_task_tells_the_ledger_and_stays_cancelled(bench: Any) -> No
             await task
 
     asyncio.run(go())
-    record = bench.store.ledger.get("session", "c")
+    record = bench.record("c")
     assert record.status is ToolCallStatus.CANCELLED
     assert record.handler_started
 
@@ -439,16 +470,15 @@ def test_ctrl_c_in_a_handler_ends_the_call_and_goes_on(bench: Any) -> None:
     bench.tool("t", interrupt)
     with pytest.raises(KeyboardInterrupt):
         bench.call("t", call_id="c")
-    assert bench.store.ledger.get("session", "c").status is ToolCallStatus.CANCELLED
+    assert bench.record("c").status is ToolCallStatus.CANCELLED
 
 
 def test_the_ledger_knows_what_may_have_had_effects(bench: Any) -> None:
     bench.tool("t", lambda args: 1, schema=ONE)
     good, bad = bench.call("t", {"n": 1}), bench.call("t", {})
-    session = bench.scope.identity.session_id
-    assert bench.store.ledger.get(session, good.call.id).handler_started
-    assert not bench.store.ledger.get(session, bad.call.id).handler_started
-    assert bench.store.ledger.get(session, good.call.id).status is ToolCallStatus.SUCCEEDED
+    assert bench.record(good.call.id).handler_started
+    assert not bench.record(bad.call.id).handler_started
+    assert bench.record(good.call.id).status is ToolCallStatus.SUCCEEDED
 
 
 def test_effects_are_worked_out_once_and_given_to_gates_and_handler(bench: Any) -> None:

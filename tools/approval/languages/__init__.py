@@ -1,4 +1,4 @@
-"""What source text of other languages would do, told in the shell's words. Nothing is ever executed.
+"""Readers of other languages' source text: they report its effects in the shell's words, and never execute anything.
 
 Effects that the shell has a command for are told as that command, the same from every language: ``os.remove(p)`` is ``rm p``,
 ``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:

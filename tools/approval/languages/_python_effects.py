@@ -1,4 +1,4 @@
-"""What Python's functions do: each by its full name, told in the shell's words."""
+"""Effects of Python's functions: each by its full name, reported in the shell's words."""
 
 from __future__ import annotations
 

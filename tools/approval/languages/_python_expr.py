@@ -26,7 +26,7 @@ from tools.approval.languages._tell import Tell, TooMuch, join
 from tools.approval.meaning.value import HOLE, Taint, Value
 
 HOLE_NAME = "_unknown_hole_"
-"""What stands for a HOLE where a name may stand."""
+"""Identifier that replaces a HOLE where a name may stand."""
 
 MAX_STEPS = 20_000
 MAX_DEPTH = 120
@@ -60,7 +60,7 @@ _MODULES_IN_MODULES = frozenset({"os", "sys", "subprocess", "shutil", "socket", 
 
 
 def canonical(path: str) -> str:
-    """One name for what goes by several."""
+    """Return the canonical name of an object that goes by several."""
     if path in _ALIASES:
         return _ALIASES[path]
     head, dot, rest = path.partition(".")
@@ -316,7 +316,7 @@ class Expressions(Operators):
         return found if known else Many(either(found or [Unknown()]))
 
     def _generate(self, node: ast.expr, generators: list[ast.comprehension], found: list[Thing]) -> bool:
-        """Whether all the elements are known, one by one."""
+        """Add the comprehension's elements to ``found``; return whether all of them are known, one by one."""
         if not generators:
             if isinstance(node, ast.DictComp):
                 found.append((self.expr(node.key), self.expr(node.value)))

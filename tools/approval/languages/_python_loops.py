@@ -10,7 +10,7 @@ _MAKES = frozenset({"bytes", "bytearray", "str", "list", "dict", "tuple", "set",
 
 
 def hoards(body: Sequence[ast.stmt]) -> bool:
-    """Whether its rounds keep more and more in memory, and call nothing that could wait, fail or end them."""
+    """Return whether a loop's rounds keep more and more in memory, and call nothing that could wait, fail or end them."""
     keeps = False
     for statement in body:
         for node in ast.walk(statement):

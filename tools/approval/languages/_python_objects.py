@@ -279,7 +279,7 @@ _KINDS = {
     "boto3.Session": "boto3",
     "boto3.session.Session": "boto3",
 }
-"""What a library's function gives, where a method of that says what it does."""
+"""Kinds of objects that a library's functions return, where a method of the object decides the effect."""
 _CLOUD_LOSS = re.compile(r"(?:delete|terminate|purge|deregister|schedule_key_deletion)(?:_\w+)?$")
 
 

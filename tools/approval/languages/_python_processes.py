@@ -102,7 +102,7 @@ def subprocess(kind: str) -> Effect:
 
 
 def _string_without_shell(m: Machine, command: Value, stdin: Value | None, cwd: Value | None, env: dict[str, Value]) -> None:
-    """One string names the program itself; with blanks in it, it would not be found, but was surely meant to be split."""
+    """Run a string that names the program itself. With blanks in it, it would not be found, but was surely meant to be split."""
     if command.known and " " in command.text:
         m.tell.shell(command, stdin, cwd, env)
     else:

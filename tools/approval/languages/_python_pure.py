@@ -91,7 +91,7 @@ def truth(thing: Thing) -> bool | None:
 
 
 def plain(thing: Thing) -> Thing:
-    """What can be compared exactly, else None."""
+    """Return the thing's plain value where it can be compared exactly, else None."""
     if isinstance(thing, Value):
         return thing.text if thing.known and not thing.pattern else None
     if isinstance(thing, Data):

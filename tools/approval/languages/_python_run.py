@@ -79,7 +79,7 @@ class Machine(Calls):
         self.tell.flush()
 
     def block(self, body: Sequence[ast.stmt]) -> bool:
-        """Whether it ends by leaving: return, raise, break, continue."""
+        """Run the statements; return whether the block ends by leaving: return, raise, break, continue."""
         for node in body:
             self.steps -= 1
             if self.steps < 0:
@@ -369,7 +369,7 @@ class Machine(Calls):
             self.tell.forkbomb()
 
     def _forget(self, body: Sequence[ast.stmt]) -> None:
-        """What a loop changes from turn to turn is unknown before any of them."""
+        """Forget the variables that a loop changes from round to round: they are unknown before any of its rounds."""
         for statement in body:
             for node in ast.walk(statement):
                 self.steps -= 1

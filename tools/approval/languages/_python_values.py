@@ -1,4 +1,4 @@
-"""What a Python expression may be, as far as it can be told: the domain of the abstract evaluator.
+"""Values that a Python expression may have, as far as they are known: the domain of the abstract evaluator.
 
 Texts are ``Value``; numbers, None, lists, tuples and dicts stand for themselves; the rest are the classes below.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tools.approval.meaning.value import HOLE, Taint, Value
 
 Thing: TypeAlias = Any
-"""One of the domain. A union would be checked at every step, and would say no more than the classes' names."""
+"""A value of the domain. A union would be checked at every step, and would say no more than the classes' names."""
 
 MAX_OPTIONS = 6
 
@@ -94,7 +94,7 @@ class Func:
         self.node = node
         self.scope = scope
         self.first = first
-        """What it is bound to (``self``)."""
+        """First argument that the function is bound to (``self``)."""
 
 
 class Class:
@@ -132,7 +132,7 @@ class Method(NamedTuple):
 
 
 def either(things: Iterable[Thing]) -> Thing:
-    """One of several, those that are the same once, too many as an unknown."""
+    """Join several things into one: equal ones once, too many as an unknown."""
     kept: list[Thing] = []
     for thing in things:
         for option in thing.options if isinstance(thing, Either) else (thing,):

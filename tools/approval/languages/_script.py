@@ -125,7 +125,7 @@ class Reader(Phrases):
         return thing if isinstance(thing, Value) and thing.pattern else Value(HOLE, text(thing).taint | Taint.UNKNOWN)
 
     def follow(self, thing: Thing, name: str = "") -> Thing:
-        """What comes after a name or value: members, calls, indexes."""
+        """Follow a name or value through the members, calls and indexes behind it."""
         while True:
             token = self.peek()
             if token.kind == "op" and token.raw in self.language.separators and self._member(token.raw):
@@ -316,7 +316,7 @@ class Reader(Phrases):
         self.tell.code(language, source)
 
     def start(self, command: Value) -> None:
-        """Whether a shell is what is started."""
+        """Note whether the started command is a shell."""
         words = command.text.split(None, 1)
         if words and words[0].rpartition("/")[2] in _SHELLS:
             self.shells = True

@@ -140,7 +140,7 @@ def program_only(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 
 
 def reads_commands(words: Sequence[Value]) -> bool:
-    """Whether it is a shell that reads what it is to do from its input."""
+    """Return whether the words start a shell that reads its commands from its input."""
     return (
         bool(words)
         and words[0].text.rpartition("/")[2] in SHELLS
@@ -200,7 +200,7 @@ def post(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 
 
 def send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
-    """What is written to a connection or an open file."""
+    """Report a write to a connection or an open file."""
     if isinstance(owner, Opened) and owner.kind == "socket" and r.connected is not None:
         host, port = r.connected
         r.tell.send(at(args, 0), join([Value("tcp://"), host, Value(":"), port]))
@@ -210,7 +210,7 @@ def send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 
 
 def content(r: Reader, args: list[Thing], owner: Thing) -> Thing:
-    """What is read from a connection, a file, a process."""
+    """Return the content read from a connection, a file or a process."""
     return text(owner)
 
 

@@ -1,4 +1,4 @@
-"""What the reader of the script languages works with: their descriptions, and what an expression may be."""
+"""Types for the reader of the script languages: the languages' descriptions, and the values that an expression may have."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Call: TypeAlias = "Callable[[Reader, list[Thing], Thing], Thing]"
 
 @dataclass(frozen=True)
 class Language:
-    """What a language's module tells the reader about it. ``calls``: by full name, or ``*.name`` for any owner's method."""
+    """Description of a language for the reader. ``calls``: by full name, or ``*.name`` for any owner's method."""
 
     lexicon: Lexicon
     calls: Mapping[str, Call]
     concat: frozenset[str]
     bare: bool = False
-    """Whether a call may go without parentheses."""
+    """True where a call may go without parentheses."""
     interpolation: re.Pattern[str] | None = None
     modules: frozenset[str] = frozenset()
     """Names that stand for themselves where nothing was assigned to them."""

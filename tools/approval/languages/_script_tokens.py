@@ -95,7 +95,7 @@ class _Lexer:
         return False
 
     def _token(self, char: str) -> bool:
-        """Whether it could be read."""
+        """Read a token that begins with ``char``; return whether it could be read."""
         lexicon, source = self.lexicon, self.source
         if lexicon.name == "lua" and (long := re.compile(r"\[(=*)\[").match(source, self.at)):
             return self._until(long.end(), f"]{long[1]}]", "str", False)

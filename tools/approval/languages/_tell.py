@@ -24,12 +24,12 @@ class TooMuch(Exception):
 
 
 def is_secret(path: str) -> bool:
-    """Whether a file of this name is likely to hold a key or a password."""
+    """Return whether a file of this name is likely to hold a key or a password."""
     return _SECRET.search(f"/{path}" if path[:1] not in "/~" else path) is not None
 
 
 def join(values: Sequence[Value], between: str = "") -> Value:
-    """One text of several; taints add up. Too long a text is unknown."""
+    """Join several texts; taints add up. Too long a text is unknown."""
     taint = Taint.NONE
     pattern = False
     size = 0
@@ -55,9 +55,9 @@ class Tell:
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.cwd: Value | None = None
-        """Where the code went with chdir."""
+        """Folder to which the code changed with chdir."""
         self.environment: dict[str, Value] = {}
-        """What it set for its children."""
+        """Variables that the code set for its children."""
         self._said: set[object] = set()
         self._writes: dict[int, tuple[Target, list[Value]]] = {}
         self._next = 0

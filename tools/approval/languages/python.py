@@ -40,7 +40,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _is_recoded(source: str) -> bool:
-    """Whether it names an encoding under which it may read otherwise than it looks (utf-7 hides lines in comments)."""
+    """Return whether the named encoding may make the source read otherwise than it looks (utf-7 hides lines in comments)."""
     found = _ENCODING.match(source)
     return found is not None and found[1].lower().replace("_", "-") not in _ENCODINGS
 

@@ -13,7 +13,7 @@ MAX_DEPTH = 20
 
 _INTERESTING = re.compile(r"\b(?:exec|spawn|file delete|open|send|eval|system)\b")
 _BRACES = "{}"
-"""How a word in braces is marked: it may be a script."""
+"""Mark of a word in braces: it may be a script."""
 
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s;{}\[\]"]+|[\]"])', re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(::)?(\w+)(?:\((\w+)\))?)")

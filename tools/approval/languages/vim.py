@@ -36,7 +36,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _line(tell: Tell, line: str, taint: Taint, depth: int) -> None:
-    """One line, with several commands between bars; what is given to a shell goes on to the line's end."""
+    """Run a line, with several commands between bars; a command that is given to a shell goes on to the line's end."""
     if depth > MAX_DEPTH:
         raise TooMuch("depth")
     if _LANGUAGES.match(line.lstrip(": ")) is None:
@@ -50,7 +50,7 @@ def _line(tell: Tell, line: str, taint: Taint, depth: int) -> None:
 
 
 def _command(tell: Tell, part: str, line: str, taint: Taint, depth: int) -> bool:
-    """Whether more commands may follow on the line."""
+    """Run one command of a line; return whether more commands may follow on the line."""
     match = _RANGE.match(line)
     command = line[match.end() :] if match is not None else line
     if match is not None and command.startswith("!"):

@@ -1,4 +1,4 @@
-"""One thing that a command does, resolved: what the rules see."""
+"""An act: a thing that a command does, resolved, as the rules see it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Code(NamedTuple):
 
 
 class Sink(Protocol):
-    """What a reader of another language's source (tools/approval/languages) hands its discoveries to: the interpreter.
+    """Receiver of the effects that a reader of another language's source (tools/approval/languages) finds: the interpreter.
 
     Equal effects are told in the shell's words, so that one table judges them all: ``os.remove(p)`` is
     ``run([Value("rm"), p])``, ``open(p, "w")`` is ``run([], [Target(">", p)])``.
@@ -64,17 +64,17 @@ class Act:
     argv: Sequence[Value]
     redirects: Sequence[Target] = ()
     cwds: Sequence[str] = ()
-    """Where it may run: absolute folders, one or several; empty where that is unknown."""
+    """Absolute folders in which the command may run, one or several; empty where they are unknown."""
     environment: Mapping[str, Value] = field(default_factory=dict)
     """Variables set for it: by a prefix, by ``env``, and exported ones that the script itself set."""
     stdin: Value | None = None
-    """What it reads from a pipe, a heredoc, a ``<`` file; None: its terminal or nothing."""
+    """Standard input from a pipe, a heredoc or a ``<`` file; None: the terminal or nothing."""
     fed: bool = False
     """More arguments come from elsewhere (xargs, find -exec {}, parallel), unless they are known and stand in argv already."""
     wrappers: Sequence[str] = ()
-    """What it was wrapped in, outermost first: ``("sudo", "xargs")``."""
+    """Wrappers around the command, outermost first: ``("sudo", "xargs")``."""
     place: str = ""
-    """Where it runs if not here: ``ssh:HOST``, ``container:NAME``, ``chroot:DIR``; "" is here."""
+    """Machine or root that the command runs in, if not here: ``ssh:HOST``, ``container:NAME``, ``chroot:DIR``; "" is here."""
     code: Sequence[Code] = ()
     """Text it executes that has been, or could not be, looked into."""
     language: str = "shell"
@@ -95,7 +95,7 @@ class Act:
         return [value.text for value in self.argv[1:]]
 
     def read(self) -> Value:
-        """What it reads as standard input, EMPTY where nothing."""
+        """Return the command's standard input, EMPTY where it has none."""
         return self.stdin if self.stdin is not None else EMPTY
 
 

@@ -1,4 +1,4 @@
-"""What an interpreter keeps while it walks: its limits, the texts it reads, the acts it found."""
+"""Bookkeeping of an interpreter's walk: its limits, the texts it reads, the acts it found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stop(Exception):
 
 
 class Context(NamedTuple):
-    """What all acts found from here on have in common."""
+    """Circumstances that all acts found from here on share."""
 
     wrappers: tuple[str, ...] = ()
     place: str = ""
@@ -46,7 +46,7 @@ class Context(NamedTuple):
     language: str = "shell"
     background: bool = False
     span: tuple[int, int] | None = None
-    """Where in the outermost text it stands; None while that text itself is walked."""
+    """Position in the outermost text of the part being walked; None while that text itself is walked."""
     text: str = ""
     epoch: int = 0
     """Counts the texts that were parsed."""
@@ -64,7 +64,7 @@ class Called(NamedTuple):
 
 
 class Base:
-    """What a run over one command keeps count of, and what the other modules of this package lean on."""
+    """Bookkeeping for one command, on which the other modules of this package lean."""
 
     def __init__(self, now: ShellNow, files: Snapshot, budget: Budget) -> None:
         self.now = now
@@ -84,9 +84,9 @@ class Base:
         self.line = 0
         self.span = (0, 0)
         self.choice = -1
-        """How expansions in doubt come out in this pass over a command: -1 blurred, 0 as if set, 1 as if not, 2 blurred again."""
+        """Outcome of expansions in doubt in this pass over a command: -1 blurred, 0 as if set, 1 as if not, 2 blurred again."""
         self.doubts: set[object] = set()
-        """What was in doubt in the command that is expanded."""
+        """Expansions in doubt in the command that is being expanded."""
         self.mishap = False
         self.forks = 0
         self.calls: list[Called] = []

@@ -251,7 +251,7 @@ def _command(call: Call) -> list[State]:
 
 
 def _found(value: Value) -> Value:
-    """Where ``command -v`` finds a program."""
+    """Return the path at which ``command -v`` finds a program."""
     plain = "/" in value.text or not value.known or value.text in TABLE
     return tainted(value if plain else Value(f"/usr/bin/{value.text}"), value.taint | Taint.MAYBE)
 

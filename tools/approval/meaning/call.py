@@ -1,4 +1,4 @@
-"""One call of a builtin."""
+"""A call of a builtin, with all that the builtin's function needs."""
 
 from __future__ import annotations
 

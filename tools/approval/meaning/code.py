@@ -245,7 +245,7 @@ def _understood(it: Interpreter, piece: Code, args: Values, sink: CodeSink) -> b
 
 
 class CodeSink:
-    """What a reader of another language tells goes into the same list."""
+    """A sink that adds the effects which a reader of another language reports to the interpreter's acts."""
 
     def __init__(self, it: Interpreter, state: State, name: str) -> None:
         self.it = it

@@ -1,4 +1,4 @@
-"""What programs write into files, as far as later commands may run or send it."""
+"""Contents that programs write into files, as far as later commands may run or send them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _packed(it: Interpreter, state: State, archive: Value, argv: Values) -> None
 
 
 def _pipe_made(it: Interpreter, state: State, argv: Values) -> None:
-    """What comes out of a FIFO is what others will have written into it."""
+    """Mark a FIFO: its readers get text that others will have written into it."""
     for path in _operands(argv, frozenset({"-m", "--mode"})):
         filestate.mark(it, state, path.text, Taint.LOCAL)
 

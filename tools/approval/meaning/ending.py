@@ -32,7 +32,7 @@ def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[Sta
 
 
 def _flowing(name: str, argv: Values, stdin: Value | None, printed: Value) -> Value:
-    """What it prints, told apart by whether that ever ends."""
+    """Return ``printed``, marked as endless where the program's output never ends."""
     flows = name == "yes" or (name == "seq" and argv[-1].text.lower() in ("inf", "infinity"))
     flows = flows or (name in _PASS_ON and stdin is not None and bool(stdin.taint & Taint.ENDLESS))
     flows = flows or (name in ("cat", "pv", "tac") and any(value.text in _NO_END for value in argv[1:]))

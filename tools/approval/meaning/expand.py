@@ -129,7 +129,7 @@ def single(it: Interpreter, state: State, word: Word, *, assigned: bool = False)
 
 
 def _whole(it: Interpreter, state: State, part: Part) -> Value:
-    """What an expansion gives where it is not split."""
+    """Expand a part of a word where the result is not split."""
     if isinstance(part, Double):
         return joined([_whole(it, state, inner) for inner in part.parts])
     if isinstance(part, Plain | Quoted):
@@ -169,7 +169,7 @@ def _pattern_part(it: Interpreter, state: State, part: Part, *, quoted: bool) ->
 
 
 def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | Many | Word:
-    """What ``$...`` gives: one value, several, or a word that is to be expanded in its place."""
+    """Expand ``$...``: to one value, several, or a word that is to be expanded in its place."""
     if isinstance(part, Parameter):
         return parameters.evaluate(it, state, part, quoted=quoted)
     if isinstance(part, CommandSub):

@@ -94,7 +94,7 @@ def path_of(it: Interpreter, state: State) -> str:
 
 
 def _shadowed(it: Interpreter, state: State, path: str, argv: Values, targets: Targets) -> None:
-    """What ``git`` does where PATH leads to a file of that name which others could have put there; besides what git does."""
+    """Add the acts of a file named ``git`` which others could have put into a folder of PATH; besides those of git itself."""
     for entry in path.split(":"):
         if HOLE in entry:
             continue
@@ -138,7 +138,7 @@ def _wrapped(it: Interpreter, state: State, name: str, argv: Values, targets: Ta
 
 
 _RESETTING = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "run0"})
-"""What gives a command another environment than its own."""
+"""Programs that run a command in an environment other than their own."""
 
 
 def _inner(it: Interpreter, state: State, name: str, one: Inner) -> list[State]:

@@ -81,7 +81,7 @@ class _Asked(NamedTuple):
 
 
 def _asked(argv: Values) -> tuple[int, _Asked]:
-    """Where the command begins, and the options before it."""
+    """Return the index at which the fed command begins, and the options before it."""
     at, asked = 1, _Asked()
     while at < len(argv) and argv[at].text[:1] == "-" and len(argv[at].text) > 1:
         text = argv[at].text

@@ -39,7 +39,7 @@ def is_secret(path: str) -> bool:
 
 
 def content(it: Interpreter, state: State, path: Value) -> Value | None:
-    """What reading ``path`` gives; None where there is certainly no such file."""
+    """Return the text that a read of ``path`` gives; None where there is certainly no such file."""
     text = path.text
     if text in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
         return state.stdin if state.stdin is not None else unknown()

@@ -98,7 +98,7 @@ def _tac(words: Sequence[str], operands: Sequence[str], value: Value) -> Value |
 
 
 def _count(words: Sequence[str]) -> tuple[str, int] | None:
-    """What head and tail are asked for: (n or c, number)."""
+    """Return the number of lines or bytes that head and tail are asked for: (n or c, number)."""
     joined = " ".join(word for word in words if word.startswith("-") or word.lstrip("+").isdigit())
     found = re.match(r"-(?:-lines=|n ?)?(\d+)$|-(?:-bytes=|c ?)(\d+)$|$", joined)
     if found is None:

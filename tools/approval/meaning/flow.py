@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_ROUNDS = 48
 """Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
 _FEW_ROUNDS = 8
-"""The same, where nobody knows how many there are."""
+"""Limit of rounds where nobody knows how many there are."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -158,7 +158,7 @@ def _unglobbed(value: Value) -> Value:
 
 
 def _round(it: Interpreter, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
-    """One round: the states that go on, and those that left the loop."""
+    """Run one round of a loop; return the states that go on, and those that left the loop."""
     after: list[State] = []
     for one in states:
         after += it.script(body, one)
@@ -271,7 +271,7 @@ def _while(
 
 
 def _fresh(states: list[State], seen: list[State]) -> list[State]:
-    """Those in which a round would do what none did before."""
+    """Return the states in which a round would do something that no earlier round did."""
     return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
 
 
@@ -282,7 +282,7 @@ _AT_ONCE = names(
 
 
 def _piles_up(acts: list[Act]) -> bool:
-    """Whether rounds without end each leave something behind - a process, a folder, more in a file - and never wait."""
+    """Return whether endless rounds each leave something behind - a process, a folder, more in a file - and never wait."""
     here = {act.name for act in acts if not act.background and act.name}
     if not here <= _AT_ONCE:
         return False
@@ -356,7 +356,7 @@ def call(it: Interpreter, state: State, name: str, bodies: Sequence[Body], argum
 
 
 def _again(before: State, state: State, arguments: tuple[Value, ...]) -> bool:
-    """Whether a call would do what the one that it stands in did."""
+    """Return whether a call would do the same as the call in which it stands."""
     probe = state.copy()
     probe.positional, probe.frames, probe.status, probe.out = arguments, before.frames, before.status, before.out
     return probe.same(before) and probe.cwds == before.cwds

@@ -135,7 +135,7 @@ def known(name: str) -> Interpreter | None:
 
 
 def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
-    """What of ``argv`` is code."""
+    """Find the parts of ``argv`` that are code."""
     found = Found([], [], [], True)
     operands: list[Value] = []
     at = 1

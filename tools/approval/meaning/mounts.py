@@ -1,4 +1,4 @@
-"""What a container does to the host's folders that it is given: the same files, by the names that they have outside."""
+"""Effects of a container on the host's folders that it is given: the same files, under the names that they have outside."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANGES = names(
     "rm unlink rmdir shred truncate find dd mv cp ln install rsync chmod chown chgrp setfacl chattr tee sponge touch sed perl"
     " tar unzip git curl wget nc ncat"
 )
-"""What changes, or sends, the files that it is given. Anything else that a container does stays in it."""
+"""Programs that change or send the files they are given. Anything else that a container does stays in it."""
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
@@ -56,7 +56,7 @@ def _elsewhere(value: Value) -> Value:
 
 
 def _paths(mounts: Mounts, value: Value, cwds: Sequence[str]) -> list[Value]:
-    """What a word names outside; [] for what is the container's own. ``cwds``: folders of the container's own that it runs in."""
+    """Return a word's names outside; [] for the container's own files. ``cwds``: the container's folders it may run in."""
     text = value.text
     before = _BEFORE_PATH.match(text)
     start = before.end() if before is not None else 0
@@ -70,7 +70,7 @@ def _paths(mounts: Mounts, value: Value, cwds: Sequence[str]) -> list[Value]:
 
 
 def inside(mounts: Mounts, files: Mapping[str, Value]) -> dict[str, Value]:
-    """What the line has written into the folders that are mounted, by the names inside."""
+    """Return the files that the line has written into the mounted folders, by their names inside."""
     return {to + path[len(place) :]: value for to, place in mounts for path, value in files.items() if under(path, place)}
 
 

@@ -1,4 +1,4 @@
-"""What programs print that only rearrange their arguments or their input, where that can be told; else how it is tainted."""
+"""Output of programs that only rearrange their arguments or their input, where it can be known; else its taint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _READERS = names(
 
 
 def of_program(it: Interpreter, state: State, name: str, argv: Values) -> Value:
-    """What a program prints."""
+    """Return a program's output."""
     if name == "echo":
         return echo(argv, escapes="xpg_echo" in state.options)
     if name == "printf":
@@ -62,7 +62,7 @@ def of_program(it: Interpreter, state: State, name: str, argv: Values) -> Value:
 
 
 def _input(it: Interpreter, state: State, name: str, argv: Values) -> tuple[Value | None, list[str]]:
-    """What it reads: the files among its arguments, else standard input; and its operands."""
+    """Return a program's input: the files among its arguments, else standard input; and its operands."""
     operands: list[Value] = []
     ended = False
     for value in argv[1:]:
@@ -91,7 +91,7 @@ def _input(it: Interpreter, state: State, name: str, argv: Values) -> tuple[Valu
 
 
 def _paths(name: str, argv: Values, operands: list[Value]) -> list[Value]:
-    """Which operands are files that are read."""
+    """Return the operands that are files which the program reads."""
     if name in ("tr", "tee", "xargs", "envsubst", "perl"):
         return []
     options = [value.text for value in argv[1:]]

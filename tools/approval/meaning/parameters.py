@@ -1,4 +1,4 @@
-"""What ``$name`` and ``${...}`` give."""
+"""Expansion of ``$name`` and ``${...}``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _element(it: Interpreter, state: State, part: Parameter) -> Value | Many | N
 
 
 def _shifts(var: Var, listed: dict[str, Value], key: str) -> bool:
-    """Whether a word before that element may be several or none."""
+    """Return whether an element before ``key`` may stand for several words or none."""
     before = as_number(key)
     return "A" not in var.flags and any(isinstance(value, Elastic) and as_number(at) <= before for at, value in listed.items())
 

@@ -112,7 +112,7 @@ def _translated(pattern: str, lazy: bool) -> str:
 
 
 def _bracket(pattern: str, at: int) -> tuple[str, int]:
-    """What follows a ``[``: a set, or the bracket itself where it does not close."""
+    """Translate the text behind a ``[``: a set, or the bracket itself where it does not close."""
     start = at
     negated = pattern[at : at + 1] in ("!", "^") and at < len(pattern)
     at += negated

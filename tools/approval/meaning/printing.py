@@ -1,4 +1,4 @@
-"""What ``echo`` and ``printf`` print."""
+"""Output of ``echo`` and ``printf``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What build tools run out of files that the same script wrote: a Makefile's recipes, package.json's scripts.
+"""Commands that build tools run out of files which the same script wrote: a Makefile's recipes, package.json's scripts.
 
 Files that were there before are the project's own and let be.
 """

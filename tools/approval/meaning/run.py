@@ -223,7 +223,7 @@ class Interpreter(Base):
     # substitutions
 
     def substitute(self, body: Script, state: State) -> Value:
-        """What ``$(...)`` gives."""
+        """Run the body of ``$(...)`` and return its output."""
         child = state.copy()
         child.out, child.capture = None, True
         choice, doubts, line, mishap = self.choice, self.doubts, self.line, self.mishap

@@ -38,7 +38,7 @@ class Body(NamedTuple):
 
 
 Output = tuple[Any, Value]
-"""What was printed so far: (Output before it or None, the last piece)."""
+"""Output so far: (Output before it or None, the last piece)."""
 
 _MAX_FOLDERS = 8
 _PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
@@ -163,7 +163,7 @@ class State:
         return joined(reversed(pieces))
 
     def same(self, other: State) -> bool:
-        """Whether both go on alike but for their folders and status."""
+        """Return whether both states go on alike, apart from their folders and status."""
         return (
             (self.vars is other.vars or self.vars == other.vars)
             and self.flow == other.flow
@@ -216,7 +216,7 @@ def _folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _blur(state: State, other: State) -> None:
-    """What differs becomes unknown."""
+    """Make everything unknown that differs between the two states."""
     for name in {*state.vars, *other.vars}:
         one, two = state.vars.get(name), other.vars.get(name)
         if one != two:

@@ -71,7 +71,7 @@ def _more_passes(doubts: Collection[object]) -> Sequence[int]:
 
 
 def _failed(it: Interpreter, state: State) -> list[State]:
-    """Where an expansion goes wrong, neither the command nor what it is part of runs; a child may run its parent's traps."""
+    """Return the states after a failed expansion: neither the command nor the list around it runs; inherited traps may."""
     kept = state.copy()
     kept.status = -1
     ended = state.copy()
@@ -150,7 +150,7 @@ def dispatch(
     *,
     functions: bool = True,
 ) -> list[State]:
-    """What a name stands for: a function, a builtin, a program."""
+    """Run the command that a name stands for: a function, a builtin, a program."""
     if not argv:
         if targets:
             it.act(state, (), targets)

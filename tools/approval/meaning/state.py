@@ -1,4 +1,4 @@
-"""What a script starts from: the shell as it is now, and the files that may be looked at."""
+"""The start of a script: the shell as it is now, and the files that may be looked at."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from tools.approval.meaning.value import Taint
 
 
 class Seen(NamedTuple):
-    """What the snapshot knows of a path. ``text`` is None but for a readable ``file``; ``binary`` is a compiled program. What is
-    neither that nor UTF-8 text is ``unreadable``."""
+    """A path as the snapshot knows it.
+
+    ``text`` is None but for a readable ``file``; ``binary`` is a compiled program. Anything that is neither a compiled program
+    nor UTF-8 text is ``unreadable``.
+    """
 
     kind: Literal["file", "binary", "dir", "missing", "unreadable"]
     text: str | None = None
@@ -56,7 +59,7 @@ class ShellNow:
     functions: Mapping[str, str] = field(default_factory=dict)
     positional: tuple[str, ...] = ()
     interactive: bool = False
-    """Whether aliases are expanded (they are in an interactive shell, and after ``shopt -s expand_aliases``)."""
+    """True where aliases are expanded (in an interactive shell, and after ``shopt -s expand_aliases``)."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     traps: Mapping[str, str] = field(default_factory=dict)

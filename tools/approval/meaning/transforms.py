@@ -1,4 +1,4 @@
-"""What ``${x#pattern}``, ``${x/pattern/text}``, ``${x^^}`` and the like make of a text."""
+"""Results of ``${x#pattern}``, ``${x/pattern/text}``, ``${x^^}`` and the like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a word may be, as far as that can be told without running anything."""
+"""Values that a word may have, as far as they can be known without running anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOLE = "\ufffc"
 
 
 class Taint(IntFlag):
-    """Where a text comes from; it sticks to whatever is made of it."""
+    """Origin of a text; it sticks to whatever is made of the text."""
 
     NONE = 0
     UNKNOWN = 1
@@ -124,7 +124,7 @@ def plain(text: str) -> str:
 
 
 def either(left: Value, right: Value) -> Value:
-    """One of the two: what both begin and end with, and a HOLE between."""
+    """Join two values: the beginning and end that both share, and a HOLE between."""
     if left.text == right.text:
         return tainted(left, right.taint)
     one, two = left.text, right.text

@@ -1,4 +1,4 @@
-"""What a variable holds: set by the script, by the shell itself, or not to be told."""
+"""Values of variables: set by the script, by the shell itself, or unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GUESSED = {
     "OPTIND": "1",
     "OSTYPE": "linux-gnu",
 }
-"""What nearly every shell starts with."""
+"""Variables with which nearly every shell starts."""
 
 
 def positional(state: State, number: int) -> Value | None:
@@ -55,7 +55,7 @@ def find(state: State, name: str) -> Var | None:
 
 
 def _meant(state: State, name: str) -> str:
-    """What a reference of another command's leads to."""
+    """Return the name that a reference (``declare -n``) leads to."""
     var = state.vars.get(name)
     return var.value.text if var is not None and "n" in var.flags and var.value is not None else name
 
@@ -105,7 +105,7 @@ def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
 
 
 def any_number(value: Value) -> bool:
-    """Whether an element may stand for several, or none."""
+    """Return whether an element may stand for several, or none."""
     return value.text == HOLE or isinstance(value, Elastic)
 
 

@@ -315,7 +315,7 @@ def _option(wrapper: Wrapper, argv: Values, at: int, found: list[Inner]) -> int:
 
 
 def takes_next(text: str, valued: frozenset[str]) -> bool:
-    """Whether an option's value is the next word: ``-u``, or a cluster that ends in such a letter."""
+    """Return whether an option's value is the next word: ``-u``, or a cluster that ends in such a letter."""
     if text in valued:
         return True
     if text.startswith("--"):

@@ -1,4 +1,4 @@
-"""What a container is given of the host: the options of ``docker run`` and its like, taken apart as docker does."""
+"""Parts of the host that a container is given: the options of ``docker run`` and its like, taken apart as docker does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STRONG = frozenset(
 
 
 def host_given(view: View) -> str:
-    """What of the host ``docker run``'s options hand over (``--privileged``, ``/etc``), "" where nothing."""
+    """Return the part of the host that ``docker run``'s options hand over (``--privileged``, ``/etc``), "" for none."""
     for name, value in options(view.words)[0]:
         if _gives(name, value, view.act.cwds):
             return name if name == "--privileged" else value
@@ -66,7 +66,7 @@ def _gives(name: str, value: str, cwds: Sequence[str]) -> bool:
 
 
 def is_host_path(source: str, cwds: Sequence[str], *, read_only: bool = False) -> bool:
-    """Whether a mount's source is a part of the host that is worth a question: its root, its settings, its sockets, a home."""
+    """Return whether a mount's source is a part of the host that deserves an approval prompt: root, settings, sockets, a home."""
     if source.startswith("~"):
         source = f"/home/~{source[1:]}"
     places = [source] if source.startswith("/") else [posixpath.join(cwd, source) for cwd in cwds if source.startswith(".")]

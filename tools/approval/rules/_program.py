@@ -83,7 +83,7 @@ def anywhere(words: str, unless: str = "") -> Test:
 
 
 def computed(value: Value) -> bool:
-    """Whether it is the output of another command, or otherwise unknown; an unknown variable by itself is one thing."""
+    """Return whether the value is another command's output, or otherwise unknown; an unknown variable by itself is one thing."""
     return value.text == HOLE and (not value.shown or "(" in value.shown or "`" in value.shown)
 
 

@@ -39,7 +39,7 @@ _LOCAL_HOSTED = re.compile(r"(?:[\w.-]+@)?(?:localhost|127\.0\.0\.1):.*")
 
 
 def names_secret(given: Value, shown: bool = True) -> bool:
-    """Whether it holds a secret, or names the file of one."""
+    """Return whether the value holds a secret, or names the file of one."""
     if given.taint & Taint.SECRET:
         return True
     return SECRET_PATH.search(given.text) is not None or (
@@ -51,7 +51,7 @@ def names_secret(given: Value, shown: bool = True) -> bool:
 
 
 def to_others(view: View) -> bool:
-    """Whether no address among its words is this machine's own."""
+    """Return whether no address among the command's words is this machine's own."""
     return not any(LOCAL_URL.fullmatch(value.text) for value in view.act.argv[1:] if value.text[:1] not in ("-", "@"))
 
 
@@ -173,7 +173,7 @@ def copies_out(view: View) -> bool:
 
 
 def leaves(view: View) -> bool:
-    """Whether the last word is a place on another host, or in a cloud."""
+    """Return whether the last word is a path on another host, or in a cloud."""
     given = view.operands()[-1:]
     return any(_HOST_PATH.fullmatch(one.text) is not None and not _LOCAL_HOSTED.fullmatch(one.text) for one in given)
 

@@ -19,7 +19,7 @@ def _bytes(size: str) -> int:
 
 
 def _fills(view: View) -> bool:
-    """Whether it writes to a file: a redirect that keeps what is written."""
+    """Return whether the command writes to a file: a redirect that keeps the output."""
     return any(target.op.startswith((">", "&>")) and not _is_sink(target.path.text) for target in view.act.redirects)
 
 

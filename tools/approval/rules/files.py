@@ -15,7 +15,7 @@ _STARTS = re.compile(r"[-(!\\]")
 
 
 def _find_starts(view: View) -> Sequence[Value]:
-    """Where find begins to look: "." where nothing is said."""
+    """Return the folders in which find begins to look: "." where none is named."""
     found: list[Value] = []
     for given in view.act.argv[1:]:
         if given.text in ("-L", "-H", "-P"):
@@ -27,7 +27,7 @@ def _find_starts(view: View) -> Sequence[Value]:
 
 
 def _many(view: View) -> bool:
-    """Whether a list that is only known when it runs, or all that a folder holds, is named."""
+    """Return whether the command names a list that is only known when it runs, or all that a folder holds."""
     return view.act.fed or any(_is_many(given) for given in view.operands())
 
 

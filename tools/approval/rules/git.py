@@ -40,7 +40,7 @@ _CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixe
 
 
 def _config_pairs(view: View) -> list[tuple[str, str]]:
-    """What ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value`` set."""
+    """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``."""
     words = view.words
     found = []
     for place, word in enumerate(words):

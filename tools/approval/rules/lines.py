@@ -1,4 +1,4 @@
-"""What shows only across a line's commands: who was looked up is killed, what was packed is sent."""
+"""Rules that need several commands of a line: a process is looked up and killed, files are packed and sent."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Across(NamedTuple):
 
 
 def across(acts: Sequence[Act]) -> Iterator[Across]:
-    """What several of ``acts`` come to together."""
+    """Yield the effects that several of ``acts`` have only together."""
     if len(acts) < 2:
         return
     names = {act.name for act in acts}

@@ -15,7 +15,7 @@ LOCAL_URL = re.compile(rf"(?:\w+://)?(?:[^@/\s]*@)?{_LOCAL}(?:[:/?].*)?", re.IGN
 
 
 def _elsewhere(view: View) -> bool:
-    """Whether some address among its words isn't this machine's."""
+    """Return whether some address among the command's words is not this machine's."""
     urls = [
         value.text
         for value in view.act.argv[1:]
@@ -32,7 +32,7 @@ _TLS_OFF = re.compile(
 
 
 def _writes_tls_off(view: View) -> bool:
-    """What is written to a tool's settings tells it to trust any certificate."""
+    """Return whether the text written to a tool's settings makes it trust any certificate."""
     act = view.act
     targets = [target.path.text for target in act.redirects if target.op.startswith(">")]
     targets += view.words if view.name in ("tee", "sponge") else []

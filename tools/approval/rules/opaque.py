@@ -1,4 +1,4 @@
-"""What is said of text that is run, and of commands whose name is unknown, where nobody could read them."""
+"""Findings about text that is run, and commands whose name is unknown, where nobody could read them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _FOREIGN_ACTS = re.compile(
 
 
 def _unread(code: Code) -> bool:
-    """Whether nobody could look into it: it is unknown as a whole, or no reader understood it."""
+    """Return whether nobody could look into the code: it is unknown as a whole, or no reader understood it."""
     text = code.text.text
     if HOLE in text:
         whole = not text.replace(HOLE, "").strip("\"' \t\n;")

@@ -20,7 +20,7 @@ def _targets(view: View) -> Sequence[Value]:
 
 
 def _world_writable(view: View) -> bool:
-    """Whether the mode lets everybody write, or takes the owner's own rights away."""
+    """Return whether the mode lets everybody write, or takes the owner's own rights away."""
     given = view.operands()
     mode = given[0].text if given else ""
     if re.fullmatch(r"[0-7]{3,5}", mode):

@@ -16,7 +16,7 @@ _EDITORS = re.compile(
 
 
 def plain_editor(command: str) -> bool:
-    """Whether it is just an editor or a pager, with plain options at most."""
+    """Return whether the command is just an editor or a pager, with plain options at most."""
     return _EDITORS.fullmatch(command) is not None
 
 

@@ -15,7 +15,7 @@ _SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9+]*|SIG\w+)$", re.IGNORECASE)
 
 
 def _pids(view: View) -> list[str]:
-    """What is killed: the operands without the signal."""
+    """Return the processes to kill: the operands without the signal."""
     words = list(view.words)
     found: list[str] = []
     signalled = False
@@ -36,7 +36,7 @@ def _pids(view: View) -> list[str]:
 
 
 _EXPLICIT = re.compile(r"[2-9]|\d{2,}|-f|--force|-v|--verbose").fullmatch
-"""One process by its number, as with kill."""
+"""Words of a kill of one process by its number."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
@@ -92,7 +92,7 @@ _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf
 
 
 def _attaches(view: View) -> bool:
-    """Whether a process that runs already is debugged, traced or copied; one that the line itself began is its own."""
+    """Return whether a running process is debugged, traced or copied; one that the line itself began is its own."""
     given = list(view.act.argv[1:])
     words = view.words
     if any(_BEGUN_HERE.fullmatch(value.shown) for value in given):

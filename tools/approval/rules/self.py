@@ -112,7 +112,7 @@ _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach
 
 
 def _has_terminal(view: View) -> bool:
-    """Whether toolcrib would get a terminal that the same command can type into: it could answer its own questions there."""
+    """Return whether toolcrib would get a terminal that the same command can type into: it could answer its own prompts there."""
     first = next((value.text for value in view.operands(_VALUED)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
     return given and first in ("chat", "call")

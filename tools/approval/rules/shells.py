@@ -26,7 +26,7 @@ def _elsewhere(host: str) -> bool:
 
 
 def _to_socket(view: View) -> bool:
-    """Its input or output is bound to another host's port."""
+    """Return whether the input or output is bound to another host's port."""
     for target in view.act.redirects:
         match = _SOCKET.match(target.path.text)
         if match is not None and _elsewhere(match[1]):

@@ -23,7 +23,7 @@ class Assignments(Expansions):
     __slots__ = ()
 
     def word_or_assignment(self, *, leading: bool, arrays: bool) -> Word | Assignment:
-        """What stands here, where an assignment may: at the start of a command, or as an argument of ``declare``.
+        """Read a word, or an assignment where one may stand: at the start of a command, or as an argument of ``declare``.
 
         ``leading``: a subscript may hold blanks. ``arrays``: ``(...)`` may follow the ``=``.
         """

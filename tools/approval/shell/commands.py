@@ -48,7 +48,7 @@ class Commands(Conditionals):
     __slots__ = ()
 
     compounds: ClassVar[Mapping[str, Callable[[Any], Command]]]
-    """What reads a compound command, by its reserved word; for the other reserved words: what refuses it."""
+    """Readers of compound commands by reserved word; for the other reserved words, functions that refuse them."""
     no_compound: ClassVar[frozenset[str]]
     """Reserved words that start no compound command: those that close one, or stand within it, and ``!``, ``time`` ..."""
 

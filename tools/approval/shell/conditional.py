@@ -22,7 +22,7 @@ class Conditionals(Assignments):
         self.pos += 2
         nest = 0
         operand = True
-        """Whether an operand is due, rather than ``&&``, ``||``, ``)`` or ``]]``."""
+        """True while an operand is due, rather than ``&&``, ``||``, ``)`` or ``]]``."""
         self.newlines()
         if self.at_word("]]"):
             self.fail("an empty [[")

@@ -1,4 +1,4 @@
-"""Where the parser stands in the text, and what lies between tokens: blanks, comments, newlines, here-documents' bodies.
+"""The parser's position in the text, and the gaps between tokens: blanks, comments, newlines, here-documents' bodies.
 
 Everything works with offsets and compiled patterns; the rest of the text is never copied, so that parsing stays linear.
 """
@@ -18,7 +18,7 @@ ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 IS_ENDED = re.compile(ENDED).match
 LATE = " (bash would find this only when it runs it)"
 AND_OR_LIMIT = 8
-"""How many times the depth budget ``&&`` and ``||`` may follow each other: the tree nests to the left for each."""
+"""Number of times the depth budget that ``&&`` and ``||`` may follow each other: the tree nests to the left for each."""
 
 
 class Cursor:
@@ -33,19 +33,19 @@ class Cursor:
         self.limit = limit
         self.depth = depth
         self.heredocs: list[Heredoc] = []
-        """Those whose body starts after the next newline."""
+        """Here-documents whose body starts after the next newline."""
         self.seen_case = False
         self.in_substitution = 0
         self.reserved_next = False
-        """Whether a reserved word may follow what was just read without a separator, as in ``{ (a) }``."""
+        """True where a reserved word may follow the last token without a separator, as in ``{ (a) }``."""
         self.opened = -1
-        """Where the first command of the substitution read last starts."""
+        """Offset at which the first command of the substitution read last starts."""
         self.spliced = False
-        """Whether a line continuation stood inside the word that was just read."""
+        """True where a line continuation stood inside the last word."""
         self.arithmetic_not: set[int] = set()
         """Offsets of ``((`` that turned out to start nested subshells: decided once, so that nesting doesn't double the work."""
         self.doubles: dict[int, int] = {}
-        """Where double quotes with something in them start and end."""
+        """Start and end of each pair of double quotes with something in it."""
         self.line = line
         self.line_mark = 0
         self.many_lines = "\n" in text
@@ -142,7 +142,7 @@ class Cursor:
                 self.fail("an operator is split by a line continuation")
 
     def at_word(self, word: str) -> bool:
-        """Whether the reserved word stands here."""
+        """Return whether the reserved word stands at the position."""
         return self.text.startswith(word, self.pos) and IS_ENDED(self.text, self.pos + len(word)) is not None
 
     def expect(self, word: str) -> None:

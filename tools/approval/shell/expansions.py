@@ -1,4 +1,4 @@
-"""What a dollar sign starts: parameters, command substitutions, arithmetic."""
+"""Parsing of everything that a dollar sign starts: parameters, command substitutions, arithmetic."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Expansions(Words):
         return self.operation(match[1], self.index(), mode)
 
     def operation(self, name: str, index: Word | None, mode: Mode) -> Parameter:
-        """What follows the name, up to the closing brace."""
+        """Read the rest of ``${...}`` behind the name, up to the closing brace."""
         match = OPERATOR(self.text, self.pos)
         if not match:
             return Parameter(name, index=index)

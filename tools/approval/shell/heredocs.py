@@ -13,7 +13,7 @@ Fail = Callable[[str, int], NoReturn]
 
 @dataclass(slots=True)
 class Heredoc:
-    """One whose body has not been reached yet. ``quoted``: nothing expands in it. ``tabs``: leading ones are removed."""
+    """A here-document before its body is reached. ``quoted``: nothing expands in it. ``tabs``: leading ones are removed."""
 
     redirect: Redirect
     delimiter: str
@@ -56,7 +56,7 @@ def _by_line(text: str, pos: int, heredoc: Heredoc, in_substitution: bool, fail:
 
 
 def _line(text: str, pos: int, *, joined: bool) -> tuple[str, int]:
-    """One line, with those that a backslash at its end continues if ``joined``, and the offset after it."""
+    """Return a line, with those that a backslash at its end continues if ``joined``, and the offset after it."""
     pieces: list[str] = []
     while True:
         end = text.find("\n", pos)

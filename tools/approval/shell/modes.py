@@ -22,13 +22,13 @@ class Mode:
     quoted: bool = False
     """As in double quotes: a backslash only escapes a few, single quotes are characters."""
     escapes: str = ""
-    """Which ones, besides a newline."""
+    """Characters that a backslash escapes, besides a newline."""
     single: bool = True
-    """Whether ``'...'`` quotes here; where it does not, it is a character."""
+    """True where ``'...'`` quotes; elsewhere it is a character."""
     processes: bool = True
-    """Whether ``<(...)`` runs commands; where that's unclear, it is refused."""
+    """True where ``<(...)`` runs commands; where that is unclear, it is refused."""
     globs: bool = False
-    """Whether ``@(...)`` and its like are patterns here."""
+    """True where ``@(...)`` and its like are patterns."""
 
 
 def _run(special: str) -> Callable[[str, int], re.Match[str] | None]:

@@ -42,7 +42,7 @@ class Words(Cursor):
         return Word(parts, start * self.scale + self.first, self.pos * self.scale + self.last)
 
     def parts(self, mode: Mode) -> list[Part]:
-        """What stands here up to one of the mode's ends, which is left to the caller."""
+        """Read the parts of a word up to one of the mode's ends, which is left to the caller."""
         text, run, ends, readers = self.text, mode.run, mode.ends, self.readers
         out: list[Part] = []
         plain: list[str] = []
@@ -82,7 +82,7 @@ class Words(Cursor):
         return out
 
     def substitutes(self, char: str) -> bool:
-        """Whether a process substitution starts here; it does so inside of a word too."""
+        """Return whether a process substitution starts here; it does so inside of a word too."""
         return (char == "<" or char == ">") and self.text.startswith("(", self.pos + 1)
 
     # -- readers

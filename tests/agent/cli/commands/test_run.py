@@ -67,6 +67,15 @@ def test_the_next_turn_has_the_results(ask: Any) -> None:
     assert server.requests[1]["messages"][-1]["tool_call_id"] == "c9"
 
 
+def test_a_configured_text_protocol_stays_where_a_server_is_named(ask: Any, config: Any) -> None:
+    """000-14"""
+    config("model: {provider: text, protocol: hermes}\n")
+    call = '<tool_call>{"name": "terminal", "arguments": {"command": "echo hi"}}</tool_call>'
+    with ChatServer(ChatServer.text(call), ChatServer.text("It says hi.")) as server:
+        assert ask(server, "go").out.endswith("It says hi.\n")
+        assert [sent for sent in server.requests if "tools" in sent] == []
+
+
 def test_json_lines_tell_it_all(ask: Any) -> None:
     """004-2, 004-3, 004-11: deltas as they come, ids that are fresh in each turn, one id for all events of a call."""
     with ChatServer(

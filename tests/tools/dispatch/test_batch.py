@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Block, Suspend, SuspendTicket, ToolCall, ToolCallStatus
+from toolcrib import Block, ToolCall, ToolCallStatus
 
 
 def test_results_keep_the_order_of_the_calls_and_their_ids(bench: Any) -> None:
@@ -88,16 +88,6 @@ def test_a_call_that_ends_the_run_ends_it(bench: Any) -> None:
     done = bench.turn(("t", {}), ("bad", {}), ("t", {}))
     assert [one.result.is_success for one in done] == [True, False, False]
     assert "an earlier call ended the run" in done[2].result.message
-
-
-def test_after_a_suspension_the_rest_waits(bench: Any) -> None:
-    """002-32 (sequential mode stops at the first suspension)"""
-    bench.tool("t", lambda args: 1)
-    bench.scope.suspends = True
-    bench.plugin(tool_gate=lambda call: Suspend(SuspendTicket("ask", "may it?")))
-    done = bench.turn(("t", {}), ("t", {}))
-    assert done[0].result.is_pending
-    assert "waits for an answer" in done[1].result.message
 
 
 def test_an_interrupt_gives_every_call_its_result(bench: Any) -> None:

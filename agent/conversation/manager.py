@@ -1,0 +1,320 @@
+"""Many sessions in one process: opened by key, driven while there is something to do, and small while there is not."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.answers import record_answer, topic_of
+from agent.events import Event, TicketReminder
+from agent.store._owner import new_owner
+from toolcrib import Answer, Image, Principal, StoreFailed, ToolcribError
+from toolcrib._store import InboxMode, Lease, Settled
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.conversation.state import RunResult
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+
+_log = logging.getLogger(__name__)
+_HOST_SECONDS = 20.0
+_TOPIC = topic_of("")
+Watch = Callable[[str, Event], None]
+"""(the session's id, what happened in it)"""
+Done = Callable[[str, "RunResult | Exception"], None]
+"""(the session's id, what a run came to)"""
+
+
+def session_id_of(platform: str, key: str) -> str:
+    """Return the id of the session that a platform knows as ``key`` (a chat, a thread): the same in every process."""
+    return hashlib.sha256(f"{platform}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class SessionManager:
+    """Opens sessions of one platform by key and drives them, each in a task of its own while it has something to do.
+
+    A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
+    Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
+    longest ago first. ``watch`` is told of events, ``done`` of what runs came to. An async context manager; it belongs to the
+    event loop that it is started in.
+    """
+
+    def __init__(
+        self,
+        crib: Crib,
+        *,
+        platform: str = "api",
+        choice: ModelChoice | None = None,
+        instructions: str = "",
+        watch: Watch = lambda session_id, event: None,
+        done: Done = lambda session_id, result: None,
+        idle_seconds: float = 30.0,
+        look_seconds: float = 60.0,
+        most: int = 2_000,
+        **opening: Any,
+    ) -> None:
+        self._crib = crib
+        self._store = crib.store
+        self._platform = platform
+        self._choice = choice
+        self._instructions = instructions
+        self._watch = watch
+        self._done = done
+        self._idle_seconds = idle_seconds
+        self._look_seconds = look_seconds
+        self._most = most
+        self._opening = opening
+        self._open: OrderedDict[str, Session] = OrderedDict()
+        """The one used longest ago first."""
+        self._used: dict[str, float] = {}
+        self._driving: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._resting: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._host: Lease | None = None
+        self._stop_listening: Callable[[], None] = lambda: None
+        self._closing = False
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> SessionManager:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Begin to host: from here on this process is woken by answers. Raises StoreFailed."""
+        loop = asyncio.get_running_loop()
+        owner = new_owner()
+        self._host = await self._store.leases.take(f"host:{owner}", owner, _HOST_SECONDS)
+        self._stop_listening = self._store.signals.listen(lambda topic: _knock(loop, self._heard, topic))
+        self._spawn(self._renew())
+        self._spawn(self._look_again())
+
+    async def close(self) -> None:
+        """Interrupt what runs, and close every session. Parked runs stay parked, for whoever hosts them next."""
+        self._closing = True
+        self._stop_listening()
+        for task in list(self._tasks):
+            task.cancel()
+        for session in list(self._open.values()):
+            session.interrupt()
+        await asyncio.gather(*self._driving.values(), *self._tasks, return_exceptions=True)
+        for session_id in list(self._open):
+            await self._close(session_id)
+        if self._host is not None:
+            await self._store.leases.release(self._host)
+
+    # -- the way in ----------------------------------------------------------------------------------------------
+
+    async def say(
+        self,
+        key: str,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        principal: Principal | None = None,
+        mode: InboxMode = "queue",
+        message_key: str = "",
+    ) -> str | None:
+        """Put a message into the session's inbox and wake it; return the session's id, None for a message that came before."""
+        session = await self.session(key)
+        item = await session.say(text, images, mode=mode, key=message_key, principal=principal or Principal(self._platform))
+        if item is None:
+            return None
+        self._wake(session.id)
+        return session.id
+
+    async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
+        """Record an answer, and wake its session where it is ours. Raises as agent.conversation.answers.record_answer."""
+        return await record_answer(self._store, answer, approver)
+
+    def interrupt(self, key: str) -> None:
+        """End what runs in a session; it goes on with what is said next."""
+        session = self._open.get(session_id_of(self._platform, key))
+        if session is not None:
+            session.interrupt()
+
+    async def session(self, key: str) -> Session:
+        """Return the session of this key, opened. Raises as Crib.open."""
+        return await self._opened(session_id_of(self._platform, key))
+
+    @property
+    def open_sessions(self) -> int:
+        return len(self._open)
+
+    # -- driving -------------------------------------------------------------------------------------------------
+
+    async def _opened(self, session_id: str) -> Session:
+        session = self._open.get(session_id)
+        if session is None:
+            made = await self._crib.open(platform=self._platform, named=session_id, suspends=True, **self._opening)
+            session = self._open.setdefault(session_id, made)
+            if session is not made:  # two at once
+                await made.close()
+            else:
+                session.watch = lambda event: self._watch(session_id, event)
+                session.link.choice, session.link.instructions = self._choice, self._instructions
+                await self._shrink()
+        self._touch(session_id)
+        return session
+
+    def _touch(self, session_id: str) -> None:
+        self._open.move_to_end(session_id)
+        self._used[session_id] = time.monotonic()
+        self._resting.discard(session_id)
+
+    def _wake(self, session_id: str) -> None:
+        """Let a session go on with what there is; while it does, once more afterwards."""
+        if self._closing:
+            return
+        if session_id in self._driving:
+            self._again.add(session_id)
+            return
+        task = asyncio.get_running_loop().create_task(self._drive(session_id))
+        self._driving[session_id] = task
+
+    async def _drive(self, session_id: str) -> None:
+        try:
+            while True:
+                self._again.discard(session_id)
+                parked = await self._advance(session_id)
+                if session_id not in self._again:
+                    break
+            if parked:
+                await self._close(session_id)
+        except (ToolcribError, OSError) as error:
+            _log.error("session %s could not go on: %s", session_id[:12], error)
+        finally:
+            del self._driving[session_id]
+            if session_id in self._again and not self._closing:
+                self._wake(session_id)
+
+    async def _advance(self, session_id: str) -> bool:
+        """Go on as far as there is something to do. Whether a run is parked then."""
+        session = await self._opened(session_id)
+        try:
+            result = await session.advance()
+        except ToolcribError as error:
+            self._done(session_id, error)
+            return False
+        if result is None:
+            return False
+        if result.stopped == "parked" and self._host is not None:
+            await session.store.sessions.update(session_id, host=self._host.name)
+        self._done(session_id, result)
+        return result.stopped == "parked"
+
+    # -- what wakes it -------------------------------------------------------------------------------------------
+
+    def _heard(self, topic: str) -> None:
+        if topic.startswith(_TOPIC) and not self._closing:
+            self._spawn(self._woken(topic.removeprefix(_TOPIC)))
+
+    async def _woken(self, session_id: str) -> None:
+        """Something was said or answered: go on where the session is ours."""
+        session = self._open.get(session_id)
+        if session is not None and session_id in self._driving:
+            waiting = await self._store.inbox.waiting(session_id)
+            if any(item.mode == "interrupt" for item in waiting):
+                session.interrupt()
+            self._again.add(session_id)
+            return
+        info = None if session is not None else await self._store.sessions.get(session_id)
+        if session is not None or (info is not None and self._host is not None and info.host == self._host.name):
+            self._wake(session_id)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_HOST_SECONDS / 3)
+            try:
+                if self._host is not None and not await self._store.leases.renew(self._host):
+                    _log.error("this process was taken for dead; parked runs are continued by whoever answers them")
+                    return
+                await self._give_back_idle()
+            except StoreFailed as error:
+                _log.warning("the host lease could not be renewed: %s", error)
+
+    async def _look_again(self) -> None:
+        """Signals may be lost and tickets expire: look for parked runs of ours that can go on, and remind of those that can't."""
+        while True:
+            try:
+                await self._adopt()
+                pause = await self._look()
+            except StoreFailed as error:
+                _log.warning("parked runs could not be looked at: %s", error)
+                pause = self._look_seconds
+            await asyncio.sleep(pause)
+
+    async def _look(self) -> float:
+        """Return the seconds until the next look."""
+        now = time.time()
+        for record in await self._store.tickets.due(now):
+            was, ticket = record.remind_at or now, record.ticket
+            again = now + (now - record.at if record.at else 86_400.0)
+            if await self._store.tickets.reminded(ticket.id, was, again):
+                self._watch(record.session_id, TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at))
+        pending = await self._store.tickets.pending()
+        open_tickets = {record.ticket.id for record in pending}
+        for run in await self._store.runs.parked():
+            waits_for = [ticket for one in run.state.get("batch", ()) for ticket in one["tickets"]]
+            if not open_tickets.issuperset(waits_for):
+                await self._woken(run.session_id)
+        ends = [record.expires_at - now for record in pending if record.expires_at is not None]
+        return max(0.2, min(self._look_seconds, *ends, self._look_seconds))
+
+    async def _adopt(self) -> None:
+        """Host the parked runs of this platform whose host has ended."""
+        if self._host is None:
+            return
+        for run in await self._store.runs.parked():
+            info = await self._store.sessions.get(run.session_id)
+            ours = info is not None and info.platform == self._platform and info.host != self._host.name
+            if ours and info is not None and info.host and await self._store.leases.holder(info.host) is None:
+                await self._store.sessions.update(run.session_id, host=self._host.name)
+
+    # -- what idle ones give back --------------------------------------------------------------------------------
+
+    async def _give_back_idle(self) -> None:
+        before = time.monotonic() - self._idle_seconds
+        for session_id, session in list(self._open.items()):
+            if self._used[session_id] > before:
+                break
+            if session_id not in self._driving and session_id not in self._resting:
+                self._resting.add(session_id)
+                await session.rest()
+
+    async def _shrink(self) -> None:
+        for session_id in list(self._open):
+            if len(self._open) <= self._most:
+                return
+            if session_id not in self._driving:
+                await self._close(session_id)
+
+    async def _close(self, session_id: str) -> None:
+        session = self._open.pop(session_id, None)
+        self._used.pop(session_id, None)
+        self._resting.discard(session_id)
+        if session is not None:
+            await session.close()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
+    try:
+        loop.call_soon_threadsafe(heard, topic)
+    except RuntimeError:  # the loop has closed
+        return

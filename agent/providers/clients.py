@@ -1,0 +1,210 @@
+"""The process's httpx clients: shared by the sessions of a server, few to a client, over one SSL context.
+
+A client takes time and memory to build, and one for all sessions costs the square of their number. A client belongs to the event
+loop that it was made in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from agent.providers.endpoint import Endpoint
+from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+PER_CLIENT = 20
+"""Users of one client."""
+KEEP = 30.0
+"""Seconds that a client without users is kept for the next one, while somebody holds the pool."""
+
+_TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+_PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "NO"))
+
+
+class SharedClient:
+    """A client of one loop and all who use it now."""
+
+    def __init__(self, key: Hashable, client: httpx.AsyncClient, loop: asyncio.AbstractEventLoop) -> None:
+        self.key = key
+        self.client = client
+        self.loop = loop
+        self.users: WeakSet[Any] = WeakSet()  # one that was lost without giving it back counts no longer
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class ClientPool:
+    """Lends clients, from any thread and loop. While nobody holds the pool, a client is closed as its last user leaves."""
+
+    def __init__(self, per_client: int = PER_CLIENT, keep: float = KEEP) -> None:
+        self._per_client = per_client
+        self._keep = keep
+        self._holders = 0
+        self._clients: list[SharedClient] = []
+        self._contexts: dict[Hashable, ssl.SSLContext] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """Return how many clients are open."""
+        return len(self._clients)
+
+    def take(self, user: object, endpoint: Endpoint, connect: float, write: float) -> SharedClient:
+        """Lend a client of the running loop for this server and these limits (seconds), until ``give_back``.
+
+        Raises ConfigError where the environment's proxy or certificate settings can't be used.
+        """
+        loop = asyncio.get_running_loop()
+        key = (*_server(endpoint), connect, write, _environment(endpoint))
+        with self._lock:
+            self._clients = [shared for shared in self._clients if not shared.loop.is_closed()]
+            found = next((one for one in self._clients if one.loop is loop and one.key == key and self._has_room(one)), None)
+            if found is None:
+                found = SharedClient(key, self._new_client(endpoint, connect, write), loop)
+                self._clients.append(found)
+            found.users.add(user)
+            if found.timer is not None:
+                found.timer.cancel()
+                found.timer = None
+            return found
+
+    def _has_room(self, shared: SharedClient) -> bool:
+        return len(shared.users) < self._per_client
+
+    async def give_back(self, user: object, shared: SharedClient) -> None:
+        """Return a client. The last user's is closed, at once or after a while."""
+        with self._lock:
+            shared.users.discard(user)
+            if shared.users or shared not in self._clients or shared.loop.is_closed():
+                return
+            if self._holders:
+                self._later(shared)
+                return
+            self._clients.remove(shared)
+        await self._close([shared])
+
+    def _later(self, shared: SharedClient) -> None:
+        def begin() -> None:
+            shared.timer = shared.timer or shared.loop.call_later(self._keep, self._expire, shared)
+
+        if shared.loop is asyncio.get_running_loop():
+            begin()
+        else:
+            _call(shared.loop, begin)
+
+    def _expire(self, shared: SharedClient) -> None:
+        """Close a client that nobody has wanted, on its own loop."""
+        with self._lock:
+            shared.timer = None
+            if shared.users or shared not in self._clients:
+                return
+            self._clients.remove(shared)
+        self._begin_closing(shared)
+
+    def _begin_closing(self, shared: SharedClient) -> None:
+        task = shared.loop.create_task(shared.client.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # -- keeping them open -----------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Keep clients without users open for a while from now on, until as many calls of ``release``."""
+        with self._lock:
+            self._holders += 1
+
+    async def release(self) -> None:
+        """Undo one ``hold``. The last one closes what nobody uses."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders:
+                return
+            idle = [shared for shared in self._clients if not shared.users]
+            self._clients = [shared for shared in self._clients if shared.users]
+        await self._close(idle)
+
+    async def _close(self, clients: list[SharedClient]) -> None:
+        """Close clients on the loops that they belong to."""
+        here = asyncio.get_running_loop()
+        for shared in clients:
+            if shared.timer is not None:
+                shared.timer.cancel()
+            if shared.loop is here:
+                await shared.client.aclose()
+            else:
+                _call(shared.loop, partial(self._begin_closing, shared))
+
+    # -- making them -----------------------------------------------------------------------------------------------
+
+    def _new_client(self, endpoint: Endpoint, connect: float, write: float) -> httpx.AsyncClient:
+        import httpx
+
+        try:
+            return httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=connect, write=write),
+                follow_redirects=False,  # a redirect would carry the key and the conversation to whoever it names
+                trust_env=not endpoint.is_loopback,  # a local server is not asked through a proxy
+                verify=self._context(endpoint),
+                cookies=_no_cookies(),
+            )
+        except (ImportError, ValueError, OSError) as error:
+            raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
+
+    def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
+        """Return the process's SSL context; for plain HTTP, one that trusts nobody: it takes no time to make."""
+        import ssl
+
+        import httpx
+
+        plain = endpoint.base_url.startswith("http:")
+        key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)
+        if key not in self._contexts:
+            self._contexts[key] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()
+        return self._contexts[key]
+
+
+def _no_cookies() -> Any:
+    """A jar that takes none: what a server gives one session must not go out with another's requests."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+
+
+def _server(endpoint: Endpoint) -> tuple[str, str]:
+    parts = urlsplit(endpoint.base_url)
+    return parts.scheme, parts.netloc
+
+
+def _environment(endpoint: Endpoint) -> Hashable:
+    """The variables that a client reads as it is made."""
+    if endpoint.is_loopback and endpoint.base_url.startswith("http:"):
+        return ()
+    names = (*_TLS_VARIABLES, *_PROXY_VARIABLES, *(name.lower() for name in _PROXY_VARIABLES))
+    return tuple(os.environ.get(name) for name in names)
+
+
+def _call(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call it on another thread's loop; a loop that has closed took its connections with it."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)
+
+
+_pools: dict[int, ClientPool] = {}
+
+
+def shared_clients() -> ClientPool:
+    """Return the process's pool; a fork gets one of its own."""
+    pool = _pools.get(os.getpid())
+    return pool if pool is not None else _pools.setdefault(os.getpid(), ClientPool())

@@ -1,0 +1,140 @@
+"""Opening a SQLite file, and what its errors mean to a person."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.store import _schema
+from toolcrib import StoreFailed
+
+_log = logging.getLogger(__name__)
+
+Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+BUSY_SECONDS = 10.0
+"""How long another process may keep the file locked."""
+
+_CREATING = threading.Lock()
+"""Closing any handle of a file drops all its POSIX locks, SQLite's too: nobody may connect while the file is being made."""
+
+
+def open_writer(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
+    """Make the file and its tables where they are missing, and connect. Raises StoreFailed."""
+    try:
+        _make_file(path)
+        return _connect(path, synchronous, tables)
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}; {_mend(path, error)}") from error
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that writes nothing, to a file that ``open_writer`` has opened. Raises StoreFailed."""
+    try:
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA query_only = ON")
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+    return connection
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Another connection holds the lock."""
+    return _code(error) == sqlite3.SQLITE_BUSY
+
+
+def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        connection.close()
+    except sqlite3.Error as error:
+        _log.warning("%s did not close well; what was written is kept: %s", path, error)
+
+
+def _mend(path: Path, error: OSError) -> str:
+    """What helps, with the folder that it is about: of missing ones, the one that they would be made in."""
+    folder = next((each for each in path.parents if each.exists()), path.parent)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"make room in {folder}, or {_schema.ELSEWHERE}"
+    return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
+
+
+def _make_file(path: Path) -> None:
+    """A file that only its owner may read, in a folder of the same kind where there was none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _CREATING:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise StoreFailed(f"{path} is not a file; name another one for the store") from None
+            if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+                path.chmod(0o600)
+    if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
+        raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
+
+
+def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        _schema.check(connection, path, len(_schema.steps(tables)))  # before anything is written to what is not ours
+        _use_wal(connection, path)
+        _schema.upgrade(connection, path, tables)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
+    """A change to WAL needs the file alone and does not wait for it, so that we wait here."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            break
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+    if mode != "wal":
+        _log.warning("%s: this file system has no write-ahead log (%s is used): slower, and as safe", path, mode)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
+    """What an error of SQLite means, and what to do."""
+    match _code(error):
+        case sqlite3.SQLITE_NOTADB:
+            why = f"is not a database, and was left as it is; move it away, or {_schema.ELSEWHERE}"
+        case sqlite3.SQLITE_CORRUPT:
+            why = (
+                "is damaged, and was left as it is; move it away with its -wal and -shm files to begin anew"
+                f" (sqlite3 {path.name} .recover may save what it holds)"
+            )
+        case sqlite3.SQLITE_FULL:
+            why = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+        case sqlite3.SQLITE_IOERR:
+            why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            why = f"cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}"
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            why = f"was kept locked by another process for more than {BUSY_SECONDS:g} s; end that process, or try again"
+        case _:
+            why = "cannot be used"
+    return StoreFailed(f"{path} {why} ({error})")

@@ -1,0 +1,68 @@
+"""Work that is handed to a thread of the store, and awaited where it was handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[sqlite3.Connection], T]
+_log = logging.getLogger(__name__)
+
+
+class Job(Generic[T]):
+    """Awaitable once, by the thread that made it. Where no event loop runs in that thread, awaiting it blocks instead.
+
+    It is done even where whoever awaits it is cancelled. ``alone``: it needs a connection that has no transaction open.
+    """
+
+    __slots__ = ("_done", "_future", "_loop", "alone", "error", "value", "work")
+
+    def __init__(self, work: Work[T], *, alone: bool = False) -> None:
+        self.work = work
+        self.alone = alone
+        self.value: T | None = None
+        self.error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._future: asyncio.Future[None] | None = None
+        self._done: threading.Event | None = None
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._done = threading.Event()
+        else:
+            self._future = self._loop.create_future()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._done is not None:
+            self._done.wait()
+        elif self._future is not None:
+            yield from self._future
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # set by whoever did the work
+
+    @staticmethod
+    def deliver(jobs: Iterable[Job[Any]]) -> None:
+        """Wake who awaits them, from any thread: each loop once for all of them."""
+        waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for job in jobs:
+            if job._done is not None:
+                job._done.set()
+            elif job._loop is not None and job._future is not None:
+                waiting.setdefault(job._loop, []).append(job._future)
+        for loop, futures in waiting.items():
+            try:
+                loop.call_soon_threadsafe(_wake, futures)
+            except RuntimeError:  # the loop was closed, and whoever waited went with it
+                _log.debug("%d operations of the store ended after their event loop", len(futures))
+
+
+def _wake(futures: Iterable[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

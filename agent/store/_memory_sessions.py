@@ -1,0 +1,195 @@
+"""Conversations and runs for one process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from agent.store._memory_room import MemoryMember, Room
+from agent.store._shared import CANDIDATES, ambiguous, received, title_of
+from toolcrib._frozen import freeze
+from toolcrib._store import InboxItem, RunRecord, SessionInfo
+from toolcrib._types import Json
+
+
+class MemorySessions(MemoryMember):
+    def __init__(self, room: Room | None = None) -> None:
+        super().__init__(room)
+        self._messages: dict[str, list[Mapping[str, Json]]] = {}
+        self._infos: dict[str, SessionInfo] = {}
+
+    async def create(
+        self,
+        session_id: str,
+        *,
+        platform: str,
+        user: str,
+        model: str = "",
+        cwd: str = "",
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Creating a session again leaves it as it is."""
+        with self._writing():
+            if session_id not in self._infos:
+                now = self._room.clock()
+                self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0, dict(place))
+                self._messages[session_id] = []
+
+    async def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        place: Mapping[str, str] | None = None,
+        host: str | None = None,
+    ) -> None:
+        with self._writing():
+            info = self._infos[session_id]
+            self._touch(
+                replace(
+                    info,
+                    title=info.title if title is None else title,
+                    model=info.model if model is None else model,
+                    cwd=info.cwd if cwd is None else cwd,
+                    place=info.place if place is None else dict(place),
+                    host=info.host if host is None else host,
+                )
+            )
+
+    async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
+        """Keep a read-only copy. Raises KeyError for a session that was never created."""
+        await self.append_many(session_id, [message])
+
+    async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
+        """All of them or, where it raises, none."""
+        kept = [freeze(message) for message in messages]
+        with self._writing():
+            self.add(session_id, kept)
+
+    async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
+        """In order. Raises KeyError for a session that was never created."""
+        with self._reading():
+            return self._messages[session_id][offset : None if limit is None else offset + limit]
+
+    async def get(self, prefix: str) -> SessionInfo | None:
+        """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
+        with self._reading():
+            found = [self._infos[prefix]] if prefix in self._infos else self._like(prefix)
+        if len(found) > 1:
+            raise ambiguous(prefix, [info.id for info in found[: CANDIDATES + 1]])
+        return found[0] if found else None
+
+    async def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
+
+    async def list(
+        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+    ) -> Sequence[SessionInfo]:
+        """Those in which a user said something, the last one that was used first."""
+        with self._reading():
+            found = [
+                info
+                for info in reversed(self._infos.values())
+                if platform in (None, info.platform) and user in (None, info.user) and cwd in (None, info.cwd)
+                if any(message.get("role") == "user" for message in self._messages[info.id])
+            ]
+        return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
+
+    def add(self, session_id: str, kept: Sequence[Mapping[str, Json]]) -> None:
+        """Append what is read-only already. For who holds the lock."""
+        info = self._infos[session_id]
+        title = info.title or next(filter(None, map(title_of, kept)), "")
+        self._messages[session_id].extend(kept)
+        self._touch(replace(info, title=title, messages=info.messages + len(kept)))
+
+    def _like(self, prefix: str) -> Sequence[SessionInfo]:
+        return [info for info in reversed(self._infos.values()) if info.id.startswith(prefix)]
+
+    def _touch(self, info: SessionInfo) -> None:
+        self._infos.pop(info.id)  # the last one used stands last
+        self._infos[info.id] = replace(info, updated_at=self._room.clock())
+
+
+class MemoryInbox(MemoryMember):
+    def __init__(self, room: Room | None = None) -> None:
+        super().__init__(room)
+        self._waiting: dict[int, InboxItem] = {}
+        self._keys: set[tuple[str, str]] = set()
+
+    async def put(self, item: InboxItem) -> InboxItem | None:
+        """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
+        item = received(item, self._room.clock)
+        with self._reading():
+            if item.key and (item.session_id, item.key) in self._keys:
+                return None
+            self._keys.add((item.session_id, item.key))
+            kept = replace(item, id=next(self._room.numbers))
+            self._waiting[kept.id] = kept
+            return kept
+
+    async def waiting(self, session_id: str) -> Sequence[InboxItem]:
+        with self._reading():
+            return [item for item in self._waiting.values() if item.session_id == session_id]
+
+    async def drop(self, item_ids: Collection[int]) -> None:
+        with self._reading():
+            self.take(item_ids)
+
+    def take(self, item_ids: Collection[int]) -> None:
+        """For who holds the lock."""
+        for number in item_ids:
+            self._waiting.pop(number, None)
+
+
+class MemoryRuns(MemoryMember):
+    def __init__(self, sessions: MemorySessions, inbox: MemoryInbox, room: Room | None = None) -> None:
+        super().__init__(room)
+        self._sessions = sessions
+        self._inbox = inbox
+        self._runs: dict[str, RunRecord] = {}
+
+    async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
+        """Keep a step, all or nothing. False where the run has it. Raises KeyError for a session that was never created."""
+        kept, state = [freeze(message) for message in messages], freeze(run.state)
+        with self._writing():
+            known = self._runs.get(run.id)
+            if known is not None and known.step >= run.step:
+                return False
+            self._sessions.add(run.session_id, kept)
+            self._inbox.take(taken)
+            self._runs[run.id] = replace(run, state=state, updated_at=self._room.clock())
+            return True
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        with self._reading():
+            return self._runs.get(run_id)
+
+    async def current(self, session_id: str) -> RunRecord | None:
+        with self._reading():
+            runs = reversed(self._runs.values())
+            return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
+
+    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
+        with self._reading():
+            parked = [run for run in self._runs.values() if run.status == "parked"]
+        return sorted(parked, key=lambda run: run.updated_at)[:limit]
+
+
+class MemoryOrigins(MemoryMember):
+    def __init__(self, room: Room | None = None) -> None:
+        super().__init__(room)
+        self._bits: dict[str, dict[str, int]] = {}
+
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        with self._reading():
+            return dict(self._bits.get(session_id, ()))
+
+    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
+        """Add these bits to what is known of each path."""
+        with self._writing():
+            known = self._bits.setdefault(session_id, {})
+            for path, bits in origins.items():
+                known[path] = known.get(path, 0) | bits

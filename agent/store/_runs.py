@@ -1,0 +1,117 @@
+"""Runs, what was said to sessions meanwhile, and where their files came from, over SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.store._codec import Stored, dump, dump_item, load, load_item, plain, text
+from agent.store._database import Access
+from agent.store._sessions import appending
+from agent.store._shared import Clock, received
+from toolcrib._store import InboxItem, RunRecord
+from toolcrib._types import Json
+
+_SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
+
+
+class SqliteRuns:
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
+        self._clock = clock
+
+    async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
+        """Keep a step, all or nothing. False where the run has it. Raises KeyError for a session that was never created."""
+        now, numbers = self._clock(), sorted(taken)
+        append = appending(run.session_id, messages, now)
+        values = (text(run.id), text(run.session_id), run.status, run.step, dump(run.state), now)
+
+        def work(connection: sqlite3.Connection) -> bool:
+            known = connection.execute("SELECT step FROM runs WHERE id = ?", values[:1]).fetchone()
+            if known is not None and known[0] >= run.step:
+                return False
+            append(connection)
+            connection.execute(
+                "INSERT INTO runs (id, session_id, status, step, state, updated_at) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET status = excluded.status, step = excluded.step, state = excluded.state,"
+                " updated_at = excluded.updated_at",
+                values,
+            )
+            take(connection, numbers)
+            return True
+
+        return await self._access.write(work)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        return await self._first("WHERE id = ?", text(run_id))
+
+    async def current(self, session_id: str) -> RunRecord | None:
+        return await self._first("WHERE session_id = ? AND status <> 'ended' ORDER BY row DESC LIMIT 1", text(session_id))
+
+    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
+        sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT ?"
+        return await self._access.records(_run, sql, (limit,))
+
+    async def _first(self, where: str, value: Stored) -> RunRecord | None:
+        return next(iter(await self._access.records(_run, f"{_SELECT} {where}", (value,))), None)
+
+
+class SqliteInbox:
+    """``access`` carries no lease: anybody may say something."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
+        self._clock = clock
+
+    async def put(self, item: InboxItem) -> InboxItem | None:
+        """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
+        item = received(item, self._clock)
+        values = (text(item.session_id), text(item.key), dump_item(item), item.at)
+        sql = "INSERT INTO inbox (session_id, key, body, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+
+        def work(connection: sqlite3.Connection) -> int | None:
+            done = connection.execute(sql, values)
+            return done.lastrowid if done.rowcount else None
+
+        number = await self._access.write(work)
+        return None if number is None else replace(item, id=number)
+
+    async def waiting(self, session_id: str) -> Sequence[InboxItem]:
+        sql = "SELECT row, session_id, key, at, body FROM inbox WHERE session_id = ? AND NOT taken ORDER BY row"
+        return await self._access.records(load_item, sql, (text(session_id),))
+
+    async def drop(self, item_ids: Collection[int]) -> None:
+        numbers = sorted(item_ids)
+        await self._access.write(lambda connection: take(connection, numbers))
+
+
+def take(connection: sqlite3.Connection, numbers: Collection[int]) -> None:
+    """These items wait no longer. Of one with a key, the key stays known."""
+    rows = [(number,) for number in numbers]
+    connection.executemany("UPDATE inbox SET taken = 1, body = '' WHERE row = ? AND key <> ''", rows)
+    connection.executemany("DELETE FROM inbox WHERE row = ? AND key = ''", rows)
+
+
+class SqliteOrigins:
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        found = await self._access.rows("SELECT path, bits FROM origins WHERE session_id = ?", (text(session_id),))
+        return {plain(path): bits for path, bits in found}
+
+    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
+        """Add these bits to what is known of each path."""
+        key = text(session_id)
+        rows = [(key, text(path), bits) for path, bits in origins.items()]
+        sql = (
+            "INSERT INTO origins (session_id, path, bits) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id, path) DO UPDATE SET bits = bits | excluded.bits"
+        )
+        await self._access.write(lambda connection: connection.executemany(sql, rows))
+
+
+def _run(run_id: Stored, session_id: Stored, status: Any, step: int, state: Stored, updated_at: float) -> RunRecord:
+    return RunRecord(plain(run_id), plain(session_id), status, step, load(state), updated_at)

@@ -1,0 +1,157 @@
+"""Signals between the processes that use one file: each that listens has a socket in a private folder beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import secrets
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Heard = Callable[[str], None]
+_log = logging.getLogger(__name__)
+_LONGEST_PATH = 100
+"""Bytes of a path that every system takes for a socket (Linux 107, others 103)."""
+_LARGEST = 65_536
+_BYE = b"\xff"
+"""Sent to ourselves: no topic, since it is not UTF-8."""
+
+
+class SocketSignals:
+    """A datagram socket costs nothing until something comes. One whose process has ended is removed by whoever finds it.
+
+    Where no socket can be made (a path that is too long, a full disk), signals are lost; that is allowed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._listeners: dict[object, Heard] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._path: Path | None = None
+
+    async def send(self, topic: str) -> None:
+        """Wake whoever listens, in any process that uses this file; no write here waits. Raises nothing."""
+        try:
+            self._send(topic.encode("utf-8", "surrogatepass"))
+        except OSError as error:
+            _log.debug("a signal was lost: %s", error)
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Call ``heard(topic)`` at every signal, from a thread of its own. Returns what ends it."""
+        mark = object()
+        with self._lock:
+            self._listeners[mark] = heard
+            if self._thread is None:
+                self._open()
+
+        def end() -> None:
+            with self._lock:
+                self._listeners.pop(mark, None)
+                thread = None if self._listeners else self._close()
+            _join(thread)
+
+        return end
+
+    def close(self) -> None:
+        """Nobody hears anything more."""
+        with self._lock:
+            self._listeners.clear()
+            thread = self._close()
+        _join(thread)
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def _send(self, datagram: bytes) -> None:
+        if not _is_private(self._folder):
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
+            sender.setblocking(False)
+            for name in [path.name for path in self._folder.iterdir()]:
+                try:
+                    sender.sendto(datagram, os.fsencode(near / name))
+                except ConnectionRefusedError:  # its process has ended
+                    with contextlib.suppress(FileNotFoundError):
+                        (self._folder / name).unlink()
+                except OSError as error:
+                    _log.debug("a signal to %s was lost: %s", name, error)
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(self._folder):
+                raise PermissionError(errno.EPERM, "the folder is not ours alone", str(self._folder))
+            path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}"
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                with _reachable(self._folder) as near:
+                    listening.bind(os.fsencode(near / path.name))
+            except OSError:
+                listening.close()
+                raise
+        except OSError as error:
+            _log.warning("signals of other processes will not be heard, and are looked for now and then instead: %s", error)
+            return
+        self._path = path
+        self._thread = threading.Thread(target=self._hear, args=(listening,), name="hears signals", daemon=True)
+        self._thread.start()
+
+    def _hear(self, listening: socket.socket) -> None:
+        with listening:
+            while (datagram := listening.recv(_LARGEST)) != _BYE:
+                topic = datagram.decode("utf-8", "surrogatepass")
+                with self._lock:
+                    listeners = list(self._listeners.values())
+                for heard in listeners:
+                    try:
+                        heard(topic)
+                    except Exception:  # noqa: BLE001 - one listener must not keep the others from hearing
+                        _log.exception("a listener failed on the signal %r", topic)
+
+    def _close(self) -> threading.Thread | None:
+        thread, path, self._thread, self._path = self._thread, self._path, None, None
+        if thread is None or path is None or not path.name.startswith(f"{os.getpid()}-"):  # a fork: it is our parent's
+            return None
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
+                sender.sendto(_BYE, os.fsencode(near / path.name))
+            path.unlink()
+            with contextlib.suppress(OSError):  # others listen
+                self._folder.rmdir()
+        except OSError as error:  # somebody removed it: the thread waits on, and ends with the process
+            _log.debug("%s could not be closed: %s", path, error)
+            return None
+        return thread
+
+
+def _join(thread: threading.Thread | None) -> None:
+    if thread is not None and thread is not threading.current_thread():
+        thread.join()
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+@contextlib.contextmanager
+def _reachable(folder: Path) -> Iterator[Path]:
+    """A path of the folder that is short enough for a socket in it: where its own is not, by way of an open handle (Linux)."""
+    if len(os.fsencode(folder)) + 20 <= _LONGEST_PATH:
+        yield folder
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield Path(f"/proc/self/fd/{handle}")
+    finally:
+        os.close(handle)

@@ -1,0 +1,170 @@
+"""Sync functions beside a running loop: bounded, and never held up by one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tools.dispatch.threads import ThreadPool, in_daemon_thread, in_own_thread, shared_pool
+
+
+class Gates:
+    """Functions that hang until they are let go; ``begun`` counts those that a thread runs."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.begun = threading.Semaphore(0)
+
+    def hang(self) -> int:
+        self.begun.release()
+        self.open.wait(30)
+        return threading.get_ident()
+
+    async def have_begun(self, number: int) -> None:
+        for _ in range(number):
+            assert await in_own_thread(self.begun.acquire, True, 30)
+
+
+def test_calls_beyond_the_limit_wait_for_a_thread() -> None:
+    async def main() -> None:
+        pool, gates = ThreadPool(limit=3), Gates()
+        calls = [asyncio.ensure_future(pool.run(gates.hang)) for _ in range(10)]
+        await gates.have_begun(3)
+        await asyncio.sleep(0)
+        assert (pool.threads, pool.waiting) == (3, 7)
+        gates.open.set()
+        assert len(set(await asyncio.gather(*calls))) <= 3
+        assert pool.waiting == 0
+
+    asyncio.run(main())
+
+
+def test_a_thread_is_used_again() -> None:
+    async def main() -> None:
+        pool = ThreadPool(limit=3)
+        threads = {await pool.run(threading.get_ident) for _ in range(20)}
+        assert pool.threads <= len(threads) <= 3
+
+    asyncio.run(main())
+
+
+def test_threads_without_work_end() -> None:
+    async def main() -> None:
+        pool, found = ThreadPool(limit=2, idle=0.01), []
+        await pool.run(lambda: found.append(threading.current_thread()))
+        await in_own_thread(found[0].join, 30)
+        assert not found[0].is_alive()
+        assert pool.threads == 0
+        assert await pool.run(lambda: 5) == 5
+
+    asyncio.run(main())
+
+
+def test_a_call_given_up_while_it_waits_is_never_begun() -> None:
+    async def main() -> None:
+        pool, gates, ran = ThreadPool(limit=1), Gates(), []
+        first = asyncio.ensure_future(pool.run(gates.hang))
+        await gates.have_begun(1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await pool.run(ran.append, 1)
+        assert pool.waiting == 0
+        gates.open.set()
+        await first
+        await pool.run(ran.append, 2)
+        assert ran == [2]
+
+    asyncio.run(main())
+
+
+def test_a_pool_full_of_functions_that_hang_holds_up_neither_loop_nor_nested_calls() -> None:
+    """A call within a call would wait for its own caller for ever."""
+
+    async def main() -> None:
+        pool = ThreadPool(limit=2)
+
+        def nested(depth: int) -> int:
+            return depth if depth == 0 else asyncio.run(pool.run(nested, depth - 1)) + 1
+
+        assert await asyncio.gather(*(pool.run(nested, 3) for _ in range(4))) == [3, 3, 3, 3]
+        assert pool.threads <= 2
+
+    asyncio.run(main())
+
+
+def test_whoever_waits_for_a_person_takes_no_thread_of_the_pool() -> None:
+    async def main() -> None:
+        gates, before = Gates(), shared_pool().threads
+        asked = asyncio.ensure_future(in_own_thread(gates.hang))
+        await gates.have_begun(1)
+        assert shared_pool().threads == before
+        gates.open.set()
+        await asked
+
+    asyncio.run(main())
+
+
+def _stops() -> None:
+    raise StopIteration("x")
+
+
+def _exits() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(("function", "kind"), [(_stops, RuntimeError), (_exits, SystemExit)])
+def test_whatever_a_function_raises_reaches_the_caller(function: Callable[[], None], kind: type[BaseException]) -> None:
+    async def main() -> None:
+        with pytest.raises(kind):
+            await in_daemon_thread(function)
+
+    asyncio.run(main())
+
+
+def test_context_variables_of_the_caller_are_seen() -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def main() -> str:
+        variable.set("the caller's")
+        return await in_daemon_thread(variable.get)
+
+    assert asyncio.run(main()) == "the caller's"
+
+
+def test_a_fork_has_threads_of_its_own() -> None:
+    code = """
+import asyncio, os
+from tools.dispatch.threads import in_daemon_thread
+assert asyncio.run(in_daemon_thread(lambda: 1)) == 1
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if asyncio.run(in_daemon_thread(lambda: 2)) == 2 else 1)
+print(os.waitpid(pid, 0)[1])
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "0"
+
+
+def test_a_function_that_never_returns_holds_up_no_exit() -> None:
+    code = """
+import asyncio, threading
+from tools.dispatch.threads import in_daemon_thread
+async def main():
+    try:
+        async with asyncio.timeout(0.05):
+            await in_daemon_thread(threading.Event().wait)
+    except TimeoutError:
+        print("given up")
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env={**os.environ}
+    )
+    assert done.stdout.strip() == "given up"

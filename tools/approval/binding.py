@@ -1,0 +1,112 @@
+"""What one answer covers, as a digest that comes out the same in every process for the same call in the same state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from toolcrib import Effect, RunsCommand, ShellState, ToolCall, ToolCallContext
+from toolcrib._types import Json
+from tools.approval.findings import Finding, digestible
+
+_OF_ONE_PROCESS = frozenset(
+    {
+        *("BASH", "BASHPID", "BASH_ALIASES", "BASH_ARGC", "BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND"),
+        *("BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_LOADABLES_PATH", "BASH_MONOSECONDS", "BASH_SOURCE", "BASH_SUBSHELL"),
+        *("BASH_TRAPSIG", "BASH_VERSINFO", "BASH_VERSION", "COLUMNS", "COMP_WORDBREAKS", "DIRSTACK", "EPOCHREALTIME"),
+        *("EPOCHSECONDS", "EUID", "FUNCNAME", "GROUPS", "HISTCMD", "HOSTNAME", "HOSTTYPE", "LINENO", "LINES", "MACHTYPE"),
+        *("OLDPWD", "OSTYPE", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "UID", "_"),
+    }
+)
+"""What a shell makes up for itself, or counts: other in each process, or there only once a command has run."""
+
+_USUAL: Mapping[str, str] = {"IFS": " \t\n", "OPTERR": "1", "OPTIND": "1", "PS4": "+ ", "SHELL": "/bin/bash"}
+"""What a shell has that nobody changed: the same as not telling."""
+
+_USUAL_SET = frozenset({"braceexpand", "hashall", "interactive-comments"})
+_NOT_READ = frozenset(
+    "checkhash checkwinsize cmdhist complete_fullquote direxpand dirspell execfail histappend histreedit histverify hostcomplete"
+    " huponexit lithist login_shell mailwarn no_empty_cmd_completion progcomp progcomp_alias promptvars shift_verbose".split()
+)
+"""Options that change nothing of what a command means."""
+_USUAL_SHOPT = frozenset(
+    "expand_aliases extquote force_fignore globasciiranges globskipdots patsub_replacement sourcepath".split()
+)
+
+
+def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], files: Mapping[str, str]) -> str:
+    """Bind this tool with these arguments, here, in this session, to these findings and files (path -> digest).
+
+    Of a shell's state all counts that decides what the command means, and nothing that differs between two shells for which
+    it means the same. A variable that only one process has, such as PPID, counts where the command names it.
+    """
+    bound = {
+        "tool": call.name,
+        "args": call.args,
+        "effects": [_effect(effect) for effect in ctx.effects],
+        "cwd": cwd_of(ctx.effects),
+        "environment": ctx.environment.identity,
+        "files": files,
+        "session": ctx.run_identity.session_id,
+        "principal": ctx.run_identity.principal.key,
+        "findings": [digestible(finding) for finding in findings],
+    }
+    text = json.dumps(bound, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def command_of(effects: Sequence[Effect]) -> str | None:
+    """The command of a call that runs exactly one and does nothing else."""
+    return effects[0].command if len(effects) == 1 and isinstance(effects[0], RunsCommand) else None
+
+
+def cwd_of(effects: Sequence[Effect]) -> str:
+    """The folder of the first command; "" where there is none."""
+    return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand)), "")
+
+
+def _effect(effect: Effect) -> Json:
+    if isinstance(effect, RunsCommand):
+        shell = None if effect.shell is None else _shell(effect.shell, effect.command)
+        return ["RunsCommand", effect.command, effect.cwd, shell]
+    return repr(effect)
+
+
+def _shell(state: ShellState, command: str) -> Json:
+    named = frozenset(re.findall(r"\w+", command))
+    variables = {name: value for name, value in state.variables.items() if _counts(name, value, named)}
+    return {
+        "variables": variables,
+        "options": _options(state),
+        "aliases": dict(state.aliases),
+        "functions": dict(state.functions),
+        "positional": list(state.positional),
+        "aliases_on": state.aliases_on,
+        "attributes": {
+            name: "".join(sorted(letters))
+            for name, letters in state.attributes.items()
+            if name not in _OF_ONE_PROCESS and (name in variables or letters != "x")
+        },
+        "arrays": {name: dict(elements) for name, elements in state.arrays.items() if name not in _OF_ONE_PROCESS},
+        "traps": dict(state.traps),
+    }
+
+
+def _counts(name: str, value: str, named: frozenset[str]) -> bool:
+    if name in ("SHELLOPTS", "BASHOPTS"):
+        return False
+    if name in _OF_ONE_PROCESS:
+        return name in named
+    return _USUAL.get(name) != value
+
+
+def _options(state: ShellState) -> list[str]:
+    """Options that are not as in a shell that nobody touched: ``+name`` where it is on, ``-name`` where it is off."""
+    changed: list[str] = []
+    for variable, usual in (("SHELLOPTS", _USUAL_SET), ("BASHOPTS", _USUAL_SHOPT)):
+        if variable in state.variables:
+            on = frozenset(state.variables[variable].split(":")) - {""} - _NOT_READ
+            changed += [f"+{name}" for name in on - usual] + [f"-{name}" for name in usual - on]
+    return sorted(changed)

@@ -1,0 +1,43 @@
+"""What the gate goes by: of a workspace, a principal and a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from toolcrib._store import AuditLog, GrantStore
+from tools.approval.judge import Harmless
+from tools.approval.origins import SessionFiles
+from tools.approval.setting import Setting
+
+
+class RuleSays(NamedTuple):
+    """What an operator's rule for a tool decides; ``tool`` is the name or pattern that the rule stands under."""
+
+    decision: Literal["allow", "ask", "deny"]
+    tool: str
+    why: str = ""
+
+
+ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
+"""(tool's name, arguments) -> what the operator decided about such calls, None where nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """What one gate needs to serve many sessions: each call brings its own at ``ctx.policy``.
+
+    ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
+    every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers where files of its
+    sessions came from. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it.
+    """
+
+    grants: GrantStore
+    setting: Setting = field(default_factory=Setting)
+    project_root: str | None = None
+    audit: AuditLog | None = None
+    tool_rules: ToolRules | None = None
+    redact: Callable[[str], str] = str
+    files: SessionFiles = field(default_factory=SessionFiles)
+    harmless: Harmless = field(default_factory=Harmless)

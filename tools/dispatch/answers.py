@@ -1,0 +1,53 @@
+"""Answers to tickets, from whichever process they come: checked, and settled once. Needs no session and no environment."""
+
+from __future__ import annotations
+
+from toolcrib import Answer, Denied, InvalidArguments, NotFound, SuspendTicket
+from toolcrib._store import Settled, TicketRecord, TicketStore
+
+
+def is_refusal(answer: Answer) -> bool:
+    """Return whether the answer keeps the call from going on: a no, or giving it up."""
+    return answer.denied or answer.action == "cancel"
+
+
+def misfit(ticket: SuspendTicket, answer: Answer) -> str:
+    """Say where the payload is not what ``ticket.response_schema`` asks for; "" where it fits. A refusal always fits."""
+    if ticket.response_schema is None or is_refusal(answer):
+        return ""
+    from tools.arguments import misfit as misfit_of
+
+    return misfit_of(ticket.response_schema, answer.payload)
+
+
+def why_not(record: TicketRecord | None) -> str:
+    """Say why an answer could not count."""
+    if record is None:
+        return "the question is not known any more"
+    if record.state == "expired":
+        return "the answer came too late: the question had expired"
+    by = f", by {record.answer.by}" if record.answer is not None and record.answer.by else ""
+    return f"the question was settled before ({record.state}{by})"
+
+
+async def settle_answer(
+    tickets: TicketStore | None, answer: Answer, session_id: str | None = None
+) -> tuple[TicketRecord, Settled]:
+    """Record an answer; the ticket as it is then, and ``settled``, or ``repeated`` where this decision counted before.
+
+    Nothing runs by it: the session's next ``run_batch`` or ``Dispatcher.resume`` acts on it. Raises NotFound for an unknown
+    ticket, InvalidArguments where the payload does not fit the ticket's schema (the ticket still waits then), and Denied where
+    the ticket is not of session ``session_id`` (None: of any) or another answer, or its time, came before this one.
+    """
+    record = None if tickets is None else await tickets.get(answer.ticket_id)
+    if tickets is None or record is None or record.ticket.call is None:
+        raise NotFound(f"no ticket {answer.ticket_id!r} is known here")
+    if session_id is not None and record.session_id != session_id:
+        raise Denied(f"ticket {answer.ticket_id!r} belongs to another session")
+    if wrong := misfit(record.ticket, answer):
+        raise InvalidArguments(f"the answer does not fit what was asked for: {wrong}")
+    settled = await tickets.settle(answer, "denied" if is_refusal(answer) else "approved")
+    record = await tickets.get(answer.ticket_id) or record
+    if settled == "refused":
+        raise Denied(f"the answer does not count: {why_not(record)}")
+    return record, settled

@@ -1,0 +1,352 @@
+"""The calls of one turn: together or in order, some waiting for answers, and each gets exactly one result (003-31)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeVar
+
+from toolcrib import Answer, Cancelled, Denied, Effect, ExecutedCall, ToolCall, ToolCallStatus, ToolError, ToolResult
+from toolcrib._store import CallRecord, TicketRecord
+from tools.dispatch.after import run_later
+from tools.dispatch.answers import is_refusal
+from tools.dispatch.faces import failed
+from tools.dispatch.finish import close
+from tools.dispatch.gates import NOBODY
+from tools.dispatch.overlap import Reach, overlap
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.run import Run
+from tools.dispatch.scope import CallScope
+
+R = TypeVar("R")
+OnStart = Callable[[ToolCall], None]
+OnDone = Callable[[ExecutedCall], None]
+INTERRUPTED = "interrupted before it began"
+ENDED = "not run: an earlier call ended the run"
+LATE = "nobody answered in time, so it was not run; ask for it again if it is still needed"
+
+
+@dataclass(slots=True)
+class BatchCall:
+    """One call of a turn, and how far it is: settled (``executed``), parked (``tickets``), or neither.
+
+    What another process needs to go on with it is ``call``, ``executed`` and ``tickets``. ``effects`` are what it would do, where
+    that was looked at. ``later`` holds what plugins scheduled for the time when all results are there.
+    """
+
+    call: ToolCall
+    executed: ExecutedCall | None = None
+    tickets: tuple[str, ...] = ()
+    effects: Sequence[Effect] | None = None
+    later: list[Run] = field(default_factory=list, repr=False, compare=False)
+
+
+async def run_batch(
+    dispatcher: Dispatcher,
+    calls: Sequence[BatchCall],
+    scope: CallScope,
+    *,
+    on_start: OnStart = lambda call: None,
+    on_done: OnDone = lambda executed: None,
+    since: float | None = None,
+) -> bool:
+    """Bring every call as far as it gets; True once each has its result. To be called again when tickets were answered.
+
+    Neighbouring parallel_safe calls are gated one by one and then run together; any other call is gated right before it
+    runs, since an earlier one may have changed what it would do. After an ended run or an interrupt the rest is not started, and
+    told so. Where ``scope.suspends`` and nobody can be asked now, a call that needs an answer is parked with its ticket. Later
+    ones are gated all the same; they run if they are parallel_safe or would do nothing that overlaps with an unsettled earlier
+    one, else they wait. What plugins scheduled for later is done when all results are there.
+
+    ``since``: the calls may have been begun by a process that died, at this time (Unix seconds, the ledger's clock) or later. The
+    ledger, in which ``Store.recover`` has ended what was under way, then says what became of them; none that may have had effects
+    is run again. ``on_start`` is called as a call is taken up, also when it goes on with an answer. Raises LeaseLost.
+    """
+    batch = _Batch(dispatcher, calls, scope, on_start, on_done)
+    if since is not None:
+        await batch.catch_up(since)
+    await batch.advance()
+    complete = all(item.executed is not None for item in calls)
+    if complete:
+        await _run_later(calls)
+    return complete
+
+
+async def _run_later(calls: Sequence[BatchCall]) -> None:
+    runs = [run for item in calls for run in item.later]
+    for item in calls:
+        item.later = []
+    await run_later(runs)
+
+
+async def run_calls(
+    dispatcher: Dispatcher,
+    calls: Sequence[ToolCall],
+    scope: CallScope,
+    *,
+    on_start: OnStart = lambda call: None,
+    on_done: OnDone = lambda executed: None,
+) -> list[ExecutedCall]:
+    """Run calls for somebody who does not come back for answers: one that was parked has a pending result."""
+    items = [BatchCall(call) for call in calls]
+    if not await run_batch(dispatcher, items, scope, on_start=on_start, on_done=on_done):
+        await _run_later(items)
+    return [item.executed or await _pending(item, scope) for item in items]
+
+
+async def _pending(item: BatchCall, scope: CallScope) -> ExecutedCall:
+    record = None if not item.tickets or scope.tickets is None else await scope.tickets.get(item.tickets[-1])
+    if record is None:
+        why = "not run: an earlier call of this turn waits for an answer; ask for it again afterwards"
+        return _not_run(item.call, Denied(why))
+    pending = ToolResult.suspended_with(item.call.name, record.ticket.message, record.ticket)
+    return ExecutedCall(item.call, pending, ToolCallStatus.SUSPENDED)
+
+
+class _Batch:
+    def __init__(
+        self, dispatcher: Dispatcher, calls: Sequence[BatchCall], scope: CallScope, on_start: OnStart, on_done: OnDone
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.calls = calls
+        self.scope = scope
+        self.on_start = on_start
+        self.on_done = on_done
+        self.unsettled: list[BatchCall] = []
+        """Calls before the one that is taken up now that are parked or wait."""
+
+    async def advance(self) -> None:
+        stopped = ""
+        for group in self._groups():
+            todo = [item for item in group if item.executed is None]
+            if self.scope.cancelled:
+                stopped = INTERRUPTED
+            if stopped:
+                for item in todo:
+                    await self._give_up(item, stopped)
+            elif len(todo) == 1:
+                await _in_task(self._whole(todo[0]), self.scope)
+            elif todo:
+                await self._together(todo)
+            self._tell(todo)
+            self.unsettled += [item for item in todo if item.executed is None]
+            if not stopped and any(item.executed is not None and item.executed.end_run for item in group):
+                stopped = ENDED
+        if self.scope.cancelled:
+            left = [item for item in self.calls if item.executed is None]
+            for item in left:
+                await self._give_up(item, INTERRUPTED)
+            self._tell(left)
+
+    def _tell(self, items: Sequence[BatchCall]) -> None:
+        for item in items:
+            if item.executed is not None:
+                self.on_done(item.executed)
+
+    def _groups(self) -> Iterator[list[BatchCall]]:
+        for shared, group in groupby(self.calls, self._may_share):
+            if shared:
+                yield list(group)
+            else:
+                yield from ([item] for item in group)
+
+    def _may_share(self, item: BatchCall) -> bool:
+        entry = self.dispatcher.registry.get(item.call.name)
+        return entry is not None and entry.parallel_safe and not entry.interactive
+
+    # -- one call ------------------------------------------------------------------------------------------------
+
+    async def _whole(self, item: BatchCall) -> None:
+        run = await self._gated(item)
+        if run is not None:
+            self._keep(item, run, await self.dispatcher.act(run))
+
+    async def _together(self, items: Sequence[BatchCall]) -> None:
+        ready = [(item, run) for item in items if (run := await _in_task(self._gated(item), self.scope)) is not None]
+        tasks = [asyncio.create_task(_entered(self.dispatcher.act(run), self.scope)) for _item, run in ready]
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for (item, run), executed in zip(ready, ended, strict=True):
+            if isinstance(executed, BaseException):
+                raise executed
+            self._keep(item, run, executed)
+
+    async def _gated(self, item: BatchCall) -> Run | None:
+        """The call, if it may run now. Else it is settled, parked or waits."""
+        if item.tickets:
+            return await self._taken_up_again(item)
+        run = self.dispatcher.begin(item.call, self.scope)
+        ended = None
+        if self.unsettled and not self._may_share(item):
+            ended = await self.dispatcher.look(run)
+            run.trial = ended is None and await self._must_wait(run)
+        if not run.trial:
+            self.on_start(item.call)
+        if ended is None:
+            ended = await self.dispatcher.gate(run)
+            if ended is None and run.trial:
+                item.effects = tuple(run.ctx.effects)
+                return None
+            if run.trial:
+                self.on_start(item.call)
+        return self._after_gate(item, run, ended)
+
+    def _after_gate(self, item: BatchCall, run: Run, ended: ExecutedCall | None) -> Run | None:
+        if run.prepared:
+            item.effects = tuple(run.ctx.effects)
+        if ended is None:
+            return run
+        self._keep(item, run, ended)
+        return None
+
+    def _keep(self, item: BatchCall, run: Run, executed: ExecutedCall) -> None:
+        if run.later:
+            item.later.append(run)
+        ticket = executed.result.suspension
+        if executed.result.is_pending and ticket is not None and self.scope.suspends:
+            item.tickets = (ticket.id,)
+            return
+        item.executed, item.tickets = executed, ()
+
+    async def _must_wait(self, run: Run) -> bool:
+        """Whether an earlier call that has no result yet must come first."""
+        mine = Reach.of(run.plan.entry, run.ctx.effects)
+        for other in self.unsettled:
+            if other.effects is None:
+                other.effects = await self.dispatcher.effects_of(other.call, self.scope)
+            if overlap(mine, Reach.of(self.dispatcher.registry.get(other.call.name), other.effects)):
+                return True
+        return False
+
+    # -- parked calls --------------------------------------------------------------------------------------------
+
+    async def _taken_up_again(self, item: BatchCall) -> Run | None:
+        if item.call.id in self.scope.resuming:  # Dispatcher.resume is at work on it
+            return None
+        self.scope.resuming.add(item.call.id)
+        try:
+            return await self._resumed(item)
+        finally:
+            self.scope.resuming.discard(item.call.id)
+
+    async def _resumed(self, item: BatchCall) -> Run | None:
+        tickets = self.scope.tickets
+        record = None if tickets is None else await tickets.get(item.tickets[-1])
+        known = await self._known(item)
+        if known is not None and self._take_recorded(item, known):
+            return None
+        if tickets is None or (record is not None and record.state == "pending" and self.scope.asker is None):
+            return None
+        call = item.call if record is None or record.ticket.call is None else record.ticket.call
+        run = self.dispatcher.begin(call, self.scope)
+        run.opened = run.parked = known is None or not known.status.is_terminal
+        if record is None or (record.state == "expired" and record.answer is None):
+            why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
+            self.on_start(call)
+            return self._after_gate(item, run, await close(run, failed(call.name, Denied(why), inside=False)))
+        ended = None
+        if self.unsettled and _has_effects(record) and not self._may_share(item):
+            ended = await self.dispatcher.look(run)
+            if ended is None and await self._must_wait(run):
+                item.effects = tuple(run.ctx.effects)
+                return None
+        self.on_start(call)
+        return self._after_gate(item, run, ended or await self.dispatcher.gate(run, (record.ticket, record.answer)))
+
+    async def _give_up(self, item: BatchCall, why: str) -> None:
+        """Its one result without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run."""
+        error = Cancelled(why) if why == INTERRUPTED else Denied(why)
+        known = await self._known(item) if item.tickets else None
+        if self.scope.tickets is not None:
+            for ticket in item.tickets:
+                answer = Answer(ticket, action="cancel", reason=f"{why}, and nobody had answered", by=NOBODY, at=time.time())
+                await self.scope.tickets.settle(answer, "expired")
+        if known is None or not self._take_recorded(item, known):
+            if known is not None and not known.status.is_terminal:
+                run = self.dispatcher.begin(item.call, self.scope)
+                run.opened = run.parked = True
+                item.executed = await close(run, failed(item.call.name, error, inside=False))
+            else:
+                item.executed = _not_run(item.call, error)
+        item.tickets = ()
+
+    # -- after a process died ------------------------------------------------------------------------------------
+
+    async def catch_up(self, since: float) -> None:
+        """Take from the ledger what became of calls that a process had begun."""
+        for item in self.calls:
+            known = None if item.executed is not None else await self._known(item)
+            if known is None or (known.opened_at < since and not item.tickets):
+                continue
+            if self._take_recorded(item, known):
+                self.on_done(known_as(known))
+            elif not item.tickets:
+                await self._find_tickets(item, known)
+
+    async def _find_tickets(self, item: BatchCall, known: CallRecord) -> None:
+        if self.scope.tickets is None:
+            return
+        found = await self.scope.tickets.of_call(known.session_id, item.call.id)
+        if known.status is ToolCallStatus.SUSPENDED and found:
+            item.tickets = (found[-1].ticket.id,)
+            return
+        for record in found:  # of one that begins anew: what is asked then has a ticket of its own
+            if record.state == "pending":
+                reason = "its process ended before it was parked"
+                answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NOBODY, at=time.time())
+                await self.scope.tickets.settle(answer, "expired")
+
+    async def _known(self, item: BatchCall) -> CallRecord | None:
+        ledger = self.scope.ledger
+        return None if ledger is None else await ledger.get(self.scope.identity.session_id, item.call.id)
+
+    def _take_recorded(self, item: BatchCall, known: CallRecord) -> bool:
+        """Settle it with the result that the ledger has. False for one that may begin, or begin anew."""
+        if not known.status.is_terminal or known.result is None or _never_began(known):
+            return False
+        item.executed, item.tickets = known_as(known), ()
+        return True
+
+
+def known_as(known: CallRecord) -> ExecutedCall:
+    assert known.result is not None  # noqa: S101 - the caller looked
+    return ExecutedCall(known.call, known.result, known.status)
+
+
+def _never_began(known: CallRecord) -> bool:
+    """Whether ``Store.recover`` ended it before its handler started: it had no effects."""
+    failure = None if known.result is None else known.result.failure
+    return (
+        known.status is ToolCallStatus.FAILED
+        and not known.handler_started
+        and failure is not None
+        and failure.kind == "Cancelled"
+    )
+
+
+def _has_effects(record: TicketRecord) -> bool:
+    """Whether the call may run by this ticket: not where it is refused, nor where the answer itself is the result."""
+    if record.answer is None:
+        return True
+    return not is_refusal(record.answer) and record.ticket.resume_mode != "use_as_result"
+
+
+def _not_run(call: ToolCall, error: ToolError) -> ExecutedCall:
+    status = ToolCallStatus.CANCELLED if isinstance(error, Cancelled) else ToolCallStatus.FAILED
+    return ExecutedCall(call, failed(call.name, error, inside=False), status)
+
+
+async def _in_task(step: Coroutine[Any, Any, R], scope: CallScope) -> R:
+    return await asyncio.create_task(_entered(step, scope))
+
+
+async def _entered(step: Coroutine[Any, Any, R], scope: CallScope) -> R:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - it was made a task
+    scope.running.add(task)
+    try:
+        return await step
+    finally:
+        scope.running.discard(task)

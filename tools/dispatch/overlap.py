@@ -1,0 +1,65 @@
+"""Which calls of a batch must keep their order, by what their tools say that they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from toolcrib import DeletesFile, Effect, ReadsFile, ToolEntry, WritesFile
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a call would do. ``effects`` is None where that is not known, which counts as anything at all.
+
+    ``acts``: its tool changes the world (kind edit or execute), so that no effects does not mean nothing.
+    """
+
+    effects: Sequence[Effect] | None
+    acts: bool
+
+    @classmethod
+    def of(cls, entry: ToolEntry | None, effects: Sequence[Effect] | None) -> Reach:
+        return cls(effects, entry is None or entry.kind in ("edit", "execute"))
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.effects is not None and not self.effects and not self.acts
+
+
+def overlap(one: Reach, other: Reach) -> bool:
+    """Return whether the two must not change places.
+
+    A command may do anything, as may a tool that acts and declares nothing. Files overlap where one path is the other or below
+    it, and not both are only read. Paths are resolved ones.
+    """
+    if one.is_nothing or other.is_nothing:
+        return False
+    mine, theirs = _paths(one), _paths(other)
+    if mine is None or theirs is None:
+        return True
+    return any((changes or too) and _near(path, there) for path, changes in mine for there, too in theirs)
+
+
+def _paths(reach: Reach) -> list[tuple[str, bool]] | None:
+    """(path, whether it is changed) of each file effect; None where it is not only files."""
+    if not reach.effects:
+        return None
+    found = list(_each(reach.effects))
+    return None if None in found else [one for one in found if one is not None]
+
+
+def _each(effects: Sequence[Effect]) -> Iterator[tuple[str, bool] | None]:
+    for effect in effects:
+        match effect:
+            case ReadsFile(path):
+                yield path, False
+            case WritesFile(path) | DeletesFile(path):
+                yield path, True
+            case _:
+                yield None
+
+
+def _near(one: str, other: str) -> bool:
+    one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return one.startswith(other) or other.startswith(one)
