@@ -1,4 +1,4 @@
-"""What a model is shown, and how its calls run: discovery of the built-in tools, definitions, and the synchronous faces.
+"""What a model is shown, and how its calls run: discovery of tools and plugins, definitions, and the synchronous faces.
 
 Importing this module registers the built-in tools and gives the registry its dispatcher.
 """
@@ -13,11 +13,12 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, ToolRegistry, registry
 from toolcrib._registry import Dispatch, Problem
 from toolcrib._types import Json
+from tools.approval.folders import under
 from tools.approval.gate import ApprovalGate
 from tools.approval.grants import MemoryGrants
 from tools.approval.setting import Setting, person_home
@@ -30,6 +31,11 @@ from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 from tools.environments import known_environments, open_environment
 from toolsets import catalog
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.plugins import PluginInfo
+    from agent.process import ProcessPlugins
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +75,7 @@ def get_tool_definitions(
 
     Those of ``enabled_toolsets`` if given, else all; less those of ``disabled_toolsets``. Tools that cannot work here
     are left out; unless ``quiet_mode``, they are logged with the reason. Shared and read-only: change a ``copy.deepcopy``.
-    What plugins add is not among them, but among a session's ``definitions``. Raises ToolsetError for an unknown toolset.
+    What plugins add is among them after ``load_plugins``. Raises ToolsetError for an unknown toolset.
     """
     definitions = registry.get_definitions(_wanted(enabled_toolsets, disabled_toolsets))
     if not quiet_mode and _log.isEnabledFor(logging.INFO):
@@ -110,8 +116,12 @@ def with_targets(paths: Iterable[Path]) -> list[str]:
 def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
     """A dispatcher over ``tools``, with its approval gate (by default one that remembers in memory only)."""
     hooks: HookManager = new_manager()
-    hooks.register(gate or ApprovalGate(MemoryGrants(), setting=Setting(protected=own_paths(), home=person_home())), APPROVAL)
+    hooks.register(gate or _new_gate(own_paths()), APPROVAL)
     return Dispatcher(tools, hooks)
+
+
+def _new_gate(protected: Sequence[str]) -> ApprovalGate:
+    return ApprovalGate(MemoryGrants(), setting=Setting(protected=protected, home=person_home()))
 
 
 def face_of(runs: Dispatcher) -> Dispatch:
@@ -129,6 +139,48 @@ def face_of(runs: Dispatcher) -> Dispatch:
             scope.calls.pop()
 
     return dispatch
+
+
+# -- plugins -----------------------------------------------------------------------------------------------------------
+
+_plugins: ProcessPlugins | None = None
+_plugins_lock = threading.Lock()
+_protected: list[str] = []
+"""What the gate protects besides ``own_paths``: the files of a configuration that plugins were loaded by."""
+
+
+def load_plugins(config: Config | None = None) -> list[PluginInfo]:
+    """Load for the whole process the plugins that a configuration enables (003-5), by default the person's own.
+
+    Their tools, after the built-in ones, are from then on among ``get_tool_definitions`` and run by ``handle_function_call`` and
+    ``registry.dispatch``, and their gates and other hooks are asked about every such call, as the approval gate is. Their
+    toolsets and backends are known too. Of the configuration nothing but ``plugins`` is used. Nothing of it reaches a Crib,
+    which loads what its own configuration enables and keeps that to itself; ``crib.registry`` shows and dispatches that.
+
+    One that fails is taken back whole, and says why in ``error``. What is loaded already stays. Raises ConfigError.
+    """
+    global _plugins
+    from agent.process import ProcessPlugins  # the one import to the right: tests/house/test_layers.py says why
+
+    with _plugins_lock:
+        plugins = _plugins = _plugins or ProcessPlugins(dispatcher, catalog)
+    return plugins.load(config, _protect)
+
+
+def unload_plugins() -> None:
+    """Take back what ``load_plugins`` loaded."""
+    if _plugins is not None:
+        _plugins.unload()
+
+
+def _protect(paths: Iterable[Path]) -> None:
+    """Keep tools from changing these files too. In the moment between the gates, calls that act are denied."""
+    known = [*own_paths(), *_protected]
+    more = [path for path in with_targets(paths) if not any(under(path, folder) for folder in known)]
+    if more:
+        _protected.extend(more)
+        dispatcher.hooks.unregister(name=APPROVAL)
+        dispatcher.hooks.register(_new_gate([*known, *more]), APPROVAL)
 
 
 # -- the synchronous faces -------------------------------------------------------------------------------------------

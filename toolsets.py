@@ -93,6 +93,12 @@ class ToolsetCatalog:
         self.added[name] = source
         self.generation += 1
 
+    def remove(self, name: str) -> None:
+        """Take back a bundle that was added; one that is not there is no error."""
+        if self.added.pop(name, None) is not None:
+            del self._bundles[name]
+            self.generation += 1
+
     def names(self) -> list[str]:
         """All that resolve, without aliases and legacy names."""
         return sorted({*self._bundles, *self._tools.toolsets()})

@@ -50,6 +50,7 @@ class Crib:
         self.catalog = ToolsetCatalog(self.registry)
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
+        self.platforms: dict[str, Callable[..., Any]] = {}
         self._factories: dict[str, Factory] = {}
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
         self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
@@ -66,6 +67,7 @@ class Crib:
             add_command=self._add_command,
             add_environment=self._add_environment,
             add_provider=self._add_provider,
+            add_platform=lambda name, factory: _once(self.platforms, "platform", name, factory),
             project_dir=self.project_dir,
         )
         self._granting = Granting(config, self.registry, self.catalog)

@@ -53,6 +53,7 @@ def load_plugins(
     add_command: Add,
     add_environment: Add,
     add_provider: Add,
+    add_platform: Add,
     project_dir: Path | None = None,
 ) -> list[PluginInfo]:
     """Load what is enabled and say how it went; looks at nothing where nothing is enabled.
@@ -68,6 +69,7 @@ def load_plugins(
         "register_command": add_command,
         "register_environment": add_environment,
         "register_provider": add_provider,
+        "register_platform": add_platform,
     }
     loader = _Loader(config, manager, registry, adders)
     with _loading:

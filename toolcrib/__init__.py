@@ -35,7 +35,10 @@ from toolcrib._environment import (
     GivesFiles,
     Health,
     HoldsFiles,
+    Portable,
+    PortableState,
     RemovesFolders,
+    Restable,
     SearchesPath,
 )
 from toolcrib._errors import (
@@ -67,6 +70,7 @@ from toolcrib._errors import (
 )
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
+from toolcrib._platform import Host, Platform, PlatformEvent
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._session import (
     ExecutedCall,
@@ -127,6 +131,7 @@ __all__ = [
     "GivesFiles",
     "Health",
     "HoldsFiles",
+    "Host",
     "Image",
     "Internal",
     "InvalidArguments",
@@ -135,7 +140,11 @@ __all__ = [
     "Named",
     "NotFound",
     "Overloaded",
+    "Platform",
+    "PlatformEvent",
     "PluginError",
+    "Portable",
+    "PortableState",
     "Priced",
     "Principal",
     "ProgressStatus",
@@ -146,6 +155,7 @@ __all__ = [
     "ReadsFile",
     "RegistrationError",
     "RemovesFolders",
+    "Restable",
     "RunIdentity",
     "RunsCommand",
     "SearchesPath",

@@ -125,8 +125,8 @@ class Environment(Protocol):
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
-    What not every environment can do stands below, as protocols of their own: HoldsFiles, GivesFiles, RemovesFolders,
-    SearchesPath.
+    What not every environment can do stands below, as protocols of their own: Restable, Portable, HoldsFiles, GivesFiles,
+    RemovesFolders, SearchesPath.
     """
 
     @property
@@ -157,7 +157,7 @@ class Environment(Protocol):
     async def shell_state(self) -> ShellState | None:
         """Return the state of the shell that reads the next command; None where each command gets a new shell.
 
-        The same object until a command has ended in that shell.
+        The same object until a command has ended in that shell, or the environment has rested.
         """
         ...
 
@@ -200,6 +200,49 @@ class Environment(Protocol):
 
 
 # -- abilities that an environment may have besides: ask with isinstance ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PortableState:
+    """What another process needs to go on in an environment like this one: the folder, and exported variables by name.
+
+    Plain data. An environment does not know which values are secret: leave those out before the state is stored.
+    """
+
+    cwd: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Restable(Protocol):
+    """An environment that can do without its shells for a while."""
+
+    async def rest(self) -> bool:
+        """Give back shells, descriptors and threads, and keep the state in memory: the next call starts a shell with the same
+        folder, variables, functions, aliases, options, traps and limits; ``generation`` stays and there is no ``notice``.
+
+        Return False where it can't rest now, which changes nothing for the next call: a command runs, processes that commands
+        left in the background live, or the shell holds what no other can be given, such as files that ``exec`` opened.
+        True where it rests, also if it did before.
+        """
+        ...
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """An environment whose state can be handed to another process, also a week later."""
+
+    async def portable_state(self) -> PortableState:
+        """Return the folder and the exported variables as of the last command that ended; those that every new environment of
+        this kind gets by itself may be left out. Starts no shell. Raises EnvironmentFailed.
+        """
+        ...
+
+    async def restore_state(self, state: PortableState) -> None:
+        """Enter the folder and export the variables before the next command. Raises EnvironmentFailed where the folder is gone
+        or a variable cannot be set; nothing has changed then.
+        """
+        ...
 
 
 @runtime_checkable

@@ -88,6 +88,25 @@ class RunHooks:
         """The turn is there: its text, and how many calls it has."""
 
 
+class ProcessHooks:
+    """Around all that a process does with a plugin. In one event loop, where things can be opened that last."""
+
+    @hookspec
+    def on_start(self) -> Awaitable[None] | None:
+        """Before the first session of this process does anything, or when the host says ``await crib.start()``.
+
+        Plugins are started one after another. What it raises, or a late one, is logged and reported with the plugin, whose tools
+        and gates stay; the other plugins are started all the same.
+        """
+
+    @hookspec
+    def on_stop(self) -> Awaitable[None] | None:
+        """The process closes what it has; in the reverse order. Not called where ``on_start`` failed, or nothing was started.
+
+        What it raises, or a late one, is logged.
+        """
+
+
 class SetupHooks:
     """Once, when the plugin is loaded."""
 
@@ -113,4 +132,11 @@ class SetupHooks:
 
         It is called with the keyword arguments model, base_url ("" for its own), api_key ("" for none), system, tools, records,
         stream and max_tokens; later versions may give more, so it takes ``**more``. examples/hello-provider is one.
+        """
+
+    @hookspec
+    def register_platform(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
+        """``add("telegram", factory)``: where people chat, as a factory of toolcrib.Platform.
+
+        It is called with the keyword argument name; later versions may give more, so it takes ``**more``.
         """

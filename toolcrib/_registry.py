@@ -53,6 +53,8 @@ class ToolRegistry:
 
     def __init__(self) -> None:
         self._tools: dict[str, ToolEntry] = {}
+        self._lent: dict[str, ToolEntry] = {}
+        """What children see: all but what was registered while this one was ``adopting``."""
         self._lock = threading.RLock()
         self._dispatch: Dispatch | None = None
         self._check_schema: SchemaCheck | None = None
@@ -154,8 +156,7 @@ class ToolRegistry:
             self._tools[entry.name] = entry
             self._own.add(entry.name)
             self.generation += 1
-            for child in list(self._children):
-                child._inherit(entry.name, entry)
+            self._lend(entry.name, entry)
         return None
 
     def unregister(self, name: str) -> bool:
@@ -166,8 +167,7 @@ class ToolRegistry:
             was_there = self._tools.pop(name, None) is not None
             self._own.add(name)
             self.generation += 1  # afterwards: a cache filled in between must not count as up to date
-            for child in list(self._children):
-                child._inherit(name, None)
+            self._lend(name, None)
             return was_there
 
     # -- one for each user of the same tools ---------------------------------------------------------------------
@@ -177,24 +177,29 @@ class ToolRegistry:
         made = ToolRegistry()
         with self._lock:
             made._parent, made._check_schema = self, self._check_schema
-            made._tools, made.problems = dict(self._tools), list(self.problems)
+            made._tools, made._lent, made.problems = dict(self._lent), dict(self._lent), list(self.problems)
             self._children.add(made)
         return made
+
+    def _lend(self, name: str, entry: ToolEntry | None) -> None:
+        if _adopter.get() is self:
+            return
+        _set(self._lent, name, entry)
+        for child in list(self._children):
+            child._inherit(name, entry)
 
     def _inherit(self, name: str, entry: ToolEntry | None) -> None:
         with self._lock:
             if name in self._own:
                 return
-            if entry is None:
-                self._tools.pop(name, None)
-            else:
-                self._tools[name] = entry
+            _set(self._tools, name, entry)
+            _set(self._lent, name, entry)
             self.generation += 1
 
     @contextmanager
     def adopting(self) -> Iterator[None]:
-        """Meanwhile what this thread registers with the registry that this is a child of comes here. For the plugin loader: a
-        plugin's module may register tools as it is imported.
+        """Meanwhile what this thread registers with the registry that this is a child of comes here, and what it registers here
+        is not handed on to children. For the plugin loader: a plugin's module may register tools as it is imported.
         """
         token = _adopter.set(self)
         try:
@@ -212,11 +217,11 @@ class ToolRegistry:
 
     def checkpoint(self) -> Callable[[], None]:
         """Return a function that restores the tools of now. For the plugin loader, when a plugin fails half-way."""
-        tools, own, problems = dict(self._tools), set(self._own), list(self.problems)
+        tools, lent, own, problems = dict(self._tools), dict(self._lent), set(self._own), list(self.problems)
 
         def take_back() -> None:
             with self._lock:
-                self._tools, self._own, self.problems = dict(tools), set(own), list(problems)
+                self._tools, self._lent, self._own, self.problems = dict(tools), dict(lent), set(own), list(problems)
                 self.generation += 1
 
         return take_back
@@ -350,6 +355,13 @@ class ToolRegistry:
         if self._dispatch is None:
             return json.dumps({"error": f"Error executing {name}: no dispatcher is attached; import model_tools first"})
         return self._dispatch(name, args, **kwargs)
+
+
+def _set(tools: dict[str, ToolEntry], name: str, entry: ToolEntry | None) -> None:
+    if entry is None:
+        tools.pop(name, None)
+    else:
+        tools[name] = entry
 
 
 def _why_not(entry: ToolEntry) -> str | None:

@@ -24,10 +24,11 @@ from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib._testing_host import Answered, FakeHost, Said
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
 
-__all__ = ["ChatServer", "FakeEnvironment", "Response", "ScriptedSession", "call_tool"]
+__all__ = ["Answered", "ChatServer", "FakeEnvironment", "FakeHost", "Response", "Said", "ScriptedSession", "call_tool"]
 
 
 class FakeEnvironment:

@@ -200,7 +200,7 @@ class Steps:
         if state.phase == "parked" and batch == state.batch:
             return state
         before = {ticket for one in state.batch for ticket in one.tickets}
-        state = await self._keep(state.next(phase="parked", batch=batch, shell=await self._session.portable_shell()))
+        state = await self._keep(state.next(phase="parked", batch=batch, shell=await self._session.portable_shell(state.shell)))
         for one in batch:
             for ticket in one.tickets:
                 if ticket not in before:

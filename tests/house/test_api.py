@@ -13,19 +13,21 @@ PUBLIC = {
     "ConnectionFailed", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
-    "PluginError", "Principal", "ProgressStatus", "ProviderError",
+    "PluginError", "Portable", "PortableState", "Principal", "ProgressStatus", "Restable", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
-    "FallsBack", "GivesFiles", "HoldsFiles", "Named", "Priced", "RemovesFolders", "SearchesPath", "Steerable", "TokenPrices",
+    "FallsBack", "GivesFiles", "HoldsFiles", "Host", "Named", "Platform", "PlatformEvent", "Priced",
+    "RemovesFolders", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 
 HOOKS = {
     "tool_gate", "on_answer", "pre_tool_call", "transform_tool_result", "post_tool_call",
-    "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call",
+    "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call", "on_start", "on_stop",
     "register_tools", "register_toolsets", "register_command", "register_environment", "register_provider",
+    "register_platform",
 }  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def test_nothing_public_is_left_out() -> None:
 def test_the_hooks_are_exactly_these() -> None:
     from toolcrib import _hooks
 
-    groups = (_hooks.ToolHooks, _hooks.RunHooks, _hooks.SetupHooks)
+    groups = (_hooks.ToolHooks, _hooks.RunHooks, _hooks.ProcessHooks, _hooks.SetupHooks)
     assert {name for group in groups for name in vars(group) if not name.startswith("_")} == HOOKS
 
 

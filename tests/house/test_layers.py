@@ -16,6 +16,9 @@ REACHES_UP_WHEN_CALLED = {
     # `from toolcrib import Agent`: people look for it beside what else they import, and `agent` is a name that other
     # distributions have too. It is imported when somebody asks for that name; see test_the_agent_is_loaded_when_it_is_asked_for.
     "toolcrib",
+    # `model_tools.load_plugins()`: the specification discovers plugins beside the tools (003-5), and finding and trusting them is
+    # the agent's, with its configuration. Whoever does not call it imports nothing of the agent.
+    "model_tools",
 }
 
 

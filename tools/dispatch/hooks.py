@@ -10,7 +10,7 @@ import pluggy
 
 from toolcrib import PluginError
 from toolcrib._entry import is_async_callable
-from toolcrib._hooks import RunHooks, SetupHooks, ToolHooks
+from toolcrib._hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
 
 APPROVAL = "approval"
 """The reserved name of the approval gate's plugin. Tools that act are denied where no plugin has it."""
@@ -26,7 +26,7 @@ class HookManager(pluggy.PluginManager):
         super().__init__("toolcrib")
         self.generation = 0
         self._ranks: dict[str, int] = {}
-        for specs in (ToolHooks, RunHooks, SetupHooks):
+        for specs in (ToolHooks, RunHooks, ProcessHooks, SetupHooks):
             self.add_hookspecs(specs)
 
     def register(self, plugin: Any, name: str | None = None) -> str | None:
@@ -41,9 +41,9 @@ class HookManager(pluggy.PluginManager):
         return registered
 
     def rank(self, names: Iterable[str]) -> None:
-        """Have the plugins with these names called in this order, after those ranked before."""
-        for name in names:
-            self._ranks.setdefault(name, len(self._ranks))
+        """Have the plugins with these names called in this order, after those that are registered and were ranked before."""
+        known = [name for name in self._ranks if self.has_plugin(name)]
+        self._ranks = {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
         self.generation += 1
 
     def in_order(self, hook: str) -> list[pluggy.HookImpl]:
@@ -122,6 +122,11 @@ def plan_hooks(manager: HookManager) -> ToolHookPlan:
         transforms=found["transform_tool_result"],
         after=found["post_tool_call"],
     )
+
+
+def life_hooks(manager: HookManager, name: str) -> list[Hook]:
+    """Return the implementations of a hook that takes no arguments, in calling order."""
+    return _hooks(manager, name, ())
 
 
 def _hooks(manager: HookManager, name: str, arguments: tuple[str, ...]) -> list[Hook]:

@@ -10,8 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import BackgroundProcess, Environment, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, ShellState
+from toolcrib import (
+    BackgroundProcess,
+    Environment,
+    EnvironmentFailed,
+    ExecOutcome,
+    ExecRequest,
+    FileInfo,
+    GivesFiles,
+    Health,
+    HoldsFiles,
+    Portable,
+    PortableState,
+    Restable,
+    SearchesPath,
+    ShellState,
+)
 from tools.environments._dropped import when_dropped
+from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.oneshot import OneShot
@@ -59,6 +75,7 @@ class LocalEnvironment:
         if not Path(start).is_dir():
             raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
         self._pass_env = tuple(pass_env)
+        self._restored: dict[str, str] = {}
         self._lock = threading.Lock()
         self._root = ""
         self._closed = False
@@ -82,7 +99,7 @@ class LocalEnvironment:
         return self._pool.generation if self._pool is not None else 0
 
     def _variables(self) -> Mapping[str, str]:
-        return child_environment(self._pass_env)
+        return _variables(self._pass_env, self._restored)
 
     def _launcher(self, root: str) -> Launcher:
         return LocalLauncher(root)
@@ -94,14 +111,15 @@ class LocalEnvironment:
             if self._pool is None:
                 self._root = make_root()
                 watchdog.enter(self._root)
-                self._pool = ShellPool(self._launcher(self._root), self._cwd, partial(child_environment, self._pass_env))
+                base = partial(_variables, self._pass_env, self._restored)
+                self._pool = ShellPool(self._launcher(self._root), self._cwd, base)
                 self._dropped = when_dropped(self, partial(_end, self._pool, self._root))
             return self._pool
 
     @property
     def search_path(self) -> str:
         """PATH as commands get it."""
-        return child_environment(self._pass_env)["PATH"]
+        return self._variables()["PATH"]
 
     # -- commands ------------------------------------------------------------------------------------------------
 
@@ -144,6 +162,33 @@ class LocalEnvironment:
             self._first = self._first or first_state(self._variables())
             return self._first
         return await self._pool.state()
+
+    async def rest(self) -> bool:
+        """See Restable."""
+        if self._one is not None:
+            return self._one.rest()
+        return self._pool is None or await self._pool.rest()
+
+    async def portable_state(self) -> PortableState:
+        """See Portable. Without what every new environment gets from this process."""
+        state = await self.shell_state()
+        given = child_environment(self._pass_env)
+        return PortableState(self.cwd, {} if state is None else exported(state, given))
+
+    async def restore_state(self, state: PortableState) -> None:
+        """See Portable. Nothing is started where nothing was."""
+        check(state)
+        if not self._is_folder(state.cwd):
+            raise EnvironmentFailed(gone(state.cwd))
+        with self._lock:
+            fresh = self._pool is None
+            if fresh:
+                self._restored.update(state.variables)
+                self._first, self._cwd = None, state.cwd
+        if self._one is not None:
+            self._one.cwd = state.cwd
+        elif not fresh:
+            await told_to_restore(self, state)
 
     def interrupt(self) -> None:
         place = self._one or self._pool
@@ -214,6 +259,11 @@ class LocalEnvironment:
         return files.list_dir(path)
 
 
+def _variables(pass_env: Sequence[str], restored: Mapping[str, str]) -> Mapping[str, str]:
+    """What the first shell of an environment starts with."""
+    return {**child_environment(pass_env), **restored}
+
+
 async def _end(pool: ShellPool, root: str) -> None:
     await pool.close()
     if root:
@@ -223,5 +273,5 @@ async def _end(pool: ShellPool, root: str) -> None:
 
 if TYPE_CHECKING:
 
-    def _conforms(environment: LocalEnvironment) -> Environment:
-        return environment
+    def _conforms(environment: LocalEnvironment) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, SearchesPath]:
+        return environment, environment, environment, environment, environment, environment

@@ -98,6 +98,15 @@ class OneShot:
         for each in running:
             each.interrupt()
 
+    def rest(self) -> bool:
+        """Whether nothing is held: no command runs, and none left something running."""
+        with self._lock:
+            if self._running or any(_groups.left_behind(left) for left in self._left):
+                return False
+            self._left = set()
+        self._lingering.rest()
+        return True
+
     async def close(self) -> None:
         self._closed = True
         self.interrupt()

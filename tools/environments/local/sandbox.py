@@ -18,12 +18,15 @@ from pathlib import Path
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _groups
+from tools.environments._census import Sessions
 from tools.environments._started import started
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
 _INNER = "/dev/.toolcrib"
 """Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
+_EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
+"""Where its commands can leave files that are gone with it."""
 _START_LIMIT = 20.0
 _STATUS_LIMIT = 5.0
 """Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
@@ -73,6 +76,9 @@ class _Process:
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
         return [one for one in _groups.members(self.session, since) if self._is_inside(one.pid)]
 
+    def among(self, sessions: Sessions) -> list[_groups.Member]:
+        return [one for one in sessions.get(self.session, ()) if self._is_inside(one.pid)]
+
     def _is_inside(self, pid: int) -> bool:
         try:
             return os.readlink(f"/proc/{pid}/ns/pid") == self._space  # noqa: PTH115 - as above
@@ -118,6 +124,8 @@ class Sandbox:
     """
 
     where = "local:bubblewrap"
+    descriptors = 12
+    """With those of the sandbox itself."""
 
     def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool, processes: int) -> None:
         self.root, self.inner = root, _INNER
@@ -170,6 +178,25 @@ class Sandbox:
         """Whether that view is still one: then what is not found there is not there."""
         with self._lock:
             return view == f"/proc/{self._keeper}/root" and self._lives()
+
+    def rest(self) -> bool:
+        """No shell is left: end the sandbox. False where commands left files that would be gone with it."""
+        with self._lock:
+            if self._process is None or not self._lives():
+                self._forget()
+                return True
+            if any(map(self._has_files, {*_EPHEMERAL, os.path.realpath(tempfile.gettempdir())} - {*self._writable})):
+                return False
+            self._forget()
+            return True
+
+    def _has_files(self, folder: str) -> bool:
+        try:
+            return bool(os.listdir(f"/proc/{self._keeper}/root{folder}"))  # noqa: PTH208 - names only
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
 
     # -- the sandbox itself --------------------------------------------------------------------------------------
 

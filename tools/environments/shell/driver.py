@@ -67,15 +67,16 @@ def at_exit(inner: str, mark: str) -> str:
     return f"if [[ $BASHPID == $$ ]];then {told};fi >/dev/null 2>&1"
 
 
-def start(inner: str, cwd: str, mark: str) -> str:
-    """The first lines. What is restored comes from the file ``r``; ``cwd`` must be there, or the shell says so and ends."""
+def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
+    """The first lines. What is restored comes from the file ``r``, and from ``t`` if there is a ``last``; ``cwd`` must be there,
+    or the shell says so and ends.
+    """
     return (
         f"{speak(inner)}\n"
         f"\\builtin shopt -s expand_aliases\n"
         f"\\builtin cd -P -- {quote(cwd)} || {{ \\builtin echo {mark} NOCD;\\builtin exit 1; }}\n"
         f'\\builtin eval "$(<{inner}/r)"\n'
-        f"{arm(inner)}"
-        f"\\builtin echo {mark} PID $$\n"
+        f"{arm(inner)}" + (f'\\builtin eval "$(<{inner}/t)"\n' if last else "") + f"\\builtin echo {mark} PID $$\n"
     )
 
 

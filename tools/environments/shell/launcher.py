@@ -13,6 +13,7 @@ from typing import Protocol
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _groups
+from tools.environments._census import Sessions
 from tools.environments._started import started
 from tools.environments.shell.watchdog import watchdog
 
@@ -38,6 +39,10 @@ class ShellProcess(Protocol):
         """
         ...
 
+    def among(self, sessions: Sessions) -> list[_groups.Member]:
+        """The same out of a look at all processes."""
+        ...
+
     def send(self, number: int) -> None:
         """A signal to the shell itself; nothing once it is gone."""
         ...
@@ -60,6 +65,8 @@ class Launcher(Protocol):
     """The private folder here ..."""
     inner: str
     """... and where shells find it."""
+    descriptors: int
+    """How many a shell takes of ours."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
         """A bash that reads the FIFO ``bash`` in that folder, in a session of its own. Raises EnvironmentFailed."""
@@ -67,6 +74,10 @@ class Launcher(Protocol):
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
         """The shell said its own process id, as it sees it."""
+        ...
+
+    def rest(self) -> bool:
+        """No shell is left: give back what is kept for shells. False where commands left something there that would be lost."""
         ...
 
 
@@ -107,6 +118,9 @@ class LocalProcess:
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
         return [] if self._reaped else _groups.members(self.session, since)
 
+    def among(self, sessions: Sessions) -> list[_groups.Member]:
+        return [] if self._reaped else list(sessions.get(self.session, ()))
+
     def send(self, number: int) -> None:
         if not self._reaped:
             _groups.send_to(self.pid, number)
@@ -126,6 +140,7 @@ class LocalLauncher:
     """This machine, with nothing between."""
 
     where = "local"
+    descriptors = 7
 
     def __init__(self, root: str) -> None:
         self.root = self.inner = root
@@ -153,6 +168,10 @@ class LocalLauncher:
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
         """Its number is ours."""
+
+    def rest(self) -> bool:
+        """Nothing is kept."""
+        return True
 
 
 _UNKNOWN = 1

@@ -25,6 +25,15 @@ class Lingering:
             self._threads.append(thread)
             thread.start()
 
+    def rest(self) -> None:
+        """Close what is kept for later where there is nothing to read. The threads end with their pipes."""
+        with self._lock:
+            if self._stop is None or any(thread.is_alive() for thread in self._threads):
+                return
+            for fd in self._stop:
+                os.close(fd)
+            self._stop, self._threads = None, []
+
     def close(self) -> None:
         """Ends the threads. May be called twice."""
         with self._lock:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,19 +13,23 @@ from dataclasses import dataclass
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
+from tools.environments._census import Sessions, census
 from tools.environments._output import Output
 from tools.environments._request import command_text, never_run
+from tools.environments._workers import Workers
 from tools.environments.shell import driver
+from tools.environments.shell.beyond import holds_files, limits_of
 from tools.environments.shell.call import Call
-from tools.environments.shell.launcher import Launcher, ShellProcess
+from tools.environments.shell.kept import Kept
+from tools.environments.shell.launcher import Launcher
 from tools.environments.shell.linger import Lingering
+from tools.environments.shell.live import is_full, live_shells
+from tools.environments.shell.outcome import CHANGED, exit_code, what_happened
+from tools.environments.shell.reaper import CLOSE_LIMIT, GRACE, Endings, end_all
 from tools.environments.shell.shell import Shell
-from tools.environments.shell.snapshot import SHELL_ENDED, Snapshot, first_state, leaves_all, with_status
+from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
 from tools.environments.shell.spawned import Spawned
 
-_CLOSE_GRACE = 0.5
-"""Seconds that an ending shell has for its EXIT trap, and background processes between SIGTERM and SIGKILL."""
-_CLOSE_LIMIT = 5.0
 _TELL_LIMIT = 20.0
 """Seconds that a shell may take to tell its state, most of it for a machine under load."""
 
@@ -38,6 +41,10 @@ class _Lease:
     """Whether it is the session's own shell, and not a copy."""
 
 
+class _NoLongerWanted(Exception):
+    """Nothing was run."""
+
+
 class ShellPool:
     """``base`` gives the variables of the first shell. Safe to use from several threads and event loops at once."""
 
@@ -45,20 +52,17 @@ class ShellPool:
         self.cwd = cwd
         self.generation = 0
         self._launcher = launcher
-        self._base = base
+        self._kept = Kept(base)
         self._shell: Shell | None = None
-        self._snapshot: Snapshot | None = None
-        self._state: tuple[Snapshot, ShellState] | None = None
-        self._first: ShellState | None = None
         self._busy = False
         self._inside = 0
         """Calls that have a shell, or are being given one."""
+        self._quiet_since = 0.0
         self._notice = ""
         self._calls: set[Call] = set()
-        self._retired: list[tuple[Shell, float]] = []
-        self._left: list[ShellProcess] = []
         self._interrupts = 0
         self._spawned: dict[Shell, Spawned] = {}
+        self._endings = Endings()
         self._lingering = Lingering()
         self._lock = threading.Lock()
         self._closed = False
@@ -71,13 +75,17 @@ class ShellPool:
         started, interrupts = time.monotonic(), self._interrupts
         text = command_text(request)
         with self._entered() as own:
-            return await self._run(await self._take(cwd, own), request, text, cwd, started, interrupts)
+            try:
+                lease = await self._take(cwd, own, functools.partial(self._wants, interrupts))
+            except _NoLongerWanted:
+                return never_run(cwd, self._launcher.where)
+            return await self._run(lease, request, text, cwd, started, interrupts)
 
     async def _run(
         self, lease: _Lease, request: ExecRequest, text: str, cwd: str, started: float, interrupts: int
     ) -> ExecOutcome:
         shell = lease.shell
-        said = shell.snapshot or self._snapshot
+        said = shell.snapshot or self._kept.snapshot
         output: Output | None = None
         call: Call | None = None
         try:
@@ -104,7 +112,7 @@ class ShellPool:
             raise EnvironmentFailed(f"the folder {cwd} cannot be entered, so the command was not run: choose another cwd")
         if shell.status is None and not shell.attached and call.ended == "exited":
             raise EnvironmentFailed(f"{SHELL_ENDED}, which was not run: call again")
-        status = _exit_code(shell, call)
+        status = exit_code(shell, call)
         if lease.own:
             self._status = status
         return ExecOutcome(
@@ -119,18 +127,18 @@ class ShellPool:
         )
 
     def _may_trap(self, shell: Shell, command: str) -> bool:
-        said = shell.snapshot or self._snapshot
+        said = shell.snapshot or self._kept.snapshot
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
         """``cwd`` is there. Raises EnvironmentFailed."""
         text = command_text(request)
         with self._entered(beside=True):
-            shell = await self.copy(cwd)
+            shell = await self._copy(cwd, self._wants)
             try:
                 spawned = Spawned(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
             except BaseException:
-                shell.kill()
+                self._endings.kill(shell)
                 raise
             with self._lock:
                 self._spawned[shell] = spawned
@@ -141,14 +149,14 @@ class ShellPool:
     def _forget(self, shell: Shell) -> None:
         with self._lock:
             self._spawned.pop(shell, None)
-        self._put_away(shell)
+        self._endings.put_away(shell)
 
     @contextlib.contextmanager
     def _entered(self, *, beside: bool = False) -> Iterator[bool]:
         """Whether the session's own shell is for this call. ``close`` waits for all that are in here."""
         with self._lock:
             if self._closed:
-                raise EnvironmentFailed("this environment is closed: open another")
+                raise EnvironmentFailed(_CLOSED)
             own = not (self._busy or beside)
             self._busy = self._busy or own
             self._inside += 1
@@ -158,33 +166,53 @@ class ShellPool:
             with self._lock:
                 self._inside -= 1
                 self._busy = self._busy and not own
+                self._quiet_since = time.monotonic()
 
-    async def _take(self, cwd: str, own: bool) -> _Lease:
-        self._reap()
+    def _wants(self, interrupts: int | None = None) -> bool:
+        """Whether a call is still wanted that began after so many interrupts."""
+        return not self._closed and interrupts in (None, self._interrupts)
+
+    async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:
         if not own:
-            return _Lease(await self.copy(cwd), own=False)
+            return _Lease(await self._copy(cwd, wanted), own=False)
         shell = self._shell
-        if shell is not None and not (shell.exit_code() is None and shell.folder.is_whole()):
-            gone = shell.exit_code() is not None
-            self._replace(shell, "The shell had ended between two commands." if gone else _CHANGED)
+        if shell is not None and not _is_well(shell):
+            self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
             shell = None
         if shell is None:
-            shell = self._shell = self._new(cwd)
+            shell = self._shell = await self._new(cwd, wanted, own=True)
         return _Lease(shell, own=True)
 
-    async def copy(self, cwd: str) -> Shell:
+    async def _copy(self, cwd: str, wanted: Callable[[], bool]) -> Shell:
         """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
         await self._told()
         if self._closed:
-            raise EnvironmentFailed("this environment is closed: open another")
-        return self._new(cwd)
+            raise EnvironmentFailed(_CLOSED)
+        return await self._new(cwd, wanted, own=False)
 
-    def _new(self, cwd: str) -> Shell:
+    async def _new(self, cwd: str, wanted: Callable[[], bool], *, own: bool) -> Shell:
+        """Raises EnvironmentFailed; _NoLongerWanted where the call was interrupted while it waited."""
         self._collect()
-        said = self._snapshot
-        if said is None:
-            return Shell(self._launcher, driver.exports(self._base()), cwd)
-        return Shell(self._launcher, said.restore(), cwd, apart=said.has_debug_trap)
+        live, weight = live_shells(), self.weight
+        give_back = functools.partial(live.give, weight)
+
+        def start() -> Shell:
+            try:
+                return self._kept.start(self._launcher, cwd, own=own, closed=give_back)
+            except BaseException:
+                give_back()
+                raise
+
+        while True:
+            if not await live.take(weight, wanted):
+                raise EnvironmentFailed(_CLOSED) if self._closed else _NoLongerWanted
+            try:
+                return await _starters.run(start, drop=Shell.kill)
+            except EnvironmentFailed as error:
+                if not is_full(error):
+                    raise
+                if not await live.rest(weight):
+                    raise EnvironmentFailed(_FULL) from error
 
     async def _told(self) -> None:
         """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
@@ -198,13 +226,12 @@ class ShellPool:
                 raise EnvironmentFailed("the session's shell has not told its variables and functions: wait for what runs in it")
             await asyncio.sleep(0.001)
 
-    def _collect(self) -> Snapshot | None:
+    def _collect(self) -> None:
         shell = self._shell
         if shell is not None and shell.owes and not self._busy:
             shell.collect()
         if shell is not None and shell.snapshot is not None:
-            self._snapshot = shell.snapshot
-        return self._snapshot
+            self._kept.snapshot = shell.snapshot
 
     def _settle(self, lease: _Lease, call: Call | None, moves: bool) -> str:
         """Takes stock of what a command left behind. What is to be said about its shell."""
@@ -223,12 +250,13 @@ class ShellPool:
             if shell.attached:  # else it may still be where it was started
                 shell.where()
         if not lease.own:
-            self._retire(shell)
+            self._endings.retire(shell, GRACE)
             return ""
+        live_shells().used(self)
         if moves and not shell.no_folder:
             self.cwd = shell.cwd
         if dead:
-            self._replace(shell, "" if shell.whole or shell.no_folder else _what_happened(call, shell))
+            self._replace(shell, "" if shell.whole or shell.no_folder else what_happened(call, shell))
         if call is None:  # nobody would be told
             return ""
         notice, self._notice = self._notice, ""
@@ -237,50 +265,22 @@ class ShellPool:
     def _replace(self, shell: Shell, why: str) -> None:
         """Another shell takes its place, when it is needed."""
         shell.collect()
-        self._snapshot = shell.snapshot or self._snapshot
-        if self._snapshot is not None and self._snapshot.is_trapped and not shell.attached:
-            self._snapshot = self._snapshot.untrapped()
+        kept = self._kept
+        if shell.snapshot is not None:
+            kept.snapshot = shell.snapshot
+        if kept.snapshot is not None and kept.snapshot.is_trapped and not shell.attached:
+            kept.snapshot = kept.snapshot.untrapped()
             why = "The shell's own DEBUG, ERR or RETURN traps kept it from beginning, and are gone."
+        kept.lost()
         self._shell = None
         self.generation += 1
+        live_shells().forget(self)
         if why:
             self._notice = f"{why} A new shell goes on with the state from before: variables, functions, options."
         if shell.exit_code() is None:  # its folder was removed
-            shell.kill()
+            self._endings.kill(shell)
         else:
-            self._put_away(shell)
-
-    # -- copies, and what is left behind -------------------------------------------------------------------------
-
-    def _retire(self, shell: Shell) -> None:
-        shell.end()
-        with self._lock:
-            self._retired.append((shell, time.monotonic() + _CLOSE_GRACE))
-        self._reap()
-
-    def _reap(self) -> None:
-        if not self._retired:
-            return
-        with self._lock:
-            waiting, self._retired = self._retired, []
-        for shell, give_up in waiting:
-            if shell.exit_code() is None and time.monotonic() < give_up:
-                with self._lock:
-                    self._retired.append((shell, give_up))
-                continue
-            if shell.exit_code() is None:
-                shell.process.send(signal.SIGKILL)
-            self._put_away(shell)
-
-    def _put_away(self, shell: Shell) -> None:
-        """It has ended; what it started may live on."""
-        if not shell.leaves():
-            return
-        with self._lock:
-            over = [process for process in self._left if not process.members()]
-            self._left = [process for process in self._left if process not in over] + [shell.process]
-        for process in over:
-            process.reap()
+            self._endings.put_away(shell)
 
     def interrupt(self) -> None:
         with self._lock:
@@ -288,19 +288,73 @@ class ShellPool:
             calls = list(self._calls)
         for call in calls:
             call.interrupt()
+        live_shells().look_again()
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def state(self) -> ShellState:
-        """As of the last command that ended; the same object until another one has."""
+        """As of the last command that ended; the same object until another one has, or a rest."""
         await self._told()
-        snapshot = self._collect()
-        if snapshot is None:
-            self._first = self._first or first_state(self._base())
-            return self._first
-        if self._state is None or self._state[0] is not snapshot:
-            self._state = snapshot, snapshot.state()
-        return self._state[1]
+        self._collect()
+        return self._kept.state()
+
+    # -- rest ----------------------------------------------------------------------------------------------------
+
+    @property
+    def weight(self) -> int:
+        return self._launcher.descriptors
+
+    def is_idle(self) -> bool:
+        """Whether it has a shell, in which nothing of ours runs."""
+        return not self._inside and not self._closed and self._shell is not None
+
+    async def rest(self) -> bool:
+        """See Restable."""
+        await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that have just been used
+        sessions = await census.take()
+        if any(spawned.code() is None for spawned in list(self._spawned.values())):
+            return False
+        if any(process.among(sessions) for process in self._endings.left):
+            return False
+        if self._shell is not None and not await self.rest_shell(sessions):
+            return False
+        return await self._rest_launcher()
+
+    async def rest_shell(self, sessions: Sessions) -> bool:
+        """Give back the session's own shell, and keep its state. False where that can't be. ``sessions``: from just now."""
+        shell = self._shell
+        if shell is None or not self._is_quiet(shell, sessions):
+            return False
+        pid = shell.process.pid
+        limits = limits_of(pid)
+        if limits is None or any(one.pid != pid for one in shell.process.among(sessions)) or holds_files(pid):
+            return False
+        try:
+            await self._told()
+        except EnvironmentFailed:
+            return False
+        with self._lock:
+            if not self._is_quiet(shell, sessions):
+                return False
+            if not _is_well(shell):
+                self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
+                return False
+            self._kept.rest(shell, limits)
+            self._shell = None
+        live_shells().forget(self)
+        await _enders.run(shell.vanish)
+        await self._rest_launcher()
+        return True
+
+    def _is_quiet(self, shell: Shell, sessions: Sessions) -> bool:
+        """Whether nothing of ours has run in that shell since the look at all processes began."""
+        return self._shell is shell and not (self._inside or self._closed) and self._quiet_since < sessions.begun
+
+    async def _rest_launcher(self) -> bool:
+        if self._inside or self._shell is not None or self._spawned or not self._endings.is_over():
+            return False
+        self._lingering.rest()
+        return await _enders.run(self._launcher.rest)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -308,78 +362,35 @@ class ShellPool:
         with self._lock:
             self._closed = True
         self.interrupt()
-        give_up = time.monotonic() + _CLOSE_LIMIT
+        give_up = time.monotonic() + CLOSE_LIMIT
         while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
+        if shell is None and self._kept.owes_exit:
+            with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap is not run
+                shell = await self._new(self.cwd, lambda: True, own=True)
         if shell is not None:
-            self._retire(shell)
-        with self._lock:
-            alive, self._retired = [retired for retired, _ in self._retired], []
-        give_up = time.monotonic() + _CLOSE_GRACE
-        while any(each.exit_code() is None for each in alive) and time.monotonic() < give_up:  # noqa: ASYNC110 - processes
-            await asyncio.sleep(0.005)
-        await _end_all([*(each.process for each in (*alive, *self._spawned)), *self._left])
-        for each in alive:
-            each.kill()
+            self._endings.retire(shell, GRACE)
+        live_shells().forget(self)
+        await self._endings.over(GRACE + CLOSE_LIMIT)
+        await end_all([*self._endings.left, *(each.process for each in self._spawned)])
         for spawned in list(self._spawned.values()):
-            spawned.end()
-        with self._lock:
-            left, self._left = self._left, []
-        for process in left:
-            process.reap()
+            await _enders.run(spawned.end)
+        await self._endings.over(CLOSE_LIMIT)
+        self._endings.forget()
         self._lingering.close()
 
 
-_CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
-_LOST = 1
-"""The exit code of a command whose own is not known."""
+_CLOSED = "this environment is closed: open another"
+_ENDED = "The shell had ended between two commands."
+_FULL = "too many open files to start a shell: close some sessions, or raise `ulimit -n`"
+_starters = Workers("toolcrib-shell", 4)
+_enders = Workers("toolcrib-shell-end", 2)
 
 
-def _exit_code(shell: Shell, call: Call) -> int:
-    if shell.status is not None:
-        return shell.status
-    code = shell.exit_code()
-    if call.lost or code is None:
-        return _LOST
-    told = call.ended != "exited" and code == 128 + signal.SIGTERM  # in place of SIGINT
-    return 128 + signal.SIGINT if told else code
-
-
-async def _end_all(processes: list[ShellProcess]) -> None:
-    for number, grace in ((signal.SIGTERM, _CLOSE_GRACE), (signal.SIGKILL, _CLOSE_LIMIT)):
-        give_up = time.monotonic() + grace
-        told: set[int] = set()
-        while True:
-            left = {member.pid for process in processes for member in process.members()}
-            for pid in left - told:
-                for each in (number, signal.SIGCONT):
-                    _groups.send_to(pid, each)
-            told |= left
-            if not left:
-                return
-            if time.monotonic() > give_up:
-                break
-            await asyncio.sleep(0.01)
+def _is_well(shell: Shell) -> bool:
+    return shell.exit_code() is None and shell.folder.is_whole()
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _what_happened(call: Call | None, shell: Shell) -> str:
-    if shell.disowned:
-        return "Something wrote into what the shell says of itself, so that it had to be ended."
-    if call is not None and call.lost and not shell.was_whole:
-        return "This command removed the folder through which its shell is spoken to; its exit code is not known."
-    if call is not None and call.lost:
-        return (
-            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
-        )
-    if call is not None and call.ended != "exited":
-        return "The shell did not end this command when it was told to and was killed with it."
-    code = shell.exit_code() or 0
-    if code > 128:
-        with contextlib.suppress(ValueError):
-            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
-    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."

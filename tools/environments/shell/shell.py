@@ -7,12 +7,15 @@ import errno
 import os
 import secrets
 import select
+import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from toolcrib import EnvironmentFailed
+from tools.environments._census import Sessions
 from tools.environments.shell import driver
+from tools.environments.shell.beyond import limits_of
 from tools.environments.shell.folder import Folder
 from tools.environments.shell.launcher import Launcher, ShellProcess, kill_session
 from tools.environments.shell.snapshot import Snapshot
@@ -28,15 +31,26 @@ _EDGE = select.EPOLLIN | select.EPOLLET
 
 
 class Shell:
-    """``restore`` is the text that gives it its state, ``cwd`` where it starts; ``apart``: a DEBUG trap is part of its state.
-    One call at a time.
+    """``restore`` is the text that gives it its state, ``cwd`` where it starts; ``apart``: a DEBUG trap is part of its state,
+    ``last``: an EXIT trap is, which this text sets. ``closed`` is called once our side is. To start one blocks for some
+    milliseconds. One call at a time.
 
     ``snapshot`` is the last whole one, ``whole`` whether it is of now: a shell that was killed could not say more.
     ``is_quick``: its last command ended as soon as it was given.
     """
 
-    def __init__(self, launcher: Launcher, restore: str, cwd: str, *, apart: bool = False) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        restore: str,
+        cwd: str,
+        *,
+        apart: bool = False,
+        last: str = "",
+        closed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._launcher = launcher
+        self._closed = closed
         self.folder = Folder(launcher.root, launcher.inner)
         self._mark = secrets.token_hex(16)
         self._end, self._exit = f"{self._mark} END\n".encode(), f"{self._mark} EXIT\n".encode()
@@ -59,14 +73,15 @@ class Shell:
         self.snapshot: Snapshot | None = None
         self.whole = False
         self.cwd = cwd
-        self.epoll, self._poll = select.epoll(), select.poll()
-        try:
-            self._write_files(restore)
+        self._poll = select.poll()
+        with contextlib.ExitStack() as failed:
+            failed.callback(self.folder.close)
+            self.epoll = _epoll()
+            failed.callback(self.epoll.close)
+            self._write_files(restore, last)
             self.process: ShellProcess = launcher.start(self.folder.inner, self.folder.path)
-        except BaseException:
-            self.epoll.close()
-            self.folder.close()
-            raise
+            failed.pop_all()
+        self.limits = limits_of(self.process.pid)
         self.epoll.register(self.folder.reports, select.EPOLLIN)  # it is not always read to its end
         for fd in self.folder.streams.values():
             self.epoll.register(fd, _EDGE)
@@ -74,15 +89,17 @@ class Shell:
         if self.process.fileno() >= 0:
             self.epoll.register(self.process.fileno(), select.EPOLLIN)
         self._waiting = driver.waiting(self.folder.inner).encode()
-        self._feed(driver.start(self.folder.inner, cwd, self._mark).encode("utf-8", "surrogateescape") + self._waiting)
+        begin = driver.start(self.folder.inner, cwd, self._mark, last=bool(last))
+        self._feed(begin.encode("utf-8", "surrogateescape") + self._waiting)
 
-    def _write_files(self, restore: str) -> None:
+    def _write_files(self, restore: str, last: str) -> None:
         inner, folder = self.folder.inner, self.folder
         texts = {
             "r": restore,
             "f": driver.report(self._mark),
             "g": driver.report(self._mark, f"{inner}/s"),
             "x": driver.at_exit(inner, self._mark),
+            **({"t": last} if last else {}),
         }
         try:
             for name, text in texts.items():
@@ -301,13 +318,24 @@ class Shell:
     def exit_code(self) -> int | None:
         return self.process.exit_code()
 
-    def leaves(self) -> bool:
-        """Closes our side of a shell that has ended. Whether something it started still runs."""
+    def leaves(self, sessions: Sessions) -> bool:
+        """Closes our side of a shell that has ended. Whether something it started still ran when ``sessions`` were looked at,
+        after its end.
+        """
         self._close()
-        if self.process.members():
+        if self.process.among(sessions):
             return True
         self.process.reap()
         return False
+
+    def vanish(self, patience: float = 2.0) -> None:
+        """End it at once, without its EXIT trap. Nothing else is in its session."""
+        give_up = time.monotonic() + patience
+        self.process.send(signal.SIGKILL)
+        while self.process.exit_code() is None and time.monotonic() < give_up:
+            time.sleep(0.0005)
+        self._close()
+        self.process.reap()
 
     def kill(self) -> None:
         """With everything in its session."""
@@ -320,3 +348,12 @@ class Shell:
         with self._reading:
             self.folder.close()
         self.process.close()
+        closed, self._closed = self._closed, lambda: None
+        closed()
+
+
+def _epoll() -> select.epoll:
+    try:
+        return select.epoll()
+    except OSError as error:
+        raise EnvironmentFailed(f"no shell can be started: {error.strerror}") from error

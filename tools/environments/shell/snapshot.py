@@ -51,7 +51,7 @@ class Snapshot:
 
     def __init__(self, sections: list[str], own: str = "") -> None:
         self.sections = sections
-        self._own = own
+        self.own = own
         variables, self._functions, self._exported, self._aliases, self._traps, self._umask, positional = sections
         self._variables = variables
         self._positional = positional
@@ -103,7 +103,7 @@ class Snapshot:
     def untrapped(self) -> Snapshot:
         """The same without what runs beside commands: such traps may keep a shell from ever beginning."""
         kept = [each for each in _each_trap(self._traps) if not _is_beside(each)]
-        return Snapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self._own)
+        return Snapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self.own)
 
     # -- for gates -----------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Snapshot:
 
     def _handlers(self) -> dict[str, str]:
         told = {name: _unquoted(text) for text, name in _pattern(_TRAP).findall(self._traps)}
-        return {name: text for name, text in told.items() if text != self._own}
+        return {name: text for name, text in told.items() if text != self.own}
 
     def _attributes(self) -> dict[str, str]:
         told = ((name, flags.strip("-")) for flags, name, value in self._declared() if _is_theirs(name, value))
@@ -159,9 +159,15 @@ class Snapshot:
 
     # -- for another shell ---------------------------------------------------------------------------------------
 
+    @property
+    def exit_trap(self) -> str:
+        """Shell text that sets the user's EXIT trap again; "" where there is none."""
+        found = [trap for trap in _each_trap(self._traps) if trap.rstrip("\n").endswith(" EXIT")]
+        return f"\\builtin {found[0]}" if found and "EXIT" in self._handlers() else ""
+
     def restore(self) -> str:
         """Shell text. Options that change how text is read come first, those that change what runs come last; EXIT traps
-        belong to the shell that set them.
+        belong to the shell that set them: see ``exit_trap``.
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [

@@ -89,6 +89,10 @@ class Spawned:
         finally:
             loop.remove_reader(fd)
 
+    def code(self) -> int | None:
+        """The exit code, None while it runs."""
+        return self._look()
+
     def _look(self) -> int | None:
         """Its exit code, once it has one."""
         shell = self._shell

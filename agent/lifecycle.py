@@ -1,0 +1,156 @@
+"""Plugins and platforms that are started and stopped: one after another, each isolated from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import inspect
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib import Host, Platform
+from tools.dispatch.hooks import Hook, HookManager, life_hooks
+
+_log = logging.getLogger(__name__)
+START_SECONDS = 30.0
+"""For one plugin or platform."""
+STOP_SECONDS = 5.0
+
+_starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_starting", default=False)
+"""True in what a plugin does as it starts: its own sessions do not wait for that."""
+
+
+class Lifecycle:
+    """The plugins of one Crib: started once, by whoever comes first, and stopped in the loop that they were started in.
+
+    ``failed`` has why a plugin could not be started, by its name. ``redact`` takes secrets out of what is logged.
+    """
+
+    def __init__(self, hooks: HookManager, redact: Callable[[str], str] = str) -> None:
+        self._hooks = hooks
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._begun: concurrent.futures.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._to_stop: list[Hook] = []
+        self.failed: dict[str, str] = {}
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The loop that plugins were started in and have still to be stopped in; None where there is nothing to stop."""
+        return self._loop if self._to_stop else None
+
+    async def start(self) -> None:
+        """Start every plugin and return when all have been; raises nothing that they raise. Later calls do nothing."""
+        begun = self._begun
+        if begun is not None and begun.done():
+            return
+        with self._lock:
+            begun, first = self._begun, self._begun is None
+            if begun is None:
+                begun = self._begun = concurrent.futures.Future()
+        if first:
+            self._loop = asyncio.get_running_loop()
+            task = self._loop.create_task(self._start_all())  # of its own: whoever is interrupted leaves it going
+            task.add_done_callback(lambda _: begun.set_result(None))
+        elif _starting.get():
+            return
+        await asyncio.shield(asyncio.wrap_future(begun))
+
+    async def _start_all(self) -> None:
+        _starting.set(True)
+        stops = {hook.plugin: hook for hook in life_hooks(self._hooks, "on_stop")}
+        starts = {hook.plugin: hook for hook in life_hooks(self._hooks, "on_start")}
+        for plugin, _ in self._hooks.list_name_plugin():
+            if plugin in starts and (why := await self._guarded("on_start", starts[plugin], START_SECONDS)):
+                self.failed[plugin] = why
+            elif plugin in stops:
+                self._to_stop.append(stops[plugin])
+
+    async def stop(self) -> None:
+        """Stop what was started, in the reverse order. May be called twice."""
+        stops, self._to_stop = list(reversed(self._to_stop)), []
+        for hook in stops:
+            await self._guarded("on_stop", hook, STOP_SECONDS)
+
+    async def _guarded(self, what: str, hook: Hook, seconds: float) -> str:
+        return await guarded(f"{what} of the plugin {hook.plugin!r}", hook.call, seconds, self._redact)
+
+
+class Platforms:
+    """The platforms of plugins, by name as they were registered; ``host_of`` gives each the host that it speaks to.
+
+    For one event loop. ``failed`` has why a platform could not be started.
+    """
+
+    def __init__(
+        self,
+        factories: Mapping[str, Callable[..., Platform]],
+        host_of: Callable[[str], Host],
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._factories = factories
+        self._host_of = host_of
+        self._redact = redact
+        self._running: dict[str, Platform] = {}
+        self.failed: dict[str, str] = {}
+
+    @property
+    def running(self) -> Sequence[str]:
+        return list(self._running)
+
+    async def start(self) -> None:
+        """Open and start every platform, all at once. Raises nothing that they raise."""
+        await asyncio.gather(*(self._start(name) for name in self._factories))
+
+    async def _start(self, name: str) -> None:
+        opened: list[Platform] = []
+
+        async def begin() -> None:
+            opened.append(self._factories[name](name=name))
+            await opened[0].start(self._host_of(name))
+
+        why = await guarded(f"start of the platform {name!r}", begin, START_SECONDS, self._redact)
+        if not why:
+            self._running[name] = opened[0]
+            return
+        self.failed[name] = why
+        for platform in opened:
+            await self._stop(name, platform)
+
+    async def stop(self) -> None:
+        """Stop those that run, all at once. May be called twice."""
+        running, self._running = self._running, {}
+        await asyncio.gather(*(self._stop(name, platform) for name, platform in running.items()))
+
+    async def _stop(self, name: str, platform: Platform) -> None:
+        await guarded(f"stop of the platform {name!r}", platform.stop, STOP_SECONDS, self._redact)
+
+
+async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Callable[[str], str] = str) -> str:
+    """Call it, sync or async, and return what went wrong, on one line; "" where nothing did. What went wrong is logged."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            given = call()
+            if inspect.isawaitable(given):
+                await given
+        return ""
+    except BaseException as error:
+        if _is_ours(error):
+            raise
+        late = isinstance(error, TimeoutError) and limit.expired()
+        text = f"it took longer than {seconds:g} s" if late else redact(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        _log.error("%s failed: %s", what, text)
+        _log.debug("%s", redact("".join(traceback.format_exception(error))))
+        return text
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell Ctrl-C and the cancellation of this very task from all else, which is the plugin's."""
+    task = asyncio.current_task()
+    cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    return cancelled or isinstance(error, (KeyboardInterrupt, GeneratorExit))

@@ -1,0 +1,48 @@
+"""The state of an environment that another process can go on with: its folder and its exported variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolcrib import Environment, EnvironmentFailed, ExecRequest, PortableState, ShellState
+from tools.environments.shell import driver
+
+_OF_A_SHELL = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
+_OF_A_CONNECTION = frozenset({"SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_RUNTIME_DIR", "XDG_SESSION_ID"})
+_LIMIT = 60.0
+
+
+def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
+    """The variables that programs get, but those that are as ``given`` and those that a shell or a connection makes itself."""
+    return {
+        name: value
+        for name, flags in state.attributes.items()
+        if "x" in flags
+        and name not in _OF_A_SHELL | _OF_A_CONNECTION
+        and name not in state.arrays
+        and (value := state.variables.get(name)) is not None
+        and given.get(name) != value
+    }
+
+
+def check(state: PortableState) -> None:
+    """Raises EnvironmentFailed for what no shell can hold."""
+    if not state.cwd.startswith("/") or "\0" in state.cwd:
+        raise EnvironmentFailed(f"the folder {state.cwd!r} of a stored state is not an absolute path: it was not restored")
+    for name, value in state.variables.items():
+        if not driver.is_name(name) or "\0" in value:
+            raise EnvironmentFailed(f"the variable {name!r} of a stored state is not one that a shell can hold: leave it out")
+
+
+def gone(cwd: str) -> str:
+    """Why a state could not be restored whose folder is not there."""
+    return f"the working folder {cwd} no longer exists, so the stored state was not restored: make it, or choose another"
+
+
+async def told_to_restore(environment: Environment, state: PortableState) -> None:
+    """Have the session's shell enter the folder and set the variables. Raises EnvironmentFailed."""
+    exports = "".join(f" && \\builtin export {name}={driver.quote(value)}" for name, value in state.variables.items())
+    outcome = await environment.execute(ExecRequest(f"\\builtin cd -P -- {driver.quote(state.cwd)}{exports}", timeout=_LIMIT))
+    if outcome.exit_code or outcome.ended != "exited":
+        why = outcome.stderr.head.decode("utf-8", "replace").strip() or "the shell did not answer in time"
+        raise EnvironmentFailed(f"the stored state could not be restored: {why}")

@@ -1,0 +1,122 @@
+"""Threads for what blocks: no more than a few, which end when there is nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+_IDLE = 5.0
+"""Seconds without work after which a thread ends."""
+
+
+class Workers:
+    """At most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name, self._most = name, most
+        self._forget()
+
+    def _forget(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._threads = self._free = 0
+        self._owner = os.getpid()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run ``work``, which raises nothing, as soon as a thread is free. From any thread."""
+        if self._owner != os.getpid():
+            self._forget()
+        with self._changed:
+            self._waiting.append(work)
+            if self._free >= len(self._waiting):
+                self._changed.notify()
+            elif self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+
+    async def run(self, work: Callable[[], _T], *, drop: Callable[[_T], None] | None = None) -> _T:
+        """Return what ``work`` returns, or raise what it raises. It is done also where whoever waits is cancelled meanwhile:
+        then ``drop`` gets what came of it.
+        """
+        job = _Job(work, drop)
+        self.submit(job.do)
+        try:
+            return await job.done
+        except BaseException:
+            if job.give_up():
+                self.submit(job.forget)
+            raise
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._free += 1
+                found = self._changed.wait_for(lambda: bool(self._waiting), _IDLE)
+                self._free -= 1
+                if not found:
+                    self._threads -= 1
+                    return
+                work = self._waiting.popleft()
+            work()
+            del work  # what it holds must not live as long as this thread waits
+
+
+class _Job(Generic[_T]):
+    """Belongs to the event loop that it was made in. Its result is either handed over there or dropped."""
+
+    def __init__(self, work: Callable[[], _T], drop: Callable[[_T], None] | None) -> None:
+        self._work, self._drop = work, drop
+        self._loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[_T] = self._loop.create_future()
+        self._lock = threading.Lock()
+        self._results: list[_T] = []
+        self._given_up = False
+
+    def do(self) -> None:
+        fault: BaseException | None = None
+        try:
+            result = self._work()
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            fault = error
+        else:
+            with self._lock:
+                self._results.append(result)
+        with self._lock:
+            wanted = not self._given_up
+        if wanted:
+            try:
+                self._loop.call_soon_threadsafe(self._tell, fault)
+            except RuntimeError:  # the loop is closed: nobody waits there any more
+                wanted = False
+        if not wanted:
+            self.forget()
+
+    def _tell(self, fault: BaseException | None) -> None:
+        if self.done.done():
+            return
+        if fault is not None:
+            self.done.set_exception(fault)
+            return
+        with self._lock:
+            result = self._results.pop() if self._results else None
+        self.done.set_result(result)  # type: ignore[arg-type]  # without a fault there is one
+
+    def give_up(self) -> bool:
+        """Nobody waits any more. Whether there is a result that ``forget`` must drop."""
+        with self._lock:
+            self._given_up = True
+            if self.done.done() and not self.done.cancelled() and self.done.exception() is None:  # in the same moment
+                self._results.append(self.done.result())
+            return bool(self._results)
+
+    def forget(self) -> None:
+        with self._lock:
+            results, self._results = self._results, []
+        for result in results:
+            if self._drop is not None:
+                self._drop(result)

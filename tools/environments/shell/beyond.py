@@ -1,0 +1,44 @@
+"""What a shell has that its snapshot does not tell: open files, which cannot be given to another, and limits, which can."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Limits: TypeAlias = Mapping[int, tuple[int, int]]
+"""Soft and hard, by resource."""
+
+_OWN = frozenset({"0", "1", "2", "255"})
+"""Of any bash that reads a script."""
+_KINDS = tuple(sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_")))
+
+
+def holds_files(pid: int) -> bool:
+    """Whether a shell in which nothing runs keeps files open that a command opened there, or that cannot be told."""
+    try:
+        return not _OWN.issuperset(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - names only
+    except OSError:
+        return True
+
+
+def limits_of(pid: int) -> Limits | None:
+    """What ulimit shows there; None where that cannot be told."""
+    try:
+        return {kind: resource.prlimit(pid, kind) for kind in _KINDS}
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def changed(before: Limits, now: Limits) -> Limits:
+    """Those that commands have changed."""
+    return {kind: pair for kind, pair in now.items() if before.get(kind) != pair}
+
+
+def give_limits(pid: int, limits: Limits) -> None:
+    """Set them as they were. One that only root may raise was lowered by nobody but root."""
+    for kind, pair in limits.items():
+        with contextlib.suppress(OSError, ValueError):  # it has ended, which whoever feeds it will notice
+            resource.prlimit(pid, kind, pair)

@@ -1,0 +1,207 @@
+"""How many shells this process keeps alive, and whose rests first where there is no room for another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import functools
+import os
+import resource
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Protocol
+
+from toolcrib import EnvironmentFailed
+from tools.environments._census import Sessions, census
+from tools.environments._waiter import Waiter
+
+_PART = 0.7
+"""Of the descriptors that this process may have open; the rest is for connections, files and pipes."""
+_MOST = 3600
+"""Descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
+_LEAST = 28
+_WAIT = 30.0
+"""Seconds that a call waits for room."""
+_FIRST, _OTHERS = 0.1, 2.0
+"""Seconds between attempts of the call that has waited longest, and of others."""
+
+
+class Resting(Protocol):
+    """What keeps a shell between two commands."""
+
+    @property
+    def weight(self) -> int:
+        """The descriptors of its shell."""
+        ...
+
+    def is_idle(self) -> bool:
+        """Whether it has a shell in which nothing of ours runs. From any thread."""
+        ...
+
+    async def rest_shell(self, sessions: Sessions) -> bool:
+        """Give that shell back and keep its state; False where that can't be. ``sessions`` were looked at just now."""
+        ...
+
+
+class _Waiting:
+    """A call that waits in its own event loop."""
+
+    def __init__(self, need: int) -> None:
+        self.need = need
+        self.granted = False
+        self._loop = asyncio.get_running_loop()
+        self._waiter = Waiter()
+
+    def wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # its loop is closed: it does not wait any more
+            self._loop.call_soon_threadsafe(self._waiter.wake)
+
+    async def wait(self, seconds: float) -> None:
+        await self._waiter.wait(self._loop.time() + seconds)
+
+
+class LiveShells:
+    """``room`` is in descriptors. Safe to use from several threads and event loops at once."""
+
+    def __init__(self, room: int) -> None:
+        self.room = self._free = room
+        self._coming = 0
+        """Descriptors of shells that are being put to rest."""
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._idle: OrderedDict[Resting, None] = OrderedDict()
+        """Used longest ago first."""
+
+    def used(self, one: Resting) -> None:
+        """It has just run a command in a shell that it keeps."""
+        with self._lock:
+            self._idle[one] = None
+            self._idle.move_to_end(one)
+            first = self._waiting[0] if self._waiting else None
+        if first is not None:
+            first.wake()
+
+    def forget(self, one: Resting) -> None:
+        """It has no shell any more."""
+        with self._lock:
+            self._idle.pop(one, None)
+
+    async def take(self, need: int, wanted: Callable[[], bool]) -> bool:
+        """Wait for room for a shell, which ``give`` returns. False where it is no longer wanted: call ``look_again`` then.
+
+        Raises EnvironmentFailed where all are busy for long.
+        """
+        with self._lock:
+            if not self._waiting and need <= self._free:
+                self._free -= need
+                return True
+            waiting = _Waiting(need)
+            self._waiting.append(waiting)
+        try:
+            await self._until_granted(waiting, wanted)
+        except BaseException:
+            self._leave(waiting)
+            raise
+        if waiting.granted:
+            return True
+        self._leave(waiting)
+        if wanted():
+            raise EnvironmentFailed(_why(self.room, need))
+        return False
+
+    async def _until_granted(self, waiting: _Waiting, wanted: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + _WAIT
+        while not waiting.granted and wanted() and (left := give_up - time.monotonic()) > 0:
+            if not await self._make_room() and not waiting.granted and wanted():
+                await waiting.wait(min(left, _FIRST if self._waiting and self._waiting[0] is waiting else _OTHERS))
+
+    def _leave(self, waiting: _Waiting) -> None:
+        with self._lock:
+            with contextlib.suppress(ValueError):  # it was granted
+                self._waiting.remove(waiting)
+            granted, waiting.granted = waiting.granted, False
+        if granted:
+            self.give(waiting.need)
+
+    def give(self, need: int) -> None:
+        """The descriptors of a shell are closed. From any thread."""
+        with self._lock:
+            self._free += need
+            woken = []
+            while self._waiting and self._waiting[0].need <= self._free:
+                one = self._waiting.popleft()
+                self._free -= one.need
+                one.granted = True
+                woken.append(one)
+            if woken and self._waiting:
+                woken.append(self._waiting[0])
+        for one in woken:
+            one.wake()
+
+    def look_again(self) -> None:
+        """Some that wait may be wanted no longer."""
+        with self._lock:
+            waiting = list(self._waiting)
+        for one in waiting:
+            one.wake()
+
+    async def _make_room(self) -> bool:
+        """Whether a shell was given back, of those used longest ago as many as calls wait for."""
+        with self._lock:
+            lacking = sum(one.need for one in self._waiting) - self._free - self._coming
+        return lacking > 0 and await self.rest(lacking)
+
+    async def rest(self, lacking: int) -> bool:
+        """Rest environments that have not been used for longest, until so many descriptors are closed. Whether any rested."""
+        chosen = []
+        with self._lock:
+            for one in self._idle:
+                if lacking <= 0:
+                    break
+                if one.is_idle():
+                    chosen.append(one)
+                    lacking -= one.weight
+            for one in chosen:
+                del self._idle[one]
+            self._coming += sum(one.weight for one in chosen)
+        if not chosen:
+            return False
+        rested: list[bool] = []
+        try:
+            sessions = await census.take()
+            rested = list(await asyncio.gather(*(one.rest_shell(sessions) for one in chosen)))
+        finally:
+            with self._lock:
+                self._coming -= sum(one.weight for one in chosen)
+                for one, done in zip(chosen, rested or [False] * len(chosen), strict=True):
+                    if not done:  # it had its turn
+                        self._idle[one] = None
+        return any(rested)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a shell could not be started as no more files can be opened."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def _why(room: int, need: int) -> str:
+    return (
+        f"no shell could be started within {_WAIT:g} seconds: all {room // need} that this process may keep are busy, with "
+        "commands or with processes that these left running. Wait for some to end, end them, or raise `ulimit -n`"
+    )
+
+
+def live_shells() -> LiveShells:
+    """Those of this process."""
+    return _of(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)
+def _of(pid: int) -> LiveShells:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = _MOST if soft == resource.RLIM_INFINITY else int(soft * _PART)
+    return LiveShells(max(_LEAST, min(_MOST, room)))

@@ -1,0 +1,43 @@
+"""How a command in a session's shell ended, and what that did to the shell."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+from tools.environments.shell.call import Call
+from tools.environments.shell.shell import Shell
+
+CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
+_LOST = 1
+"""The exit code of a command whose own is not known."""
+
+
+def exit_code(shell: Shell, call: Call) -> int:
+    """Of the command; of the shell where the command ended that."""
+    if shell.status is not None:
+        return shell.status
+    code = shell.exit_code()
+    if call.lost or code is None:
+        return _LOST
+    told = call.ended != "exited" and code == 128 + signal.SIGTERM  # in place of SIGINT
+    return 128 + signal.SIGINT if told else code
+
+
+def what_happened(call: Call | None, shell: Shell) -> str:
+    """For the outcome's notice, where the shell has ended."""
+    if shell.disowned:
+        return "Something wrote into what the shell says of itself, so that it had to be ended."
+    if call is not None and call.lost and not shell.was_whole:
+        return "This command removed the folder through which its shell is spoken to; its exit code is not known."
+    if call is not None and call.lost:
+        return (
+            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+        )
+    if call is not None and call.ended != "exited":
+        return "The shell did not end this command when it was told to and was killed with it."
+    code = shell.exit_code() or 0
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
+    return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."
