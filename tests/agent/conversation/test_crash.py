@@ -258,7 +258,7 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
         async def go() -> list[Any]:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 asked = asyncio.create_task(agent.aask("go"))
-                while not (tmp_path / "started").exists():  # noqa: ASYNC110 - another process makes it
+                while not (tmp_path / "started").exists():
                     await asyncio.sleep(0.01)
                 asked.cancel()
                 with pytest.raises(asyncio.CancelledError):
