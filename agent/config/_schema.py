@@ -224,7 +224,7 @@ class Config:
     )
     users: Mapping[str, UserConfig] = setting(
         dict,
-        "What one user does not get, on any platform, by the id that the platform knows the user by:\n"
+        "What one user does not get, by the id that the platform knows the user by, or on one platform by 'telegram:12345':\n"
         "  users:\n"
         "    '12345':\n"
         "      disabled_toolsets: [terminal]\n"
