@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agent.allowlist import PermanentGrants
+from agent.conversation.answers import record_answer
 from toolcrib import Answer, Denied, NotFound, ToolcribError
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
 from tools.approval.folders import under
@@ -25,26 +26,26 @@ class Approvals:
 
     # -- grants --------------------------------------------------------------------------------------------------
 
-    def grants(self, session_id: str | None = None) -> list[Grant]:
+    async def grants(self, session_id: str | None = None) -> list[Grant]:
         """Those that still count: permanent ones, and those of one session or of all."""
         now = time.time()
-        return [grant for grant in self._grants.all(session_id) if _counts(grant, now)]
+        return [grant for grant in await self._grants.all(session_id) if _counts(grant, now)]
 
-    def grant(self, prefix: str) -> Grant:
+    async def grant(self, prefix: str) -> Grant:
         """By the beginning of its id. Raises ToolcribError for none or several."""
-        found = [grant for grant in self.grants() if prefix and grant.id.startswith(prefix)]
+        found = [grant for grant in await self.grants() if prefix and grant.id.startswith(prefix)]
         return _only(found, prefix, "grant", [grant.id[:8] for grant in found])
 
-    def revoke(self, prefix: str) -> Grant:
+    async def revoke(self, prefix: str) -> Grant:
         """It counts no longer, from the next call on, in every process."""
-        grant = self.grant(prefix)
-        if not self._grants.revoke(grant.id):
+        grant = await self.grant(prefix)
+        if not await self._grants.revoke(grant.id):
             raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
         return grant
 
-    def narrow(self, prefix: str, root: str) -> Grant:
+    async def narrow(self, prefix: str, root: str) -> Grant:
         """Bind a grant to a folder or file below the one it has. Raises ToolcribError for anything wider."""
-        grant = self.grant(prefix)
+        grant = await self.grant(prefix)
         if grant.scope == "always":
             raise ToolcribError(
                 f"the grant {grant.id[:8]} covers one command in one folder: nothing narrower can be said; revoke it instead"
@@ -53,28 +54,28 @@ class Approvals:
         if root == grant.root or not under(root, grant.root):
             raise ToolcribError(f"{root} does not lie below {grant.root}, which is what the grant {grant.id[:8]} covers")
         narrower = replace(grant, root=root)
-        if not self._grants.revoke(grant.id):  # first: what somebody revoked must not come back narrower
+        if not await self._grants.revoke(grant.id):  # first: what somebody revoked must not come back narrower
             raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")
-        self._grants.add(narrower)
+        await self._grants.add(narrower)
         return narrower
 
     # -- questions -----------------------------------------------------------------------------------------------
 
-    def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
+    async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """Questions that wait, oldest first."""
-        return self._store.tickets.pending(session_id)
+        return await self._store.tickets.pending(session_id)
 
-    def question(self, prefix: str, *, user: str, session_id: str | None = None) -> TicketRecord:
+    async def question(self, prefix: str, *, user: str, session_id: str | None = None) -> TicketRecord:
         """The question that somebody answers; without a ``prefix`` the only one that waits.
 
         ``user`` must be whom the session belongs to; questions to others are neither counted nor named. Raises NotFound, Denied,
         or ToolcribError where several are meant.
         """
-        found = [one for one in self.pending(session_id) if one.ticket.id.startswith(prefix)]
-        own = [one for one in found if self._is_of(one, user)]
+        found = [one for one in await self.pending(session_id) if one.ticket.id.startswith(prefix)]
+        own = [one for one in found if await self._is_of(one, user)]
         if found and prefix and not own:
             raise Denied(f"the question {prefix[:8]} was put to somebody else")
-        if not own and prefix and (record := self._store.tickets.get(prefix)) is not None and record.state != "pending":
+        if not own and prefix and (record := await self._store.tickets.get(prefix)) is not None and record.state != "pending":
             raise Denied(f"the question {prefix[:8]} was settled before ({record.state}); the answer does not count")
         if not own:
             raise NotFound(f"no question begins with {prefix!r}" if prefix else "no question waits for an answer")
@@ -83,26 +84,25 @@ class Approvals:
             raise ToolcribError(f"{len(own)} questions wait ({names}): say which one is meant")
         return own[0]
 
-    def _is_of(self, record: TicketRecord, user: str) -> bool:
-        owner = self._store.sessions.get(record.session_id)
+    async def _is_of(self, record: TicketRecord, user: str) -> bool:
+        owner = await self._store.sessions.get(record.session_id)
         return owner is not None and owner.user == user
 
-    def refuse(self, prefix: str, *, by: str, reason: str = "") -> TicketRecord:
+    async def refuse(self, prefix: str, *, by: str, reason: str = "") -> TicketRecord:
         """Say no to a question, wherever it waits. Raises as ``question``, and Denied where it was settled meanwhile."""
-        found = [one for one in self.pending() if prefix and one.ticket.id.startswith(prefix)]
-        if not found and prefix and (settled := self._store.tickets.get(prefix)) is not None:
+        found = [one for one in await self.pending() if prefix and one.ticket.id.startswith(prefix)]
+        if not found and prefix and (settled := await self._store.tickets.get(prefix)) is not None:
             raise Denied(f"the question {prefix[:8]} was settled before ({settled.state})")
         record = _only(found, prefix, "question", [one.ticket.id[:8] for one in found])
         payload = {"approved": False, "reason": reason or "refused by a person, from outside of the session"}
-        if not self._store.tickets.settle(Answer(record.ticket.id, payload=payload, by=by, at=time.time()), "denied"):
-            raise Denied(f"the question {record.ticket.id[:8]} was settled meanwhile")
+        await record_answer(self._store, Answer(record.ticket.id, payload=payload, by=by, at=time.time()))
         return record
 
     # -- what was decided ----------------------------------------------------------------------------------------
 
-    def history(self, session_id: str | None = None, limit: int | None = None) -> Sequence[AuditEntry]:
+    async def history(self, session_id: str | None = None, limit: int | None = None) -> Sequence[AuditEntry]:
         """Decisions, oldest first; the last ``limit`` of them."""
-        entries = self._store.audit.entries(session_id)
+        entries = await self._store.audit.entries(session_id)
         return entries if limit is None else entries[-limit:]
 
 

@@ -14,15 +14,18 @@ from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
 _PREVIEW = 200
 
 
-def story(store: Store, info: SessionInfo) -> Iterator[str]:
-    """Lines for a terminal; secrets are still to be taken out."""
+async def story(store: Store, info: SessionInfo) -> list[str]:
+    """Return lines for a terminal; secrets are still to be taken out."""
+    known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
+    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit)]
+
+
+def _lines(records: Sequence[Mapping[str, Any]], known: Sequence[CallRecord], audit: Sequence[AuditEntry]) -> Iterator[str]:
     calls: defaultdict[str, deque[CallRecord]] = defaultdict(deque)
-    for one in store.ledger.calls(info.id):
+    for one in known:
         calls[one.call.id].append(one)
-    audit = store.audit.entries(info.id)
-    yield from heading(info)
     turn = messages = 0
-    for record in store.sessions.messages(info.id):
+    for record in records:
         if record["role"] == "assistant":
             turn += 1
             yield from _turn(record, turn, messages + 1)
@@ -32,7 +35,7 @@ def story(store: Store, info: SessionInfo) -> Iterator[str]:
         elif record["role"] in ("user", "system"):
             yield f"{record['role']}: {one_line(str(record['text']), _PREVIEW)}"
         messages += len(record["results"]) if record["role"] == "results" else 1
-    left = [one for records in calls.values() for one in records]
+    left = [one for unmatched in calls.values() for one in unmatched]
     if left:
         yield "calls by hand:"
     for one in left:

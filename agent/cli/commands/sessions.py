@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from agent.cli.options import age, count
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.crib import Crib
 
 HELP = "List the stored sessions; `sessions show ID` prints one, `sessions prune` forgets old ones."
 _EPILOG = """\
@@ -27,6 +27,7 @@ examples:
 
 The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one.
 """
+_LEASE_SECONDS = 10.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,20 +42,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from tools.dispatch.bridge import run_async
+
+    act = {"show": _show, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
-        if args.action == "show":
-            return _show(crib, args)
-        if args.action == "prune":
-            return _prune(crib, args)
-        return _list(crib, args)
+        return run_async(act(crib, args))
 
 
-def _list(crib: Crib, args: argparse.Namespace) -> int:
+async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from agent.cli.stories import session_rows
 
     cwd = str(crib.project_dir) if args.here else None
-    found = crib.store.sessions.list(args.limit, cwd=cwd)
+    found = await crib.store.sessions.list(args.limit, cwd=cwd)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
@@ -64,46 +64,64 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     return OK
 
 
-def _show(crib: Crib, args: argparse.Namespace) -> int:
+async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.stories import conversation
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions show ID")
-    info = crib.find_session(args.id)
-    records = crib.store.sessions.messages(info.id)
+    info = await crib.find_session(args.id)
+    records = await crib.store.sessions.messages(info.id)
     if args.json:
         print(json.dumps({**asdict(info), "records": list(records)}, ensure_ascii=False, indent=2))
     else:
-        print("\n".join([*conversation(info, records), *_broken_off(crib, info.id, records)]))
+        print("\n".join([*conversation(info, records), *await _broken_off(crib, info.id, records)]))
     return OK
 
 
-def _prune(crib: Crib, args: argparse.Namespace) -> int:
+async def _prune(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.terminal import confirm_by_word, is_interactive
 
     if args.older_than is None or args.id:
         raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
     before = time.time() - args.older_than
-    number = crib.store.old(before)
+    number = await crib.store.old(before)
     question = f"Forget {number} session{'' if number == 1 else 's'} for good, with their calls and what can be undone of them?"
     if number and not args.yes:
         if not is_interactive():
             raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
         if not confirm_by_word(question):
             return FAILED
-    number = crib.store.prune(before)
+    number = await crib.store.prune(before)
     print(json.dumps({"forgotten": number}) if args.json else f"forgotten: {number} session{'' if number == 1 else 's'}")
     return OK
 
 
-def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the state of the last calls where nothing followed them: their process was killed, or still runs."""
+async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is known of the last calls where nothing followed them: they wait for somebody, or their process was killed
+    or is still at it.
+    """
     from agent.cli.escape import one_line, tame
 
-    crib.store.recover(session_id)
+    await _recover(crib, session_id)
+    lines = []
     for call in (records[-1].get("calls") or ()) if records else ():
-        known = crib.store.ledger.get(session_id, call["id"])
+        known = await crib.store.ledger.get(session_id, call["id"])
         if known is not None and known.status.is_terminal and known.result is not None:
-            yield f"  ✗ {tame(known.call.name)}  {known.status.value}: {one_line(str(known.result.message), 160)}"
+            sign = "✗" if known.result.is_error else "·"
+            lines.append(f"  {sign} {tame(known.call.name)}  {known.status.value}: {one_line(str(known.result.message), 160)}")
         elif known is not None:
-            yield f"  · {tame(known.call.name)}  {known.status.value}"
+            lines.append(f"  · {tame(known.call.name)}  {known.status.value}")
+    return lines
+
+
+async def _recover(crib: Crib, session_id: str) -> None:
+    """End the calls of a process that was killed. A process that lives holds the session's lease while calls run."""
+    from agent.conversation.opening import process_name
+    from toolcrib._store import Fence
+
+    lease = await crib.store.leases.take(session_id, process_name(), _LEASE_SECONDS)
+    if lease is not None:
+        try:
+            await crib.store.fenced(Fence(lease)).recover(session_id)
+        finally:
+            await crib.store.leases.release(lease)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, open_crib
 from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
 
 HELP = "Tell what was done in a stored session: turns, calls, how they ended, who agreed."
 _EPILOG = """\
@@ -23,20 +27,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.cli.history import story
+    from tools.dispatch.bridge import run_async
 
     with open_crib(args) as crib:
-        sessions = crib.store.sessions
-        here = str(crib.project_dir)
-        info = sessions.get(args.session) if args.session else sessions.latest(cwd=here)
-        if info is None:
-            which = (
-                f"no session begins with {args.session!r}"
-                if args.session
-                else f"no session of this folder ({here}) is stored yet"
-            )
-            raise ToolcribError(f"{which}; `toolcrib sessions` lists them all")
         redactor = crib.redactor()
-        for line in story(crib.store, info):
+        for line in run_async(_story(crib, args.session)):
             print(redactor.text(line))
     return OK
+
+
+async def _story(crib: Crib, prefix: str) -> list[str]:
+    from agent.cli.history import story
+
+    sessions, here = crib.store.sessions, str(crib.project_dir)
+    info = await sessions.get(prefix) if prefix else await sessions.latest(cwd=here)
+    if info is None:
+        which = f"no session begins with {prefix!r}" if prefix else f"no session of this folder ({here}) is stored yet"
+        raise ToolcribError(f"{which}; `toolcrib sessions` lists them all")
+    return await story(crib.store, info)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import time
@@ -14,7 +13,7 @@ from agent.cli.options import count
 from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.crib import Crib
     from agent.undo import UndoPlan, Wanted
     from toolcrib._store import SessionInfo
     from tools.undo.restore import Done
@@ -62,26 +61,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from agent.undo import NothingToUndoError
+    from tools.dispatch.bridge import run_async
 
     with open_crib(args) as crib:
         if args.list:
-            return _list(crib, args)
+            return run_async(_list(crib, args))
         try:
-            info = _info(crib, args.session) if args.session else _last(crib, args)
-            return asyncio.run(_run(crib, info, args))
+            return run_async(_run(crib, args))
         except (NothingToUndoError, EnvironmentFailed, StoreFailed) as error:
             print(f"toolcrib: {error}", file=sys.stderr)
             return FAILED
 
 
-def _list(crib: Crib, args: argparse.Namespace) -> int:
+async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from agent.cli.undoing import rows, step_json
 
     journal = crib.store.changes
-    sessions = [_info(crib, args.session).id] if args.session else journal.sessions(args.limit)
-    steps = sorted((step for one in sessions for step in journal.steps(one)), key=lambda step: (step.at, step.id))
-    steps = steps[-args.limit :]
+    sessions = [(await _info(crib, args.session)).id] if args.session else await journal.sessions(args.limit)
+    steps = [step for one in sessions for step in await journal.steps(one)]
+    steps = sorted(steps, key=lambda step: (step.at, step.id))[-args.limit :]
     if args.json:
         print(json.dumps([step_json(step) for step in reversed(steps)], ensure_ascii=False, indent=2))
     elif steps:
@@ -91,20 +90,20 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     return OK
 
 
-def _info(crib: Crib, prefix: str) -> SessionInfo:
-    info = crib.store.sessions.get(prefix)
+async def _info(crib: Crib, prefix: str) -> SessionInfo:
+    info = await crib.store.sessions.get(prefix)
     if info is None:
         raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib undo --list` shows those that changed files")
     return info
 
 
-def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
+async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
     """The last session of this folder in which there is something to do."""
     from agent.undo import NothingToUndoError
 
     wanted, here = _wanted(args), []
-    for session_id in crib.store.changes.sessions(_SESSIONS):
-        info = crib.store.sessions.get(session_id)
+    for session_id in await crib.store.changes.sessions(_SESSIONS):
+        info = await crib.store.sessions.get(session_id)
         if info is not None and info.cwd == str(crib.project_dir):
             here.append(info)
     if wanted.id and len(here) > 1:
@@ -113,10 +112,14 @@ def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
         raise NothingToUndoError(
             f"no session of this folder ({crib.project_dir}) changed files; `toolcrib undo --list` shows others, for --session"
         )
-    return here[0] if wanted.id else max(here, key=lambda info: crib.undo(info.id).could(wanted))
+    if wanted.id:
+        return here[0]
+    done_at = {info.id: await crib.undo(info.id).could(wanted) for info in here}
+    return max(here, key=lambda info: done_at[info.id])
 
 
-async def _run(crib: Crib, info: SessionInfo, args: argparse.Namespace) -> int:
+async def _run(crib: Crib, args: argparse.Namespace) -> int:
+    info = await _info(crib, args.session) if args.session else await _last(crib, args)
     undo, environment = crib.undo(info.id), crib.open_place(info, args.backend)
     try:
         plan = await undo.plan(_wanted(args), environment)
