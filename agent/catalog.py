@@ -24,7 +24,10 @@ FRESH = 3600.0
 """Seconds that a list is good for."""
 
 SECONDS = 8.0
-"""Seconds that one server may take to tell what it has."""
+"""Seconds that one server may take to list its models."""
+
+LOOK = 0.3
+"""Seconds that a port of this machine may take to answer, where nobody said that a model server is there."""
 
 _log = logging.getLogger(__name__)
 
@@ -179,8 +182,10 @@ def _server(
         yield ModelServer(source, target)
 
 
-async def local_servers(known: Sequence[ModelServer], ports: Mapping[int, str] | None = None) -> list[ModelServer]:
-    """Model servers on loopback that nobody named. No key is sent to them."""
+async def local_servers(
+    known: Sequence[ModelServer], ports: Mapping[int, str] | None = None, *, seconds: float = LOOK
+) -> list[ModelServer]:
+    """Find model servers on loopback that nobody named and that answer in ``seconds``. No key is sent to them."""
     from agent.providers.discover import PORTS, find_local_servers
 
     endpoints = [server.endpoint for server in known if server.endpoint is not None]
@@ -189,7 +194,7 @@ async def local_servers(known: Sequence[ModelServer], ports: Mapping[int, str] |
         for port, kind in (PORTS if ports is None else ports).items()
         if not any(one.is_loopback and same_server(_on_ip(one.base_url), f"http://127.0.0.1:{port}") for one in endpoints)
     }
-    found = await find_local_servers(ports=ports)
+    found = await find_local_servers(seconds, ports)
     return [
         ModelServer(f"{server.kind}: {FOUND}", Target(DEFAULT, Endpoint(server.base_url)), models=server.models)
         for server in found
@@ -235,7 +240,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
         return Offer(server, fault=str(error))
     try:
         async with asyncio.timeout(seconds):
-            return Offer(server, await describe_models(client, server.target.provider, environ))
+            return Offer(server, await describe_models(client, server.target.provider, environ, seconds / 2))
     except TimeoutError:
         return Offer(server, fault=f"{server.endpoint.server} did not tell its models in {seconds:g} s; try again")
     except (ProviderError, ConfigError) as error:

@@ -1,65 +1,73 @@
-"""What one process has: configuration, store, tools, plugins and gates, put together."""
+"""What one process has: store, tools, plugins, the dispatcher with its gates, and connections; and its workspaces."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
-from agent.config import Config, read_secrets, secrets_path, state_dir
+from agent.config import Config, load_config
 from agent.conversation.session import Session
-from agent.events import Event
-from agent.granting import Granting, ToolLine
-from agent.places import BUILT_IN, Places, Spot
+from agent.granting import ToolLine
+from agent.lifecycle import Lifecycle
+from agent.places import BUILT_IN, Places
 from agent.plugins import PluginInfo, load_plugins
+from agent.providers.clients import shared_clients
 from agent.providers.factory import MANUAL, PROVIDERS
-from agent.undo import Undo, open_undo
-from toolcrib import ConfigError, Environment, EventSink, PluginError, RunIdentity, ToolRegistry, registry
+from agent.undo import Undo
+from agent.workspace import Workspace, own_files
+from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
-from tools.approval.gate import ApprovalGate, RuleSays, ToolRules
+from tools.approval.gate import ApprovalGate
 from tools.approval.judge import Judge
-from tools.approval.setting import Setting, person_home
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
-from tools.dispatch.scope import Asker, CallScope, Limits
+from tools.dispatch.scope import Asker
+from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:
-    from tools.approval.table import Rule
+RESERVED_PLATFORMS = frozenset({"cli", "api", "cron", "acp", "gateway"})
+"""Platforms that no plugin may add: some of them stand for the local person."""
 
 
 class Crib:
-    """A context manager; ``close`` takes back what its plugins registered, and closes the store."""
+    """A context manager, sync and async; closing takes back what its plugins registered, and closes the store.
+
+    ``config`` and ``project_dir`` are those of its first workspace, ``default``, which answers what is asked of the Crib itself.
+    Plugins are loaded once, by that configuration.
+    """
 
     def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
         self.config = config
         self.project_dir = project_dir or Path.cwd()
         self.store = store
-        self._keeps = open_undo(config, store)
         self.registry: ToolRegistry = registry.child()
-        self.grants = PermanentGrants(store.grants, config.path)
-        self.catalog = ToolsetCatalog(self.registry)
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
-        self.platforms: dict[str, Callable[..., Any]] = {}
+        self.platforms: dict[str, Callable[..., Platform]] = {}
+        self.toolsets: dict[str, Mapping[str, Any]] = {}
+        """Those of plugins."""
+        self.protected: Sequence[str] = own_files(config)
+        """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
+        self._lock = threading.RLock()
+        self._grants: dict[Path, PermanentGrants] = {}
+        self._workspaces: list[Workspace] = []
+        self.default = self._new_workspace(config, self.project_dir)
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
         self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
-        self.places = Places(config, self._protected())
         self._take_back = [self.registry.checkpoint()]
-        for name, bundle in config.toolsets.custom.items():
-            definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
-            self.catalog.add(name, definition, source=str(config.path))
-        self.plugins: list[PluginInfo] = load_plugins(
+        self._loaded: list[PluginInfo] = load_plugins(
             config,
             self.dispatcher.hooks,
             self.registry,
@@ -67,10 +75,46 @@ class Crib:
             add_command=self._add_command,
             add_environment=self._add_environment,
             add_provider=self._add_provider,
-            add_platform=lambda name, factory: _once(self.platforms, "platform", name, factory),
+            add_platform=self._add_platform,
             project_dir=self.project_dir,
         )
-        self._granting = Granting(config, self.registry, self.catalog)
+        self._life = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
+        self._holds_clients = False
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the plugins, once, in this loop; sessions do so by themselves before anything happens in them.
+
+        Plugins that fail are reported in ``plugins``. From now on connections to model servers wait a while for their next user.
+        """
+        if not self._holds_clients:
+            self._holds_clients = True
+            shared_clients().hold()
+        await self._life.start()
+
+    async def aclose(self) -> None:
+        """Stop the plugins and close everything. May be called twice."""
+        await self._life.stop()
+        if self._holds_clients:
+            self._holds_clients = False
+            await shared_clients().release()
+        await asyncio.to_thread(self._free)
+
+    def close(self) -> None:
+        """As ``aclose``, from sync code; plugins are stopped in the loop that they were started in."""
+        self._life.stop_sync()
+        if self._holds_clients:
+            self._holds_clients = False
+            run_async(shared_clients().release())
+        self._free()
+
+    def _free(self) -> None:
+        while self._take_back:
+            self._take_back.pop()()
+        for workspace in self._workspaces:
+            workspace.close()
+        self.store.close()
 
     def __enter__(self) -> Crib:
         return self
@@ -78,31 +122,79 @@ class Crib:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def close(self) -> None:
-        for take_back in reversed(self._take_back):
-            take_back()
-        if self._keeps is not None:
-            self._keeps.close()
-        self.store.close()
+    async def __aenter__(self) -> Crib:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    @property
+    def plugins(self) -> list[PluginInfo]:
+        """Return every enabled plugin, with what keeps one out or kept it from starting."""
+        failed = self._life.failed
+        return [
+            replace(info, error=f"it could not be started: {failed[info.name]}") if info.loaded and info.name in failed else info
+            for info in self._loaded
+        ]
+
+    @property
+    def threads(self) -> ThreadPool:
+        """Return the process's threads for sync handlers."""
+        return shared_pool()
+
+    # -- workspaces ----------------------------------------------------------------------------------------------
+
+    def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
+        """Return the workspace of a folder and a configuration, the same one each time; the default one without either.
+
+        Without ``config`` it is the default one's file, narrowed by the folder's own. Raises ConfigError for what is wrong in it.
+        """
+        if project_dir is None and config is None:
+            return self.default
+        folder = self.project_dir if project_dir is None else Path(project_dir).expanduser().resolve()
+        with self._lock:
+            if config is None:
+                known = next((one for one in self._workspaces if one.project_dir == folder and one.is_derived), None)
+                if known is not None:
+                    return known
+                derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder)
+                return self._new_workspace(derived, folder, is_derived=True)
+            known = next((one for one in self._workspaces if one.project_dir == folder and one.config == config), None)
+            return known or self._new_workspace(config, folder)
+
+    def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
+        path = config.path.resolve()
+        if path not in self._grants:
+            self._grants[path] = PermanentGrants(self.store.grants, config.path)
+        own = own_files(config)
+        if not set(own).issubset(self.protected):
+            self.protected = [*self.protected, *(path for path in own if path not in self.protected)]
+            for workspace in self._workspaces:
+                workspace.protect(self.protected)
+        workspace = Workspace(self, config, folder, self._grants[path], is_derived=is_derived)
+        self._workspaces.append(workspace)
+        return workspace
 
     def _approval_gate(self) -> ApprovalGate:
-        protected = self._protected()
-        rules, tool_rules = _operators(self.config)
-        setting = Setting(protected=protected, home=person_home(), rules=rules)
-        self.judge = Judge(setting)
+        """Make the process's one gate. Calls that bring no policy of a session's go by the default workspace's."""
+        policy = self.default.policy_for(self.store)
         return ApprovalGate(
-            self.grants,
-            setting=setting,
-            project_root=str(self.project_dir),
-            audit=self.store.audit,
-            tool_rules=tool_rules,
-            redact=self.redactor().text,
+            policy.grants,
+            setting=policy.setting,
+            project_root=policy.project_root,
+            audit=policy.audit,
+            tool_rules=policy.tool_rules,
+            redact=policy.redact,
+            origins=self.store.origins,
         )
+
+    # -- what plugins add ----------------------------------------------------------------------------------------
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
-        self.catalog.add(name, definition, source="plugin")
+        self.default.add_toolset(name, definition)
+        self.toolsets[name] = definition
 
     def _add_command(self, name: str, module: Any) -> None:
         if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
@@ -118,17 +210,42 @@ class Crib:
         _once(self._factories, "place", name, factory)
         self._take_back.append(register_environment(name, factory))
 
-    def redactor(self) -> Redactor:
-        """Takes out the secrets of the environment and of the person's file, as they are now."""
-        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
-
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
         _must_open("provider", name, factory)
         _once(self.providers, "provider", name, factory)
 
-    # -- what is granted -----------------------------------------------------------------------------------------
+    def _add_platform(self, name: str, factory: Callable[..., Platform]) -> None:
+        """Its sessions get the toolset of its name, else that of any chat."""
+        if name in RESERVED_PLATFORMS:
+            raise PluginError(f"the platform {name!r} is toolcrib's own; choose another name")
+        _must_open("platform", name, factory)
+        _once(self.platforms, "platform", name, factory)
+        if f"toolcrib-{name}" not in self.catalog.names():
+            self._add_toolset(f"toolcrib-{name}", {"description": f"The platform {name}.", "includes": ["toolcrib-gateway"]})
+
+    # -- the default workspace -------------------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> PermanentGrants:
+        return self.default.grants
+
+    @property
+    def judge(self) -> Judge:
+        return self.default.judge
+
+    @property
+    def places(self) -> Places:
+        return self.default.places
+
+    @property
+    def catalog(self) -> ToolsetCatalog:
+        return self.default.catalog
+
+    def redactor(self) -> Redactor:
+        """Return what takes out the secrets of the environment and of the person's file, as they are now."""
+        return self.default.redactor()
 
     def granted(
         self,
@@ -137,14 +254,12 @@ class Crib:
         disabled: Sequence[str] | None = None,
         user: str = "",
     ) -> list[str]:
-        """The tools that a session may call; see Granting."""
-        return self._granting.granted(platform, enabled, disabled, user)
+        """Return the tools that a session may call; see Granting."""
+        return self.default.granted(platform, enabled, disabled, user)
 
     def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
-        """Every registered tool, and why it is not granted; see Granting."""
-        return self._granting.explain(platform, user)
-
-    # -- sessions ------------------------------------------------------------------------------------------------
+        """Return every registered tool, and why it is not granted; see Granting."""
+        return self.default.explain(platform, user)
 
     async def open(
         self,
@@ -168,9 +283,9 @@ class Crib:
         """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
         run is parked instead. Close it at the end.
 
-        ``backend`` names where it runs (see agent.places); it is a person's to choose, and "" takes the configured one. ``cwd`` is
-        the folder that it starts in, there where the backend is far. ``handlers``, by name, run tools that are registered without
-        one; they come before our own.
+        ``backend`` names where it runs (see agent.places); it is a person's to choose, and "" takes the configured one. ``cwd``
+        is the folder that it starts in, there where the backend is far. ``handlers``, by name, run tools that are registered
+        without one; they come before our own.
 
         ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
         and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
@@ -178,9 +293,7 @@ class Crib:
         is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
         grants of command_allowlist can't be read or written.
         """
-        from agent.conversation.opening import Opening, open_session
-
-        wanted = Opening(
+        return await self.default.open(
             platform=platform,
             user=user,
             roles=roles,
@@ -197,106 +310,24 @@ class Crib:
             handlers=handlers or {},
             once=once,
         )
-        return await open_session(self, wanted)
 
     def open_session(self, **wanted: Any) -> Session:
         """Open a session from sync code; see ``open``."""
         return run_async(self.open(**wanted))
 
-    def behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
-        """Return ``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
-        here = self.config.platforms.get(platform)
-        if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
-            return asker
-        from agent.smart import Auxiliary, SmartAsker
-
-        return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
-
     async def find_session(self, prefix: str) -> SessionInfo:
         """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
         from agent.conversation.opening import find_session
 
-        return await find_session(self, prefix)
+        return await find_session(self.default, prefix)
 
     def undo(self, session_id: str) -> Undo:
-        """Taking back what a session's tools changed in files. Raises ToolcribError where nothing is kept."""
-        return Undo(self._keeps, self.store, self.registry, session_id)
+        """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        return self.default.undo(session_id)
 
     def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
-        """Where a stored session's files are, or the place with that name; to be closed. Raises EnvironmentFailed, ConfigError,
-        and ToolcribError as open_session.
-        """
-        from agent.conversation.opening import spot_of
-
-        return self.places.open(spot_of(self, info, backend), info.id)
-
-    def _protected(self) -> list[str]:
-        """Our own files, which no tool may change and no container see."""
-        beside = self.config.path.parent
-        store = [self.config.store_path.with_name(f"{self.config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
-        own = [self.config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
-        return [*model_tools.own_paths(), *model_tools.with_targets(own)]
-
-    def scope(
-        self,
-        identity: RunIdentity,
-        names: Sequence[str],
-        spot: Spot,
-        *,
-        store: Store,
-        asker: Asker | None,
-        suspends: bool,
-        sink: EventSink | None,
-        handlers: Mapping[str, Handler],
-    ) -> CallScope:
-        """Return a session's side of the dispatcher. ``store`` is the session's fenced view."""
-        config = self.config
-        keeps = None if self._keeps is None else replace(self._keeps, journal=store.changes)
-        return CallScope(
-            identity=identity,
-            open_environment=lambda: self.places.open(spot, identity.session_id),
-            granted=frozenset(names),
-            asker=asker,
-            suspends=suspends,
-            handlers=handlers,
-            activity_sink=sink,
-            ledger=store.ledger,
-            tickets=store.tickets,
-            redactor=self.redactor(),
-            undo=None if keeps is None else keeps.log(identity.session_id),
-            dispatcher=self.dispatcher,
-            settings={"terminal.timeout": config.terminal.timeout},
-            limits=Limits(
-                handler_seconds=config.tools.timeout,
-                gate_seconds=config.approval.gate_timeout,
-                answer_seconds=config.approval.answer_timeout,
-                park_seconds=config.approval.park_timeout,
-                remind_seconds=config.approval.reminders,
-                result_chars=config.tools.max_result_chars,
-            ),
-        )
-
-
-def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
-    """The operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
-    approval = config.approval
-    if not approval.rules and not approval.tools:
-        return (), None
-    from tools.approval.operator_rules import decide, operator_rules, tool_rules
-
-    key = "approval.rules"
-    try:
-        rows = operator_rules([asdict(entry) for entry in approval.rules])
-        key = "approval.tools"
-        decisions = tool_rules([asdict(entry) for entry in approval.tools])
-    except ConfigError as error:
-        raise ConfigError(f"{config.origins.get(key, config.path)}: {error}") from error
-
-    def says(name: str, args: Any) -> RuleSays | None:
-        rule = decide(decisions, name, args if isinstance(args, Mapping) else {})
-        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
-
-    return rows, says if decisions else None
+        """Open the environment of a stored session; see Workspace.open_place."""
+        return self.default.open_place(info, backend)
 
 
 def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:

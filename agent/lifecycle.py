@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolcrib import Host, Platform
+from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import Hook, HookManager, life_hooks
 
 _log = logging.getLogger(__name__)
@@ -76,6 +77,18 @@ class Lifecycle:
         stops, self._to_stop = list(reversed(self._to_stop)), []
         for hook in stops:
             await self._guarded("on_stop", hook, STOP_SECONDS)
+
+    def stop_sync(self) -> None:
+        """As ``stop``, from sync code, in the loop that plugins were started in as long as that can run."""
+        loop = self.loop
+        if loop is None:
+            return
+        if loop.is_closed() or not loop.is_running():
+            run_async(self.stop())
+        elif loop is _running_loop():
+            _log.error("plugins are not stopped: a loop that waits can't stop them; say `await crib.aclose()` instead of close()")
+        else:
+            asyncio.run_coroutine_threadsafe(self.stop(), loop).result()
 
     async def _guarded(self, what: str, hook: Hook, seconds: float) -> str:
         return await guarded(f"{what} of the plugin {hook.plugin!r}", hook.call, seconds, self._redact)
@@ -147,6 +160,13 @@ async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Ca
         _log.error("%s failed: %s", what, text)
         _log.debug("%s", redact("".join(traceback.format_exception(error))))
         return text
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -61,6 +61,7 @@ class ProcessPlugins:
             add_command=_for_sessions,
             add_environment=self._add_environment,
             add_provider=_for_sessions,
+            add_platform=_for_sessions,
             project_dir=Path.cwd(),
         )
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
@@ -104,5 +105,5 @@ class ProcessPlugins:
 
 
 def _for_sessions(name: str, value: object) -> None:
-    """Leave out what only the command line and sessions have a use for: subcommands and model providers."""
+    """Leave out what only the command line and sessions have a use for: subcommands, model providers and platforms."""
     _log.debug("%r is for sessions and the command line, and not used here: %r", name, value)

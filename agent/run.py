@@ -68,9 +68,15 @@ def assemble(
 
 
 def open_store(config: Config, *, late: bool = False) -> Store:
-    """The store that the configuration asks for. Raises StoreFailed; ``late`` when it is first used, and not here."""
+    """Return the store that the configuration asks for. Raises StoreFailed, ``late`` when it is first used and not here, and
+    ConfigError for a server that can't be named or spoken to.
+    """
     if not config.store.enabled:
         return MemoryStore()
+    if config.store_url is not None:
+        from agent.store.postgres.store import PostgresStore
+
+        return PostgresStore(config.store_url, late=late)
     from agent.store.sqlite import SqliteStore
 
     return SqliteStore(config.store_path, synchronous=config.store.synchronous, late=late)
@@ -166,7 +172,7 @@ class Agent:
         """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
         await self._answered()
         await self.session.close()
-        await asyncio.to_thread(self.crib.close)
+        await self.crib.aclose()
 
     async def _answered(self) -> None:
         """Return when nobody is being answered any more, but for who closes us from within."""

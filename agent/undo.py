@@ -86,31 +86,31 @@ class Undo:
         self._registry = registry
         self.session_id = session_id
 
-    def steps(self) -> Sequence[ChangeStep]:
+    async def steps(self) -> Sequence[ChangeStep]:
         """What tools, undos and redos changed, oldest first."""
-        return self._keeps.journal.steps(self.session_id)
+        return await self._keeps.journal.steps(self.session_id)
 
-    def could(self, wanted: Wanted) -> float:
+    async def could(self, wanted: Wanted) -> float:
         """When the last thing was done that it could be about, in Unix seconds; 0 where there is none. For ``id`` "" only."""
-        chosen = _chosen(self.steps(), wanted)
+        chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 
     async def plan(self, wanted: Wanted, environment: Environment) -> UndoPlan:
         """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
-        steps = self.steps()
+        steps = await self.steps()
         chosen = _chosen(steps, wanted)
         if not chosen:
             raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
         named = bool(wanted.id) or wanted.force
         targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
         items = await plan(self._keeps, environment, targets, force=wanted.force)
-        others = self._others(chosen) if wanted.what == "turn" and not wanted.paths else []
+        others = await self._others(chosen) if wanted.what == "turn" and not wanted.paths else []
         return UndoPlan(wanted, chosen, items, others)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
         """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
         kind: StepKind = "redo" if found.wanted.what == "redo" else "undo"
-        revives = choose.reverted(self.steps(), found.steps[-1]) if kind == "redo" else ()
+        revives = choose.reverted(await self.steps(), found.steps[-1]) if kind == "redo" else ()
         return await carry_out(
             self._keeps,
             environment,
@@ -122,16 +122,16 @@ class Undo:
             force=found.wanted.force,
         )
 
-    def _others(self, chosen: Sequence[ChangeStep]) -> list[str]:
+    async def _others(self, chosen: Sequence[ChangeStep]) -> list[str]:
         """Calls of the same turn that may have had effects of which nothing is kept."""
         number = chosen[-1].turn
         if not number:
             return []
-        kept = {step.call_id for step in self.steps() if step.turn == number and step.kind == "call"}
-        calls = [call for call in self._calls_of(number) if call["id"] not in kept and not self._is_harmless(call["name"])]
+        kept = {step.call_id for step in await self.steps() if step.turn == number and step.kind == "call"}
+        calls = [call for call in await self._calls_of(number) if call["id"] not in kept and not self._is_harmless(call["name"])]
         if not calls:
             return []
-        known = self._store.ledger.calls(self.session_id)
+        known = await self._store.ledger.calls(self.session_id)
         ran = {(one.call.id, one.call.name) for one in known if one.handler_started}  # ids repeat: rather one call too many
         idle = {(one.call.id, one.call.name) for one in known} - ran
         return [_words(call) for call in calls if (call["id"], call["name"]) not in idle]
@@ -140,10 +140,10 @@ class Undo:
         entry = self._registry.get(name)
         return name in _HARMLESS or (entry is not None and entry.kind == "read")
 
-    def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
+    async def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
         """What the model called after the message with this number."""
         try:
-            records = self._store.sessions.messages(self.session_id, offset=number)
+            records = await self._store.sessions.messages(self.session_id, offset=number)
         except KeyError:
             return []
         calls: list[Mapping[str, Any]] = []

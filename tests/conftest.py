@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.util
+import inspect
+import itertools
 import os
 import shutil
 import subprocess
@@ -26,6 +29,15 @@ settings.load_profile("toolcrib")
 
 _KEPT = {"TOOLCRIB_CORPORA"}
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -265,3 +277,64 @@ def start_sshd() -> Iterator[Callable[..., Sshd]]:
             return server
 
         yield start
+
+
+class PostgresServer:
+    """A server as tests/infra/postgres.py runs it."""
+
+    def __init__(self, *options: str) -> None:
+        script = Path(__file__).parent / "infra" / "postgres.py"
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        word, _, rest = self._answer().partition(" ")
+        if word != "ready":
+            self.close()
+            if word == "missing" and (os.geteuid() != 0 or not Path("/etc/debian_version").exists()):
+                pytest.skip(f"no PostgreSQL server can run here: {rest}")
+            pytest.fail(f"the PostgreSQL server did not start: {rest or word}")
+        self.url, _, _ = rest.partition(" ")
+        self._numbers = itertools.count()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def tell(self, command: str) -> None:
+        """``kill``, ``stop``, ``start``, ``hang`` or ``go on``."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n")
+        assert self._answer().startswith("ok")
+
+    def new_database(self, more: str = "") -> str:
+        """The URL of an empty one; ``more`` is SQL that says how it is made."""
+        import psycopg
+
+        name = f"t{next(self._numbers)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} {more}".encode())
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait(_LIMIT)
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for tests that leave it as it is."""
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server for one test, which may end it."""
+    server = PostgresServer()
+    yield server
+    server.close()

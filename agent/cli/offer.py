@@ -24,8 +24,8 @@ def no_model(command: str) -> ConfigError:
     return ConfigError("\n".join(["no model is configured.", HOW.format(command=command), *found]))
 
 
-def offers(command: str, ports: Mapping[int, str] | None = None) -> list[str]:
-    """Lines about the model servers that answer on loopback; takes a third of a second at most, hardly any if none listens."""
+def offers(command: str, ports: Mapping[int, str] | None = None, *, seconds: float = _PATIENCE) -> list[str]:
+    """Word the model servers on loopback that answer in ``seconds``; takes hardly any time if none listens."""
     from agent.providers.discover import PORTS, find_local_servers
 
     named = PORTS if ports is None else ports
@@ -33,7 +33,7 @@ def offers(command: str, ports: Mapping[int, str] | None = None) -> list[str]:
     if not listening:
         return []
     lines = []
-    for server in asyncio.run(find_local_servers(_PATIENCE, listening)):
+    for server in asyncio.run(find_local_servers(seconds, listening)):
         models = ", ".join(server.models[:8]) + (", ..." if len(server.models) > 8 else "")
         option = f" --model {shlex.quote(server.models[0])}" if server.models else ""
         lines.append(f"{server.kind} answers at {server.base_url}, models: {models or 'none yet'}")

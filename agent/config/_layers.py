@@ -39,6 +39,8 @@ def load_config(path: str | Path | None = None, *, profile: str | None = None, p
         config = _with_profile(node, file, chosen)
     if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
         config = dataclasses.replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
+    if config.store.url is None and os.environ.get("TOOLCRIB_STORE_URL"):
+        config = dataclasses.replace(config, origins={**config.origins, "store.url": "environment TOOLCRIB_STORE_URL"})
     return config if project_dir is None else with_project(config, Path(project_dir))
 
 

@@ -13,6 +13,7 @@ from agent.config._setting import (
     at_least_zero,
     is_base_url,
     is_env_name,
+    is_store_url,
     is_thinking,
     setting,
 )
@@ -174,7 +175,15 @@ class RetryConfig:
 class StoreConfig:
     """The database in which sessions are kept"""
 
-    enabled: bool = setting(True, "Whether sessions are kept on disk. false forgets them at the end.", expect="true or false")
+    enabled: bool = setting(True, "Whether sessions are kept. false forgets them at the end.", expect="true or false")
+    url: str | None = setting(
+        None,
+        "A PostgreSQL server that keeps them instead of the file at path, for several machines: its URL, such as\n"
+        "postgresql://me@db.example.org/toolcrib, without a password: that stands in $PGPASSWORD or ~/.pgpass, or the whole URL\n"
+        "in $TOOLCRIB_STORE_URL, which null takes. It needs `pip install 'toolcrib[postgres]'`.",
+        expect="postgresql://USER@HOST:PORT/DATABASE without a password, or null",
+        check=is_store_url,
+    )
     path: str | None = setting(
         None,
         "The database, absolute or from ~. null takes toolcrib.db in the state folder ($TOOLCRIB_STATE, or\n"

@@ -6,6 +6,7 @@ but config.example.yaml, which ``example_text()`` writes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from pathlib import Path
@@ -291,6 +292,11 @@ class Config:
     def store_path(self) -> Path:
         """Return the database's absolute path; it need not exist."""
         return expanded(self.store.path, "store.path") if self.store.path else state_dir() / "toolcrib.db"
+
+    @property
+    def store_url(self) -> str | None:
+        """The PostgreSQL server that keeps sessions, with its password where $TOOLCRIB_STORE_URL has one; None for a file."""
+        return self.store.url or os.environ.get("TOOLCRIB_STORE_URL") or None
 
     def origin(self, key: str) -> str:
         """Return where a value was set: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,

@@ -73,6 +73,13 @@ def is_base_url(value: str) -> bool:
     return not value or (url.scheme in ("http", "https") and bool(url.hostname) and plain and value.isprintable())
 
 
+def is_store_url(value: str) -> bool:
+    """``postgresql://`` without a password, which does not belong into this file."""
+    from agent.store.postgres.address import has_password
+
+    return not has_password(value)
+
+
 def profile_names(values: Mapping[str, Any]) -> bool:
     return all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in values)
 

@@ -18,7 +18,7 @@ from toolcrib._types import Handler
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +46,20 @@ class Opening:
         return Principal(self.platform, self.user, tuple(self.roles))
 
 
-async def open_session(crib: Crib, wanted: Opening) -> Session:
+async def open_session(here: Workspace, wanted: Opening) -> Session:
     """Raises as Crib.open."""
-    if crib.grants.problem is not None:
-        raise crib.grants.problem
-    old = await _stored(crib, wanted)
-    spot = _spot(crib, wanted.backend, wanted.cwd, old)
+    if here.grants.problem is not None:
+        raise here.grants.problem
+    old = await _stored(here, wanted)
+    spot = _spot(here, wanted.backend, wanted.cwd, old)
     spot = replace(spot, place=spot.place.fleeting) if wanted.once else spot
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
-    names = crib.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
     todos, fence = TodoStore(), Fence()
-    store = crib.store.fenced(fence)
-    asker = crib.behind_model(wanted.asker, wanted.platform, lambda event: session.watch(event))
-    scope = crib.scope(
+    store = here.store.fenced(fence)
+    asker = here.behind_model(wanted.asker, wanted.platform, lambda event: session.watch(event))
+    scope = here.scope(
         identity,
         names,
         spot,
@@ -76,11 +76,13 @@ async def open_session(crib: Crib, wanted: Opening) -> Session:
         store=store,
         fence=fence,
         owner=new_owner(),
-        dispatcher=crib.dispatcher,
-        config=crib.config,
-        providers=crib.providers,
+        dispatcher=here.dispatcher,
+        config=here.config,
+        providers=here.providers,
     )
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
+    session.before = here.start
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         create = store.sessions.create
         await create(session_id, platform=wanted.platform, user=wanted.user, cwd=spot.start, place=spot.record())
@@ -91,50 +93,50 @@ async def open_session(crib: Crib, wanted: Opening) -> Session:
     return session
 
 
-async def find_session(crib: Crib, prefix: str) -> SessionInfo:
+async def find_session(here: Workspace, prefix: str) -> SessionInfo:
     """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
-    found = await crib.store.sessions.get(prefix)
+    found = await here.store.sessions.get(prefix)
     if found is None:
         raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
     return found
 
 
-def spot_of(crib: Crib, info: SessionInfo, backend: str = "") -> Spot:
+def spot_of(here: Workspace, info: SessionInfo, backend: str = "") -> Spot:
     """Return where a stored session runs, or the backend with that name. Raises ConfigError and ToolcribError."""
-    return _spot(crib, backend, None, info)
+    return _spot(here, backend, None, info)
 
 
-async def _stored(crib: Crib, wanted: Opening) -> SessionInfo | None:
+async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if wanted.resume:
-        return await find_session(crib, wanted.resume)
+        return await find_session(here, wanted.resume)
     if wanted.named:
-        return await crib.store.sessions.get(wanted.named)
+        return await here.store.sessions.get(wanted.named)
     if not wanted.latest:
         return None
-    cwd = wanted.cwd if wanted.cwd is not None and not crib.places.get(wanted.backend).is_far else _start(crib)
-    found = await crib.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
+    cwd = wanted.cwd if wanted.cwd is not None and not here.places.get(wanted.backend).is_far else _start(here)
+    found = await here.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
     if found is None:
         raise ToolcribError(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
     return found
 
 
-def _start(crib: Crib) -> str:
+def _start(here: Workspace) -> str:
     """Return the folder that sessions start in, where nobody names another."""
-    return crib.config.terminal.cwd or str(crib.project_dir)
+    return here.config.terminal.cwd or str(here.project_dir)
 
 
-def _spot(crib: Crib, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
+def _spot(here: Workspace, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
     """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
-    start = _start(crib)
+    start = _start(here)
     if old is None or backend or not old.place:
-        place, chosen = crib.places.get(backend), bool(backend)
+        place, chosen = here.places.get(backend), bool(backend)
         if old is not None and not backend and place.kind != LOCAL:
             raise ToolcribError(
                 f"the session {old.id[:12]} is from before sessions were bound to backends, and {place.name} may not be where "
                 "it ran: name the backend that it shall continue in (--backend NAME)"
             )
     else:
-        place, chosen = crib.places.again(old.place, old.id), "chosen" in old.place
+        place, chosen = here.places.again(old.place, old.id), "chosen" in old.place
         cwd = cwd or old.place.get("cwd")
     if old is not None and old.cwd and Path(old.cwd).is_dir():
         start = old.cwd

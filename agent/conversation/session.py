@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
@@ -17,7 +17,18 @@ from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
 from agent.prompt import system_prompt
-from toolcrib import Answer, ExecutedCall, Image, Portable, PortableState, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
+from toolcrib import (
+    Answer,
+    ExecutedCall,
+    Image,
+    Portable,
+    PortableState,
+    Principal,
+    ProviderTurn,
+    Restable,
+    RunIdentity,
+    ToolCall,
+)
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
 from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
@@ -79,6 +90,8 @@ class Session:
         """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
         self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
+        self.before: Callable[[], Awaitable[None]] | None = None
+        """Awaited before anything happens in the session: the process's plugins are started."""
         self._started = False
         self._driver = Driver(self)
 
@@ -288,6 +301,8 @@ class Session:
 
     async def start(self) -> None:
         """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
+        if self.before is not None:
+            await self.before()
         if not self._started:
             self._started = True
             await self.tell("on_session_start")

@@ -25,14 +25,17 @@ class LocalServer:
 
 
 async def find_local_servers(timeout: float = 0.3, ports: Mapping[int, str] = PORTS) -> list[LocalServer]:  # noqa: ASYNC109 - of each look, not of this call
-    """The servers that answer on loopback within ``timeout`` seconds. No key is sent to any."""
+    """Find the servers on loopback that begin to answer ``timeout`` seconds after they were asked. No key is sent to any."""
     found = await asyncio.gather(*(_look(port, kind, timeout) for port, kind in ports.items()))
     return [server for server in found if server is not None]
 
 
-async def list_models(client: HttpClient) -> tuple[str, ...]:
-    """The models that the server names. Raises a ProviderError kind, and ConfigError where it does not say."""
-    async with client.get("models") as reply:
+async def list_models(client: HttpClient, seconds: float | None = None) -> tuple[str, ...]:
+    """List the models that the server names. An answer that has begun may take ``seconds`` to come.
+
+    Raises a ProviderError kind, TimeoutError, and ConfigError where the server does not say.
+    """
+    async with client.get("models") as reply, asyncio.timeout(seconds):
         body = await reply.whole()
     try:
         listed = json.loads(body)["data"]
@@ -50,12 +53,12 @@ async def choose_model(client: HttpClient) -> str:
     raise ConfigError(f"{client.endpoint.server} has {len(models)} models; choose one with --model ({shown or 'it lists none'})")
 
 
-async def _look(port: int, kind: str, timeout: float) -> LocalServer | None:  # noqa: ASYNC109 - handed to asyncio.timeout
+async def _look(port: int, kind: str, timeout: float) -> LocalServer | None:  # noqa: ASYNC109 - as above
     base_url = f"http://127.0.0.1:{port}/v1"
     client = HttpClient(Endpoint(base_url), {}, HttpLimits(timeout, timeout, timeout, _MAX_BODY))
     try:
-        async with asyncio.timeout(timeout):
-            return LocalServer(base_url, kind, await list_models(client))
+        # The client's limits count from the request on: loading the HTTP library may take longer than they allow a server.
+        return LocalServer(base_url, kind, await list_models(client, timeout))
     except (ProviderError, ConfigError, TimeoutError):
         return None  # nothing there, or something else
     finally:

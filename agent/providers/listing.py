@@ -20,9 +20,6 @@ _DETAILS = 40
 """Number of models that are asked about one by one, where a server has no list that says it."""
 
 _AT_ONCE = 4
-_PATIENCE = 4.0
-"""Seconds for all that is asked beside the list itself."""
-
 _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit")
 
 
@@ -39,11 +36,11 @@ class ModelInfo:
     protocol: str | None = None
 
 
-async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str]) -> tuple[ModelInfo, ...]:
-    """The models of the client's endpoint, as the provider ``provider`` is asked for them. The client's headers become its own.
+async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:
+    """List the models of the client's endpoint as the provider ``provider`` does. The client's headers become that provider's.
 
-    ``environ`` has the key, for what Ollama and others tell at addresses beside /v1. Raises a ProviderError kind, and ConfigError
-    where the server does not say.
+    ``environ`` has the key, for what Ollama and others answer at addresses beside /v1: all of that may take ``seconds``, without
+    which the names alone are returned. Raises a ProviderError kind, and ConfigError where the server does not say.
     """
     wire = PROVIDERS[provider].wire if provider in PROVIDERS else ""
     if wire == "anthropic":
@@ -53,7 +50,7 @@ async def describe_models(client: HttpClient, provider: str, environ: Mapping[st
     rows = _rows(await _get(client, "models"), "data", client)
     found = tuple(_described(row, "id") for row in rows)
     try:
-        return await _with_more(client, rows, found, environ, _PATIENCE)
+        return await _with_more(client, rows, found, environ, seconds)
     except (ProviderError, ConfigError, TimeoutError):
         return found  # the names are known, which is more than nothing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.allowlist import PermanentGrants
-from agent.config import AllowlistEntry, append_allowlist, load_config, set_value, state_dir
+from agent.config import AllowlistEntry, append_allowlist, load_config, locked, set_value, state_dir
 from toolcrib import ConfigError
 from toolcrib._store import Grant
 from tools.approval.grants import MemoryGrants, new_grant
@@ -29,86 +30,86 @@ def always(*argv: str, root: str = "/srv") -> Grant:
     return new_grant("always", "command", root, argv=argv, by="me", at=1.0)
 
 
-def commands(grants: PermanentGrants) -> list[tuple[str, ...]]:
-    return [grant.argv for grant in grants.all("any")]
+async def commands(grants: PermanentGrants) -> list[tuple[str, ...]]:
+    return [grant.argv for grant in await grants.all("any")]
 
 
-def test_allow_permanently_writes_the_allowlist_and_holds_across_sessions(file: Path) -> None:
+async def test_allow_permanently_writes_the_allowlist_and_holds_across_sessions(file: Path) -> None:
     """003-27"""
     file.write_text("# mine\nmax_turns: 3\n")
-    session(file).add(always("rm", "-r", "build"))
+    await session(file).add(always("rm", "-r", "build"))
     assert load_config(file).command_allowlist == (AllowlistEntry(("rm", "-r", "build"), "/srv", 1),)
     assert "# mine" in file.read_text()
     later = session(file)
-    [grant] = later.all("another session")
+    [grant] = await later.all("another session")
     assert (grant.scope, grant.argv, grant.root, grant.session_id) == ("always", ("rm", "-r", "build"), "/srv", "")
     assert later.unconfirmed() == []
 
 
-def test_other_grants_stay_in_their_session(file: Path) -> None:
+async def test_other_grants_stay_in_their_session(file: Path) -> None:
     """003-26"""
     grants = session(file)
     grant = new_grant("session", "fs.recursive-delete", "/srv", session_id="s")
-    grants.add(grant)
-    assert (list(grants.all("s")), list(grants.all("t"))) == ([grant], [])
+    await grants.add(grant)
+    assert (list(await grants.all("s")), list(await grants.all("t"))) == ([grant], [])
     assert not file.exists()
-    assert session(file).all("s") == []
-    assert grants.revoke(grant.id)
+    assert await session(file).all("s") == []
+    assert await grants.revoke(grant.id)
     counted = Grant("n", "uses", "k", "/", session_id="s", uses_left=1)
-    grants.add(counted)
-    assert (grants.spend("n"), grants.spend("n")) == (True, False)
+    await grants.add(counted)
+    assert (await grants.spend("n"), await grants.spend("n")) == (True, False)
 
 
-def test_an_entry_that_no_answer_wrote_counts_only_once_confirmed(file: Path) -> None:
-    session(file).add(always("rm", "-r", "build"))
+async def test_an_entry_that_no_answer_wrote_counts_only_once_confirmed(file: Path) -> None:
+    await session(file).add(always("rm", "-r", "build"))
     append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))  # as any process of the person's could
     grants = session(file)
-    assert commands(grants) == [("rm", "-r", "build")]
+    assert await commands(grants) == [("rm", "-r", "build")]
     assert grants.unconfirmed() == [AllowlistEntry(("git", "push"), "/srv", 1)]
     append_allowlist(file, AllowlistEntry(("unseen",), "/srv", 1))
     grants.confirm()
-    assert commands(grants) == [("rm", "-r", "build"), ("git", "push")]
+    assert await commands(grants) == [("rm", "-r", "build"), ("git", "push")]
     assert session(file).unconfirmed() == [AllowlistEntry(("unseen",), "/srv", 1)]
 
 
-def test_a_changed_folder_or_argument_is_another_entry(file: Path) -> None:
-    session(file).add(always("rm", "-r", "build"))
+async def test_a_changed_folder_or_argument_is_another_entry(file: Path) -> None:
+    await session(file).add(always("rm", "-r", "build"))
     file.write_text(file.read_text().replace("/srv", "/"))
     grants = session(file)
-    assert commands(grants) == []
+    assert await commands(grants) == []
     assert len(grants.unconfirmed()) == 1
 
 
-def test_an_entry_that_was_taken_out_may_not_come_back_unseen(file: Path) -> None:
-    session(file).add(always("rm", "-r", "build"))
+async def test_an_entry_that_was_taken_out_may_not_come_back_unseen(file: Path) -> None:
+    await session(file).add(always("rm", "-r", "build"))
     text = file.read_text()
     file.write_text("")
     session(file)
     file.write_text(text)
     grants = session(file)
-    assert (commands(grants), len(grants.unconfirmed())) == ([], 1)
+    assert (await commands(grants), len(grants.unconfirmed())) == ([], 1)
 
 
-def test_an_answer_to_what_waits_for_confirmation_confirms_it(file: Path) -> None:
+async def test_an_answer_to_what_waits_for_confirmation_confirms_it(file: Path) -> None:
     append_allowlist(file, AllowlistEntry(("git", "push"), "/srv", 1))
     grants = session(file)
-    grants.add(always("git", "push"))
+    await grants.add(always("git", "push"))
     assert grants.unconfirmed() == []
-    assert commands(session(file)) == [("git", "push")]
+    assert await commands(session(file)) == [("git", "push")]
 
 
-def test_revoking_takes_it_out_of_the_file(file: Path) -> None:
+async def test_revoking_takes_it_out_of_the_file(file: Path) -> None:
     grants = session(file)
     first, again = always("rm", "-r", "build"), always("rm", "-r", "build")
     for grant in (first, again, always("git", "push")):
-        grants.add(grant)
-    assert grants.revoke(first.id)
-    assert commands(grants) == [("git", "push")]
-    assert not grants.revoke(again.id)
-    assert commands(session(file)) == [("git", "push")]
+        await grants.add(grant)
+    assert await grants.revoke(first.id)
+    assert await commands(grants) == [("git", "push")]
+    assert not await grants.revoke(again.id)
+    assert await commands(session(file)) == [("git", "push")]
 
 
-def test_an_entry_that_no_answer_could_have_made_is_a_fault(file: Path) -> None:
+async def test_an_entry_that_no_answer_could_have_made_is_a_fault(file: Path) -> None:
     entries = [
         {"argv": ["sudo", "rm"], "cwd": "/srv", "version": 1},
         {"argv": ["echo", "$HOME"], "cwd": "/srv", "version": 1},
@@ -119,45 +120,75 @@ def test_an_entry_that_no_answer_could_have_made_is_a_fault(file: Path) -> None:
     assert len(grants.faults) == 3
     assert "one plain command" in grants.faults[0].reason
     grants.confirm()
-    assert commands(grants) == []
+    assert await commands(grants) == []
 
 
 @pytest.mark.parametrize(
     "grant", [always("sudo", "rm"), always("echo", "a b"), always(), always("git", root=""), always("git", root="relative")]
 )
-def test_what_may_not_be_permanent_is_not_granted(file: Path, grant: Grant) -> None:
+async def test_what_may_not_be_permanent_is_not_granted(file: Path, grant: Grant) -> None:
     grants = session(file)
     with pytest.raises((ConfigError, ValueError)):
-        grants.add(grant)
-    assert commands(grants) == []
+        await grants.add(grant)
+    assert await commands(grants) == []
     assert not file.exists()
 
 
-def test_what_cannot_be_written_is_not_granted(file: Path) -> None:
+async def test_what_cannot_be_written_is_not_granted(file: Path) -> None:
     grants = session(file)
     file.write_text("tols: 3\n")
     with pytest.raises(ConfigError):
-        grants.add(always("git", "push"))
-    assert commands(grants) == []
+        await grants.add(always("git", "push"))
+    assert await commands(grants) == []
     with pytest.raises(ConfigError):
         session(file)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": {"x": [3]}}', '{"files": []}', "\x00"])
-def test_state_that_cannot_be_understood_confirms_nothing(file: Path, text: str) -> None:
-    session(file).add(always("git", "push"))
+async def test_state_that_cannot_be_understood_confirms_nothing(file: Path, text: str) -> None:
+    await session(file).add(always("git", "push"))
     state = state_dir() / "allowlist.json"
     assert stat.S_IMODE(state.stat().st_mode) == 0o600
     state.write_text(text)
     grants = session(file)
-    assert (commands(grants), len(grants.unconfirmed())) == ([], 1)
+    assert (await commands(grants), len(grants.unconfirmed())) == ([], 1)
 
 
-def test_each_configuration_has_its_own_confirmations(tmp_path: Path) -> None:
+async def test_each_configuration_has_its_own_confirmations(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
-    session(one).add(always("git", "push"))
+    await session(one).add(always("git", "push"))
     two.write_text(one.read_text())
-    assert commands(session(two)) == []
+    assert await commands(session(two)) == []
     session(two).confirm()
-    assert commands(session(one)) == commands(session(two)) == [("git", "push")]
+    assert await commands(session(one)) == await commands(session(two)) == [("git", "push")]
     assert len(json.loads((state_dir() / "allowlist.json").read_text())["files"]) == 2
+
+
+async def test_grants_of_another_principal_stay_in_the_store(file: Path) -> None:
+    """command_allowlist is the local person's."""
+    inner = MemoryGrants()
+    grants = PermanentGrants(inner, file)
+    theirs = new_grant("always", "command", "/srv", argv=("make",), principal="telegram:7")
+    mine = always("make")
+    assert theirs.id != mine.id
+    for grant in (theirs, mine):
+        await grants.add(grant)
+    assert load_config(file).command_allowlist == (AllowlistEntry(("make",), "/srv", 1),)
+    assert list(await grants.all("s")) == [mine]
+    assert list(await grants.all("s", "telegram:7")) == [theirs]
+    assert list(await grants.all()) == [mine, theirs]
+    assert await grants.revoke(theirs.id)
+    assert list(await grants.all()) == [mine]
+
+
+async def test_a_lock_of_another_process_stops_no_loop(file: Path) -> None:
+    grants = session(file)
+    await grants.add(always("make"))
+    with locked(file):
+        adding = asyncio.ensure_future(grants.add(always("git", "push")))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert await commands(grants) == [("make",)]
+        assert not adding.done()
+    await adding
+    assert await commands(grants) == [("make",), ("git", "push")]

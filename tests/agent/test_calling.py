@@ -25,6 +25,12 @@ NO_TOOLS = {"capabilities": ["completion"], "template": "{{ .Prompt }}<tool_call
 UNABLE = {"supports_tools": False, "supports_tool_calls": False}
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit is for servers that hang: where a test's server answers, a busy machine may take as long as it likes."""
+    monkeypatch.setattr(agent.calling, "SECONDS", 120.0)
+
+
 def ollama(shown: Any, *responses: Response, name: str = "m:8b", owner: str = "library") -> ChatServer:
     listed = {"object": "list", "data": [{"id": name, "object": "model", "owned_by": owner}]}
     return ChatServer(*responses, answers={"/v1/models": listed, "/api/show": shown})
@@ -183,7 +189,7 @@ def test_one_that_does_not_answer_changes_nothing_and_is_asked_again(monkeypatch
     with ollama(Response(b"{}", delay=30)) as server:
         assert told(choose(server.base_url)) == ("chat", "")
         server.answers["/api/show"] = NO_TOOLS
-        monkeypatch.setattr(agent.calling, "SECONDS", 20.0)
+        monkeypatch.setattr(agent.calling, "SECONDS", 120.0)
         assert told(choose(server.base_url)) == ("text", "hermes")
 
 

@@ -23,9 +23,21 @@ from toolcrib.testing import ChatServer
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-def ask(provider: str, base_url: str, environ: Mapping[str, str] | None = None, *, key: str | None = None, **how: Any) -> Offer:
+# Time limits are for servers that hang. Where a test's server answers, a busy machine may take as long as it likes.
+AMPLE = 120.0
+
+
+def ask(
+    provider: str,
+    base_url: str,
+    environ: Mapping[str, str] | None = None,
+    *,
+    key: str | None = None,
+    seconds: float = AMPLE,
+    refresh: bool = False,
+) -> Offer:
     server = ModelServer("model", Target(provider, Endpoint(base_url, "", key)))
-    (offer,) = asyncio.run(ask_servers([server], environ or {}, **how))
+    (offer,) = asyncio.run(ask_servers([server], environ or {}, seconds=seconds, refresh=refresh))
     return offer
 
 
@@ -157,10 +169,10 @@ def test_places_are_the_configured_ones_each_once() -> None:
 
 def test_local_servers_are_found_once_and_named_as_such(serve: Any) -> None:
     server = serve({"/v1/models": {"data": [{"id": "m"}]}})
-    (found,) = asyncio.run(local_servers([], {server.port: "Ollama", 9: "nothing"}))
+    (found,) = asyncio.run(local_servers([], {server.port: "Ollama", 9: "nothing"}, seconds=AMPLE))
     assert found.source == f"Ollama: {FOUND}"
     named = ModelServer("model", Target("chat", Endpoint(f"http://localhost:{server.port}/v1")))
-    assert asyncio.run(local_servers([named], {server.port: "Ollama"})) == []
+    assert asyncio.run(local_servers([named], {server.port: "Ollama"}, seconds=AMPLE)) == []
 
 
 # -- for how long ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 HEAVY = (
     "rich", "prompt_toolkit", "httpx", "docker", "paramiko", "pydantic", "ruamel", "yaml", "importlib.metadata", "requests",
-    "docstring_parser", "cryptography",
+    "docstring_parser", "cryptography", "psycopg",
 )  # fmt: skip
 
 

@@ -133,13 +133,15 @@ class ApprovalGate:
         return await decision if isinstance(decision, Awaitable) else decision
 
     @hookimpl
-    async def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
+    def on_answer(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> Awaitable[None] | None:
         """Keep what the answer grants beyond this one call, and record who decided.
 
         A grant is for what the person was shown: what the call would do now may differ, and is judged anew.
         """
-        if ticket.action != ACTION:
-            return
+        # Plain, though it is nearly always awaited: a dispatcher with an async hook drives no call without a loop.
+        return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION else None
+
+    async def _heard(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
         policy = self._policy(ctx)
         findings = [from_json(finding) for finding in ticket.parameters["findings"]]
         if not _approves(answer):

@@ -223,13 +223,8 @@ class _Batch:
     # -- parked calls --------------------------------------------------------------------------------------------
 
     async def _taken_up_again(self, item: BatchCall) -> Run | None:
-        if item.call.id in self.scope.resuming:  # Dispatcher.resume is at work on it
-            return None
-        self.scope.resuming.add(item.call.id)
-        try:
-            return await self._resumed(item)
-        finally:
-            self.scope.resuming.discard(item.call.id)
+        with self.scope.resuming(item.call.id) as claimed:  # else Dispatcher.resume is at work on it
+            return await self._resumed(item) if claimed else None
 
     async def _resumed(self, item: BatchCall) -> Run | None:
         tickets = self.scope.tickets

@@ -107,17 +107,12 @@ class Dispatcher:
         record, settled = await settle_answer(scope.tickets, answer, scope.identity.session_id)
         call = record.ticket.call
         assert call is not None  # noqa: S101 - settle_answer refuses such a ticket
-        if call.id in scope.resuming:
-            return await self._there_is(record, call, scope)
-        scope.resuming.add(call.id)
-        try:
-            if not await self._waits_on(record, call, scope, settled):
+        with scope.resuming(call.id) as claimed:
+            if not claimed or not await self._waits_on(record, call, scope, settled):
                 return await self._there_is(record, call, scope)
             run = self.begin(call, scope)
             run.opened = run.parked = True
             executed = await self.whole(run, (record.ticket, record.answer or answer))
-        finally:
-            scope.resuming.discard(call.id)
         await run_later([run])
         return executed
 

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -118,8 +118,7 @@ class CallScope:
         """Tasks that ``interrupt`` cancels; each is added and taken out by itself."""
         self.asking: set[str] = set()
         """Tickets that somebody is being asked about at this moment."""
-        self.resuming: set[str] = set()
-        """Ids of calls that go on at this moment with an answer that came later."""
+        self._resuming: set[str] = set()
         self.cancelled = False
         self.calls: list[None] = []
         """One for each call that runs, where whoever owns the scope closes those that nobody uses."""
@@ -171,6 +170,20 @@ class CallScope:
         """
         task_id = self.identity.task_id or self.identity.session_id
         self.extra = MappingProxyType({"task_id": task_id, "user_task": user_task})
+
+    @contextlib.contextmanager
+    def resuming(self, call_id: str) -> Iterator[bool]:
+        """Claim a suspended call, to go on with it. False while somebody else, in any thread, does."""
+        with self._state_lock:
+            claimed = call_id not in self._resuming
+            if claimed:
+                self._resuming.add(call_id)
+        try:
+            yield claimed
+        finally:
+            if claimed:
+                with self._state_lock:
+                    self._resuming.discard(call_id)
 
     # -- interrupts ----------------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ class _Nothing:
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
         """Not kept."""
 
-    def record(self) -> None:
+    async def record(self) -> None:
         """Nothing to record."""
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         """Nothing was recorded."""
 
 

@@ -134,7 +134,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
                 await kept.replaces(step.target, step.info if same else None, step.after, step.before)
             if step.source is not None and step.source != step.target:
                 await kept.replaces(step.source, step.info, None, step.before)
-        kept.record()
+        await kept.record()
         await _write(steps, ctx, kept)
     files, diffs = [], []
     for step in steps:
@@ -234,7 +234,7 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
         except (ToolError, EnvironmentFailed) as error:
             left = await _put_back(done, ctx)
             if not left:
-                kept.forget()
+                await kept.forget()
             after = f"could not be put back: {', '.join(left)}" if left else "every file is as it was"
             raise ExecutionFailed(f"{getattr(error, 'text', error)}; {after}") from error
 

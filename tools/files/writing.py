@@ -26,12 +26,12 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         if info is not None and info.kind != "file":
             raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'no regular file'}; name a file")
         await kept.replaces(path, info, data)
-        kept.record()
+        await kept.record()
         try:
             with told(path):
                 await ctx.environment.write_file(path, data, mode=None if info is None else info.mode)
         except ToolError:
-            kept.forget()
+            await kept.forget()
             raise
     said = {
         "path": path,

@@ -35,15 +35,15 @@ class UndoStore:
     """How long a change is remembered."""
     _tidied: list[float] = field(default_factory=lambda: [-math.inf], repr=False)
 
-    def tidy(self) -> None:
+    async def tidy(self) -> None:
         """Once a day: forget what is too old to be taken back. A fault of that is no fault of the change that is being made."""
         now = time.time()
         if abs(now - self._tidied[0]) < _DAY:  # a clock that was set back counts too
             return
         self._tidied[0] = now
         try:
-            self.journal.prune(now - self.seconds)
-            self.contents.prune()
+            await self.journal.prune(now - self.seconds)
+            await self.contents.prune()
         except StoreFailed as error:
             _log.warning("what is too old to be undone could not be removed: %s", error)
 
@@ -70,13 +70,13 @@ def size_of(number: int) -> str:
     return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
 
 
-def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tuple[FileState, str]:
+async def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tuple[FileState, str]:
     """Keep a content; what it is, with mode and owner of ``like``, and why it is not kept, "" where it is."""
     state = FileState(digest_of(data), len(data), like.mode, like.owner)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
     try:
-        store.contents.put(state.digest, data)
+        await store.contents.put(state.digest, data)
     except StoreFailed as error:
         return state, f"what was in it could not be kept: {error}"
     return state, ""
@@ -163,26 +163,26 @@ class _Keeping:
                 data = await self._environment.read_file(path, limit=most + 1)
             except OSError as error:
                 return unread, f"it could not be read before: {error.strerror or error}"
-        return (unread, too_big(self._store, len(data))) if len(data) > most else put(self._store, data, info)
+        return (unread, too_big(self._store, len(data))) if len(data) > most else await put(self._store, data, info)
 
-    def record(self) -> None:
+    async def record(self) -> None:
         if self._changes and not self._failed:
             try:
-                self._recorded = self._store.journal.begin(replace(self._step, at=time.time(), changes=tuple(self._changes)))
+                self._recorded = await self._store.journal.begin(replace(self._step, at=time.time(), changes=tuple(self._changes)))
             except StoreFailed as error:
                 self.fail(str(error))
             else:
-                self._store.tidy()
+                await self._store.tidy()
         if self.note and self._store.required:
-            self.forget()
+            await self.forget()
             raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.note}")
 
-    def forget(self) -> None:
+    async def forget(self) -> None:
         recorded, self._recorded = self._recorded, None
         if recorded is None:
             return
         try:
-            self._store.journal.forget([change.id for change in recorded.changes])
+            await self._store.journal.forget([change.id for change in recorded.changes])
         except StoreFailed as error:  # an undo will see that the file is as it was
             _log.warning("a change that was not made stays in the journal: %s", error)
 

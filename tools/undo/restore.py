@@ -70,20 +70,20 @@ async def _item(store: UndoStore, environment: Environment, target: Target, *, f
         why = _unexpected(target, found)
         if why and not force:
             return replace(item, why_not=why, forceable=True)
-        return replace(_with_counts(store, item, data), by_force=why)
+        return replace(await _with_counts(store, item, data), by_force=why)
     except _CantError as error:
         return replace(item, why_not=str(error))
     except OSError as error:
         return replace(item, why_not=error.strerror or str(error))
 
 
-def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item:
+async def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item:
     target = item.target
     if target.to is None:
         return replace(item, action="remove")
     if target.lost:
         raise _CantError(f"{target.lost}, so that it can't be undone")
-    old = store.contents.get(target.to.digest)
+    old = await store.contents.get(target.to.digest)
     if old is None:
         raise _CantError("what was in it is no longer kept (undo.days, undo.max_mb)")
     added, removed = _count(data, old)
@@ -211,22 +211,22 @@ async def _carry_out(
         changes.append(change)
         if why:
             notes.append(f"{item.path}: {why}; a redo will not bring it back")
-    step = store.journal.begin(replace(step, changes=tuple(changes)))
+    step = await store.journal.begin(replace(step, changes=tuple(changes)))
     for item, change in zip(acting, step.changes, strict=True):
         if failed:
             failed[item.path] = "not done, since another file failed"
-            store.journal.forget([change.id])
+            await store.journal.forget([change.id])
             continue
         try:
             await _apply(store, environment, item, notes)
         except OSError as error:
             failed[item.path] = error.strerror or str(error)
-            store.journal.forget([change.id])
+            await store.journal.forget([change.id])
     for item in items:
         if item.action == "nothing" and not item.why_not and item.target.to is None:
             await _remove_folders(environment, item.target, notes)
     items = [replace(item, why_not=failed.get(item.path, item.why_not)) for item in items]
-    _settle(store, step, items, revives, failed)
+    await _settle(store, step, items, revives, failed)
     return Done(step, items, notes)
 
 
@@ -235,7 +235,7 @@ async def _change(store: UndoStore, environment: Environment, item: Item) -> tup
     target, before, why = item.target, item.found, ""
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
-        known, (before, why) = before.digest, put(store, data, before)
+        known, (before, why) = before.digest, await put(store, data, before)
         if before.digest != known:
             raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
     elif before is not None:
@@ -250,7 +250,7 @@ async def _apply(store: UndoStore, environment: Environment, item: Item, notes: 
         await environment.delete_file(target.path)
         await _remove_folders(environment, target, notes)
         return
-    data = store.contents.get(target.to.digest)
+    data = await store.contents.get(target.to.digest)
     if data is None:
         raise FileNotFoundError(2, "what was in it is no longer kept")
     await environment.write_file(target.path, data, mode=target.to.mode)
@@ -270,7 +270,7 @@ async def _remove_folders(environment: Environment, target: Target, notes: list[
             return
 
 
-def _settle(
+async def _settle(
     store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: Sequence[FileChange], failed: Collection[str]
 ) -> None:
     """The next undo goes on past what this one had to leave; what ``failed`` it tries again."""
@@ -278,6 +278,6 @@ def _settle(
     passed = [number for item in items if item.why_not and item.path not in failed for number in item.target.ids]
     if step.kind == "redo":
         back = {item.path for item in items if not item.why_not}
-        store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
+        await store.journal.settle(step.id, undone=undone, revived=[change.id for change in revives if change.path in back])
     else:
-        store.journal.settle(step.id, undone=undone, passed=passed)
+        await store.journal.settle(step.id, undone=undone, passed=passed)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,33 +10,51 @@ from typing import Any
 import pytest
 
 from agent.store.memory import MemoryStore
+from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib._store import Store
 
-STORES = ("memory", "sqlite")
-
-
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = pyfuncitem._fixtureinfo.argnames
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
+STORES = ("memory", "sqlite", "postgres")
 
 
 @pytest.fixture(params=STORES)
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Store]]:
     """Open a store. Each but memory's holds what the one before held."""
     made: list[Store] = []
+    url = request.getfixturevalue("emptied_url") if request.param == "postgres" else ""
 
     def make(clock: Callable[[], float] = time.time) -> Store:
-        made.append(MemoryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "store.db", clock=clock))
+        if request.param == "memory":
+            made.append(MemoryStore(clock=clock))
+        elif request.param == "sqlite":
+            made.append(SqliteStore(tmp_path / "store.db", clock=clock))
+        else:
+            made.append(PostgresStore(url, clock=clock))
         return made[-1]
 
     yield make
     for store in made:
         store.close()
+
+
+@pytest.fixture(scope="session")
+def shared_url(postgres: Any) -> str:
+    """A database that has the tables."""
+    url: str = postgres.new_database()
+    PostgresStore(url).close()
+    return url
+
+
+@pytest.fixture
+def emptied_url(shared_url: str) -> str:
+    """The same, with nothing in the tables: far faster than a new one."""
+    import psycopg
+
+    with psycopg.connect(shared_url) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'toolcrib' AND tablename <> 'version'")
+        tables = [name for (name,) in found]
+        connection.execute("; ".join(f"DELETE FROM toolcrib.{name}" for name in sorted(tables, reverse=True)).encode())  # noqa: S608 - ours
+    return shared_url
 
 
 @pytest.fixture

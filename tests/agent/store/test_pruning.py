@@ -43,7 +43,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
     store = SqliteStore(file, clock=lambda: now[0])
     for session, at, ends in (("old", 100.0, True), ("busy", 110.0, False), ("new", 300.0, True)):
         now[0] = at
-        fill(store, session, at, ends=ends)
+        await fill(store, session, at, ends=ends)
     await store.grants.add(replace(Grant("always", "always", "", "/"), argv=("ls",)))
     before = counts(file)
     assert await store.old(200.0) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sqlite3
@@ -16,10 +17,10 @@ from typing import Any
 import pytest
 
 from agent.allowlist import PermanentGrants
-from agent.store import _schema
+from agent.store import _codec, _schema
 from agent.store.sqlite import SqliteStore
-from toolcrib import StoreFailed, ToolCall
-from toolcrib._store import Grant
+from toolcrib import InvalidTransition, StoreFailed, SuspendTicket, ToolCall, ToolResult
+from toolcrib._store import Fence, Grant, TicketRecord
 
 Open = Callable[..., SqliteStore]
 
@@ -40,9 +41,9 @@ def change(file: Path, *statements: str) -> None:
     connection.close()
 
 
-def test_only_the_owner_may_read_it(open_file: Open, file: Path) -> None:
+async def test_only_the_owner_may_read_it(open_file: Open, file: Path) -> None:
     store = open_file()
-    talk(store, "hi")
+    await talk(store, "hi")
     modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
     assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
     assert file.parent.stat().st_mode & 0o777 == 0o700
@@ -61,17 +62,17 @@ def test_a_folder_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
-def test_what_was_kept_is_there_again(open_file: Open, synchronous: str) -> None:
+async def test_what_was_kept_is_there_again(open_file: Open, synchronous: str) -> None:
     """003-26: the session's grants too"""
     store = open_file(synchronous=synchronous)
-    talk(store, "a", "b")
+    await talk(store, "a", "b")
     grant = Grant("g", "session", "recursive delete", "/", session_id="s")
-    PermanentGrants(store.grants).add(grant)
+    await PermanentGrants(store.grants).add(grant)
     store.close()
     again = open_file(synchronous=synchronous)
-    assert texts(again) == ["a", "b"]
-    assert list(PermanentGrants(again.grants).all("s")) == [grant]
-    assert list(PermanentGrants(again.grants).all("another")) == []
+    assert await texts(again) == ["a", "b"]
+    assert list(await PermanentGrants(again.grants).all("s")) == [grant]
+    assert list(await PermanentGrants(again.grants).all("another")) == []
 
 
 async def test_a_closed_store_says_so(open_file: Open, file: Path) -> None:
@@ -99,12 +100,12 @@ async def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_file()
-    talk(store, "hi")
+    await talk(store, "hi")
     store.close()
     script = "ALTER TABLE sessions ADD COLUMN note TEXT NOT NULL DEFAULT 'a;b';\n-- and;\nUPDATE sessions SET user = 'you; me';"
     monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", script))
     upgraded = open_file()
-    assert texts(upgraded) == ["hi"]
+    assert await texts(upgraded) == ["hi"]
     info = await upgraded.sessions.get("s")
     assert info is not None
     assert info.user == "you; me"
@@ -112,34 +113,82 @@ async def test_an_older_file_is_upgraded_and_keeps_what_it_holds(
     monkeypatch.undo()
     before = file.read_bytes()
     with pytest.raises(
-        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 4 .* up to 3\).*upgrade toolcrib"
+        StoreFailed, match=r"store\.db was written by a newer toolcrib \(version 5 .* up to 4\).*upgrade toolcrib"
     ):
         open_file()
     assert file.read_bytes() == before
 
 
-def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_before_leases_keeps_all_it_holds(
+    open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables of calls and tickets are made anew by the fourth file."""
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    for path in sorted(_schema.FOLDER.glob("000[123]_*")):
+        shutil.copy(path, folder)
+    monkeypatch.setattr(_schema, "FOLDER", folder)
+    open_file().close()
+    monkeypatch.undo()
+    call, ticket = ToolCall("c", "terminal", {"command": "ls"}), SuspendTicket("approve", "?", ToolCall("c", "terminal"), id="t")
+    earlier = sqlite3.connect(file, isolation_level=None)
+    earlier.execute(
+        "INSERT INTO sessions (id, platform, user, model, cwd, created_at, updated_at) VALUES ('s','cli','','','',1,2)"
+    )
+    add = "INSERT INTO calls (session_id, call_id, call, status, handler_started, result, owner, opened_at) VALUES (?,?,?,?,?,?,?,?)"
+    result = _codec.dump_result(ToolResult.success("terminal", "done"))
+    earlier.execute(add, ("s", "c", _codec.dump_call(call), "succeeded", 1, result, "1:2:3", 4.0))
+    earlier.execute(add, ("s", "c", _codec.dump_call(call), "suspended", 0, None, "1:2:3", 5.0))
+    earlier.execute(add, ("s", "d", _codec.dump_call(call), "running", 1, None, "1:2:3", 6.0))
+    earlier.execute(
+        "INSERT INTO tickets (id, session_id, call_id, call_row, state, ticket, at) VALUES ('t', 's', 'c', 2, 'pending', ?, 7)",
+        (_codec.dump_ticket(ticket),),
+    )
+    grant = "INSERT INTO grants (id, session_id, scope, body) VALUES ('g', '', 'always', ?)"
+    earlier.execute(grant, (_codec.dump_grant(Grant("g", "always", "k", "/", argv=("ls",))),))
+    earlier.close()
+
     store = open_file()
-    talk(store, "hi")
+    calls = await store.ledger.calls("s")
+    assert [(one.call.id, one.status.value, one.opened_at) for one in calls] == [
+        ("c", "succeeded", 4.0), ("c", "suspended", 5.0), ("d", "running", 6.0)
+    ]  # fmt: skip
+    assert calls[0].result == ToolResult.success("terminal", "done")
+    assert list(await store.tickets.of_call("s", "c")) == [TicketRecord(ticket, "s", at=7.0)]
+    assert list(await store.grants.all("s")) == [Grant("g", "always", "k", "/", argv=("ls",))]
+    lease = await store.leases.take("s", "me", 60.0)
+    assert [one.call.id for one in await store.fenced(Fence(lease)).recover("s")] == ["d"]
+    with pytest.raises(InvalidTransition):
+        await store.ledger.open(call, "s")
+    store.close()
+    upgraded = sqlite3.connect(file)
+    assert upgraded.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert upgraded.execute("PRAGMA foreign_key_list(tickets)").fetchone()[2:5] == ("calls", "call_row", "row")
+    upgraded.close()
+
+
+async def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_file()
+    await talk(store, "hi")
     store.close()
     monkeypatch.setattr(_schema, "FOLDER", newer(tmp_path / "sql", "DROP TABLE messages;\nDROP TABLE no_such_table;"))
     with pytest.raises(StoreFailed, match=r"store\.db cannot be used .*no_such_table"):
         open_file()
     monkeypatch.undo()
-    assert texts(open_file()) == ["hi"]
+    assert await texts(open_file()) == ["hi"]
 
 
 def test_the_sql_files_are_numbered_one_by_one() -> None:
-    assert list(_schema.steps(_schema.FOLDER)) == [1, 2, 3]
+    assert list(_schema.steps(_schema.FOLDER)) == [1, 2, 3, 4]
 
 
-def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
+async def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
     gate, failed = threading.Barrier(8), []
 
     def run() -> None:
         gate.wait()
         try:
-            talk(open_file(), "hi")
+            asyncio.run(talk(open_file(), "hi"))
         except StoreFailed as error:
             failed.append(error)
 
@@ -149,7 +198,7 @@ def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    assert texts(open_file()) == ["hi"] * 8
+    assert await texts(open_file()) == ["hi"] * 8
 
 
 # -- files that can't be used ----------------------------------------------------------------------------------------
@@ -178,36 +227,36 @@ def test_what_is_no_database_is_left_alone(open_file: Open, file: Path) -> None:
         open_file()
 
 
-def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
+async def test_a_damaged_file_is_named(open_file: Open, file: Path) -> None:
     store = open_file()
-    talk(store, *("x" * 3000 for _ in range(50)))
+    await talk(store, *("x" * 3000 for _ in range(50)))
     store.close()
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2] + b"\xff" * (len(whole) - len(whole) // 2))
     store = open_file()
     with pytest.raises(StoreFailed, match=r"store\.db is damaged.*\.recover may save"):
-        talk(store, "hi")
+        await talk(store, "hi")
     store.close()
     file.write_bytes(whole)
     change(file, "UPDATE messages SET body = '{' WHERE seq = 1")
     with pytest.raises(StoreFailed, match=r"store\.db holds a record that cannot be read \(JSONDecodeError"):
-        texts(open_file())
+        await texts(open_file())
 
 
 async def test_a_file_kept_locked_is_named(open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.store._database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("agent.store._file.BUSY_SECONDS", 0.05)
     store = open_file()
-    talk(store, "a")
+    await talk(store, "a")
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreFailed, match="locked by another process"):
-        talk(store, "b")
+        await talk(store, "b")
     with pytest.raises(StoreFailed, match="locked by another process"):
         await store.ledger.open(ToolCall("c", "x"), "s")
-    assert texts(store) == ["a"]
+    assert await texts(store) == ["a"]
     other.close()
-    talk(store, "b")
-    assert texts(store) == ["a", "b"]
+    await talk(store, "b")
+    assert await texts(store) == ["a", "b"]
 
 
 async def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
@@ -217,21 +266,24 @@ async def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 
 WRITE = """
-import sys
+import asyncio, sys
 from pathlib import Path
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed
 {prepare}
-try:
-    store = SqliteStore(Path(sys.argv[1]))
+async def write(store):
     await store.sessions.create("s", platform="cli", user="me")
-    for number in range(1000):
-        await store.sessions.append("s", {{"role": "user", "text": str(number) + " " * 3000}})
-        print(number, flush=True)
+    try:
+        for number in range(1000):
+            await store.sessions.append("s", {{"role": "user", "text": str(number) + " " * 3000}})
+            print(number, flush=True)
+    except StoreFailed as error:
+        print(error)
+        print(len(await store.sessions.messages("s")))
+try:
+    asyncio.run(write(SqliteStore(Path(sys.argv[1]))))
 except StoreFailed as error:
     print(error)
-    before = len(await store.sessions.messages("s")) if "store" in dir() else 0
-    print(before)
 """
 
 
@@ -244,7 +296,7 @@ def run(command: list[str], file: Path, root: Path, prepare: str = "") -> list[s
     return done.stdout.splitlines()
 
 
-def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> None:
+async def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> None:
     """A limit on the size of files stands for the disk's."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))"
     *written, told, left = run([], file, root, limit)
@@ -253,8 +305,8 @@ def test_a_full_disk_loses_nothing(open_file: Open, file: Path, root: Path) -> N
     assert 10 < len(written) < 1000
     assert int(left) == len(written)
     store = open_file()
-    assert [text.split()[0] for text in texts(store)] == written
-    talk(store, "again")
+    assert [text.split()[0] for text in await texts(store)] == written
+    await talk(store, "again")
 
 
 async def test_late_it_is_made_by_what_first_needs_it(file: Path) -> None:
@@ -312,7 +364,7 @@ async def test_a_long_session_stands_in_memory_once(open_file: Open) -> None:
     await store.sessions.create("s", platform="cli", user="me")
     reply = {"role": "assistant", "calls": [], "model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 7}}
 
-    async def messages() -> Iterator[dict[str, Any]]:
+    def messages() -> Iterator[dict[str, Any]]:
         for number in range(5000):
             text = f"{number:<{size}}"
             yield {"role": "user", "text": text}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult, ToolStatus
-from toolcrib._store import AuditEntry, Grant, TicketRecord
+from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._types import Failure
 
 S = ToolCallStatus
@@ -51,6 +54,16 @@ results = st.builds(
 seconds = st.floats(0, 4e9)
 
 
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """hypothesis wants a function that returns when the test is done."""
+
+    @functools.wraps(test)
+    def run(**given: Any) -> None:
+        asyncio.run(test(**given))
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
     store = SqliteStore(tmp_path_factory.mktemp("records") / "store.db")
@@ -59,6 +72,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
 
 
 @given(call=calls, session=texts, result=results)
+@in_a_loop
 async def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, session: str, result: ToolResult) -> None:
     session = f"{next(NUMBER)}{session}"
     await kept.ledger.open(call, session)
@@ -73,8 +87,16 @@ async def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, se
 
 
 @given(
-    ticket=tickets, session=texts, payload=json_values, reason=st.none() | texts, by=texts, at=seconds, until=st.none() | seconds
+    ticket=tickets,
+    session=texts,
+    payload=json_values,
+    reason=st.none() | texts,
+    by=texts,
+    at=seconds,
+    until=st.none() | seconds,
+    remind=st.none() | seconds,
 )
+@in_a_loop
 async def test_tickets_and_answers_come_back(
     kept: SqliteStore,
     ticket: SuspendTicket,
@@ -84,9 +106,10 @@ async def test_tickets_and_answers_come_back(
     by: str,
     at: float,
     until: float | None,
+    remind: float | None,
 ) -> None:
     session = f"{next(NUMBER)}{session}"
-    record = TicketRecord(ticket, session, "denied", Answer(ticket.id, "cancel", payload, reason, by, at), at, until)
+    record = TicketRecord(ticket, session, "denied", Answer(ticket.id, "cancel", payload, reason, by, at), at, until, remind)
     await kept.tickets.put(record)
     assert await kept.tickets.get(ticket.id) == record
     if ticket.call is not None:
@@ -94,6 +117,7 @@ async def test_tickets_and_answers_come_back(
 
 
 @given(session=texts, messages=st.lists(objects, max_size=4))
+@in_a_loop
 async def test_messages_come_back(kept: SqliteStore, session: str, messages: list[dict[str, Any]]) -> None:
     session = f"{next(NUMBER)}{session}"
     await kept.sessions.create(session, platform=session, user=session, model=session, cwd=session)
@@ -106,6 +130,7 @@ async def test_messages_come_back(kept: SqliteStore, session: str, messages: lis
 
 
 @given(session=texts, others=st.tuples(texts, texts, texts, texts), at=seconds, detail=objects)
+@in_a_loop
 async def test_audit_comes_back(
     kept: SqliteStore, session: str, others: tuple[str, str, str, str], at: float, detail: Any
 ) -> None:
@@ -127,16 +152,69 @@ async def test_audit_comes_back(
         until=st.none() | seconds,
         by=texts,
         at=seconds,
+        principal=texts,
     ),
     session=texts,
 )
+@in_a_loop
 async def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -> None:
-    from dataclasses import replace
-
     number = next(NUMBER)
     grant = replace(grant, id=f"{number}{grant.id}", session_id=f"{number}{session}")
     await kept.grants.add(grant)
     assert await kept.grants.all(grant.session_id) == [grant]
+
+
+@given(
+    run=st.builds(
+        RunRecord,
+        id=texts,
+        session_id=texts,
+        status=st.sampled_from(["running", "parked", "ended"]),
+        step=st.integers(1, 2**40),
+        state=objects,
+    )
+)
+@in_a_loop
+async def test_runs_come_back(kept: SqliteStore, run: RunRecord) -> None:
+    number = next(NUMBER)
+    run = replace(run, id=f"{number}{run.id}", session_id=f"{number}{run.session_id}")
+    await kept.sessions.create(run.session_id, platform="cli", user="me")
+    assert await kept.runs.commit(run)
+    found = await kept.runs.get(run.id)
+    assert found is not None
+    assert replace(found, updated_at=0.0) == run
+
+
+@given(
+    item=st.builds(
+        InboxItem,
+        session_id=texts,
+        text=texts,
+        mode=st.sampled_from(["queue", "steer", "interrupt"]),
+        key=texts,
+        principal=objects,
+        images=st.lists(json_values, max_size=2),
+        options=objects,
+        at=seconds,
+    )
+)
+@in_a_loop
+async def test_what_was_said_comes_back(kept: SqliteStore, item: InboxItem) -> None:
+    item = replace(item, session_id=f"{next(NUMBER)}{item.session_id}")
+    given = await kept.inbox.put(item)
+    assert given is not None
+    assert await kept.inbox.waiting(item.session_id) == [given]
+    assert given == replace(item, images=tuple(item.images), at=item.at or given.at, id=given.id)
+    await kept.inbox.drop([given.id])
+    assert (await kept.inbox.put(item) is None) == bool(item.key)
+
+
+@given(session=texts, origins=st.dictionaries(texts, st.integers(0, 2**31), max_size=4))
+@in_a_loop
+async def test_origins_come_back(kept: SqliteStore, session: str, origins: dict[str, int]) -> None:
+    session = f"{next(NUMBER)}{session}"
+    await kept.origins.remember(session, origins)
+    assert await kept.origins.of(session) == origins
 
 
 async def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: SqliteStore) -> None:

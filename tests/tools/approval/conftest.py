@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tools.file_tools
 import tools.terminal_tool  # noqa: F401 - both register tools
-from agent.store.memory import MemoryStore
+from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ExecutedCall, RunIdentity, ToolCall, ToolRegistry
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
@@ -30,9 +31,9 @@ OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
 class Floor:
     """One session. ``do`` and ``call`` say what became of a call: ``ran``, ``refused``, or the keys that were asked about."""
 
-    def __init__(self, store: MemoryStore, environment: Any = None, **options: Any) -> None:
+    def __init__(self, file: Path, environment: Any = None, **options: Any) -> None:
         self.environment = environment or FakeEnvironment(commands=lambda request: (0, b"done"), cwd=PROJECT)
-        self.store = store
+        self.store = SqliteStore(file)
         registry, hooks = ToolRegistry(), new_manager()
         for name in ("terminal", "write_file", "patch", "read_file"):
             entry = known.get(name)
@@ -93,17 +94,16 @@ class Floor:
 
 
 @pytest.fixture
-def floors() -> Iterator[Callable[..., Floor]]:
-    """Floors of one store, as if each were a process of its own."""
+def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
     made: list[Floor] = []
-    store = MemoryStore()
 
     def one(environment: Any = None, **options: Any) -> Floor:
-        made.append(Floor(store, environment, **options))
+        made.append(Floor(tmp_path / "store.db", environment, **options))
         return made[-1]
 
     yield one
     for floor in made:
+        floor.store.close()
         asyncio.run(floor.environment.close())
 
 

@@ -32,9 +32,11 @@ from toolcrib import (
 from toolcrib._context import mint_context
 from toolcrib._store import AuditEntry, Grant
 from toolcrib.testing import FakeEnvironment
-from tools.approval.gate import APPROVAL, ApprovalGate, RuleSays
+from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, simple_argv, to_allowlist
+from tools.approval.policy import RuleSays
 from tools.approval.setting import Setting
+from tools.dispatch.bridge import run_async
 
 HOME = "/home/dev"
 CWD = HOME + "/project"
@@ -194,7 +196,7 @@ def test_always_is_kept_as_argv_and_folder() -> None:
     """003-27: written as a plain entry, read back, and it holds in another session."""
     desk = Desk()
     desk.answer(desk.run("rm -rf build"), yes("always"))
-    (grant,) = desk.grants.all("any")
+    (grant,) = run_async(desk.grants.all("any"))
     stored = to_allowlist(grant)
     assert stored == {"argv": ["rm", "-rf", "build"], "cwd": CWD, "version": 1}
     later = Desk(grants=MemoryGrants([from_allowlist(stored)]))
@@ -216,7 +218,7 @@ def test_always_is_kept_as_argv_and_folder() -> None:
 def test_a_scope_that_was_not_offered_counts_as_once(scope: Any) -> None:
     desk = Desk()
     assert desk.answer(desk.run("curl x | sh"), yes(scope)) is None
-    assert desk.grants.all("s1") == []
+    assert run_async(desk.grants.all("s1")) == []
     assert isinstance(desk.run("curl x | sh"), Suspend)
 
 
@@ -237,7 +239,7 @@ def test_a_denial_blocks_and_tells_the_reason() -> None:
 def test_only_a_plain_yes_approves(payload: Any) -> None:
     desk = Desk()
     assert isinstance(desk.answer(desk.run("rm -rf build"), payload), Block)
-    assert desk.grants.all("s1") == []
+    assert run_async(desk.grants.all("s1")) == []
 
 
 def test_an_answer_binds_call_session_place_and_findings() -> None:
@@ -253,8 +255,8 @@ def test_an_answer_binds_call_session_place_and_findings() -> None:
 
 def test_a_block_is_a_block_whatever_was_granted() -> None:
     desk = Desk()
-    desk.grants.add(Grant("g", "session", "fs.recursive-delete-root", "/", session_id="s1"))
-    desk.grants.add(new_grant("always", "", CWD, argv=("rm", "-rf", "/")))
+    run_async(desk.grants.add(Grant("g", "session", "fs.recursive-delete-root", "/", session_id="s1")))
+    run_async(desk.grants.add(new_grant("always", "", CWD, argv=("rm", "-rf", "/"))))
     decision = desk.run("rm -rf /")
     assert isinstance(decision, Block)
     assert "fs.recursive-delete-root" in decision.reason
@@ -296,7 +298,7 @@ def test_a_tool_that_acts_and_does_not_say_how_is_asked_about() -> None:
     assert found(decision) == {"tool.opaque@deploy"}
     assert decision.ticket.parameters["scopes"] == ["once", "session", "uses", "until"]
     call, ticket = decision.ticket.call, decision.ticket
-    desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1"))
+    settled(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
     assert desk.ask(tool=opaque) is None
     assert found(desk.ask(tool=entry("other", "edit", declares=False))) == {"tool.opaque@other"}
     assert desk.ask(tool=entry("declares nothing now", "edit")) is None
@@ -313,8 +315,8 @@ def test_another_gates_ticket_grants_nothing() -> None:
     desk = Desk()
     call = ToolCall("c1", "terminal", {})
     ticket = SuspendTicket("budget", "?", call, {"findings": [{"key": "fs.recursive-delete"}], "scopes": ["session"], "cwd": "/"})
-    desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1"))
-    assert desk.grants.all("s1") == []
+    settled(desk.gate.on_answer(call, ticket, Answer(ticket.id, payload=yes("session")), desk.context(call, (), "s1")))
+    assert run_async(desk.grants.all("s1")) == []
 
 
 @pytest.mark.parametrize(
@@ -386,8 +388,8 @@ def test_grants_from_many_threads() -> None:
 
     def work() -> None:
         for number in range(20):
-            spent.append(grants.spend("n"))
-            grants.add(replace(new_grant("session", "k", "/", session_id="s"), at=float(number)))
+            spent.append(run_async(grants.spend("n")))
+            run_async(grants.add(replace(new_grant("session", "k", "/", session_id="s"), at=float(number))))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -395,10 +397,10 @@ def test_grants_from_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert sum(spent) == 50
-    assert len(grants.all("s")) == 161
-    assert grants.all("other") == []
-    assert grants.revoke("n")
-    assert not grants.revoke("n")
+    assert len(run_async(grants.all("s"))) == 161
+    assert run_async(grants.all("other")) == []
+    assert run_async(grants.revoke("n"))
+    assert not run_async(grants.revoke("n"))
     with pytest.raises(ValueError, match="scope"):
         new_grant("once", "k", "/")
     with pytest.raises(ValueError, match="always"):
@@ -433,7 +435,7 @@ def test_several_grants_may_cover_one_finding_path_by_path() -> None:
 def test_a_counted_grant_is_spent_call_by_call() -> None:
     desk = Desk(project_root=CWD)
     assert desk.answer(desk.run("rm -rf a"), {**yes("uses"), "uses": 2}) is None
-    (grant,) = desk.grants.all("s1")
+    (grant,) = run_async(desk.grants.all("s1"))
     left = grant.uses_left
     assert left is not None
     ran = 0
@@ -447,19 +449,19 @@ def test_a_counted_grant_is_spent_call_by_call() -> None:
 def test_a_counted_grant_is_not_spent_on_a_call_that_asks_anyway() -> None:
     desk = Desk(project_root=CWD)
     desk.answer(desk.run("rm -rf a"), {**yes("uses"), "uses": 2})
-    before = desk.grants.all("s1")[0].uses_left
+    before = run_async(desk.grants.all("s1"))[0].uses_left
     assert isinstance(desk.run("rm -rf b; curl x.test | sh"), Suspend)
-    assert desk.grants.all("s1")[0].uses_left == before
+    assert run_async(desk.grants.all("s1"))[0].uses_left == before
 
 
 def test_a_grant_until_a_time_ends() -> None:
     desk = Desk(project_root=CWD)
     first = desk.run("rm -rf a")
     assert desk.answer(first, {**yes("until"), "minutes": 10}) is None
-    (grant,) = desk.grants.all("s1")
+    (grant,) = run_async(desk.grants.all("s1"))
     assert grant.until is not None
     assert desk.run("rm -rf b") is None
-    desk.grants.add(replace(grant, until=grant.until - 601))
+    run_async(desk.grants.add(replace(grant, until=grant.until - 601)))
     assert isinstance(desk.run("rm -rf b"), Suspend)
 
 
@@ -468,7 +470,7 @@ def test_a_number_that_cannot_be_meant_grants_nothing(payload: dict[str, Any]) -
     desk = Desk(project_root=CWD)
     with pytest.raises(ValueError, match="uses must be"):
         desk.answer(desk.run("rm -rf a"), {**yes("uses"), **payload})
-    assert desk.grants.all("s1") == []
+    assert run_async(desk.grants.all("s1")) == []
 
 
 # -- operators' rules for tools ------------------------------------------------------------------------------------

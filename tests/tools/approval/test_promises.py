@@ -16,6 +16,7 @@ from toolcrib.testing import FakeEnvironment
 from tools.approval.detect import detect_dangerous_command
 from tools.approval.grants import MemoryGrants, from_allowlist
 from tools.approval.patterns import DANGEROUS_PATTERNS
+from tools.dispatch.bridge import run_async
 
 Floors = Callable[..., Any]
 PROJECT = "/home/dev/project"
@@ -147,7 +148,7 @@ def test_nothing_but_one_plain_command_is_kept_for_good(floor: Any, command: str
     if floor.asks(command):
         assert "always" not in floor.last.result.suspension.parameters["scopes"]
         floor.answer({"approved": True, "scope": "always"})
-    assert [grant for grant in floor.store.grants.all() if grant.scope == "always"] == []
+    assert [grant for grant in run_async(floor.store.grants.all()) if grant.scope == "always"] == []
     with pytest.raises(ConfigError):
         from_allowlist({"argv": command.split(" "), "cwd": PROJECT, "version": 1})
 
@@ -189,7 +190,7 @@ def test_what_is_asked_every_time_is_never_remembered(floor: Any, command: str) 
         assert ticket.parameters["scopes"] == ["once"]
         assert all(char.isprintable() or char == "\n" for char in ticket.message)
         floor.answer({"approved": True, "scope": "session"})
-    assert list(floor.store.grants.all("s1")) == []
+    assert list(run_async(floor.store.grants.all("s1"))) == []
 
 
 @pytest.mark.parametrize(
@@ -239,5 +240,5 @@ def test_every_command_is_judged_before_it_runs(floor: Any) -> None:
     """003-24: by the gate, not by the terminal tool; what passes is on record."""
     assert floor.do("ls") == "ran"
     assert floor.asks("rm -rf build")
-    assert [(entry.tool, entry.decision) for entry in floor.store.audit.entries("s1")] == [("terminal", "allowed")]
+    assert [(entry.tool, entry.decision) for entry in run_async(floor.store.audit.entries("s1"))] == [("terminal", "allowed")]
     asyncio.run(floor.scope().close())

@@ -21,6 +21,7 @@ from tools.approval.meaning import NoFiles, ShellNow, interpret
 from tools.approval.meaning.state import Budget
 from tools.approval.setting import Setting
 from tools.approval.snapshot import LocalFiles
+from tools.dispatch.bridge import run_async
 from tools.environments.local import LocalEnvironment
 
 Floors = Callable[..., Any]
@@ -205,7 +206,7 @@ def test_a_question_that_does_not_arrive_means_no(floor: Any, asker: Any) -> Non
     executed = floor.run("terminal", {"command": "rm -rf build"}, floor.scope(asker=asker))
     assert executed.result.failure.kind == "Denied"
     assert floor.ran == []
-    assert floor.store.tickets.pending() == []
+    assert run_async(floor.store.tickets.pending()) == []
 
 
 def test_a_configuration_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from toolcrib import (
 )
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
+from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope, Limits
@@ -151,7 +152,7 @@ def test_of_two_people_the_first_decides(house: House) -> None:
         ticket, before = house.ask(scope, call_id=f"c{number}"), len(house.ran)
         results = together(partial(house.resume, scope, ticket, YES, "ann"), partial(house.resume, scope, ticket, NO, "bob"))
         assert sum(isinstance(one, Denied) for one in results) == 1, results
-        record = house.store.tickets.get(ticket)
+        record = run_async(house.store.tickets.get(ticket))
         assert record is not None
         assert record.answer is not None
         assert (record.state, record.answer.by) in (("approved", "ann"), ("denied", "bob"))
@@ -234,8 +235,8 @@ def test_the_end_of_the_session_withdraws_the_question(house: House) -> None:
         return (await call).status
 
     assert asyncio.run(main()) is ToolCallStatus.CANCELLED
-    assert house.store.tickets.pending() == []
-    (record,) = house.store.tickets.of_call("s1", "c1")
+    assert run_async(house.store.tickets.pending()) == []
+    (record,) = run_async(house.store.tickets.of_call("s1", "c1"))
     assert record.state == "expired"
     with pytest.raises(Denied, match="came too late"):
         house.resume(house.scope(), record.ticket.id)
@@ -260,7 +261,7 @@ def test_where_nobody_answers_in_time_it_is_expired_and_not_run(house: House) ->
     executed = asyncio.run(house.dispatcher.call(ToolCall("c1", "run", {"command": "rm -rf build"}), scope))
     assert executed.result.failure is not None
     assert executed.result.failure.kind == "Denied"
-    assert [record.state for record in house.store.tickets.of_call("s1", "c1")] == ["expired"]
+    assert [record.state for record in run_async(house.store.tickets.of_call("s1", "c1"))] == ["expired"]
     assert house.ran == []
 
 
@@ -269,9 +270,9 @@ def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -
     reached: list[str] = []
 
     async def asker(ticket: Any, ctx: Any) -> Answer:
-        settled = house.store.tickets.settle(Answer(ticket.id, payload=NO, by="bob", at=time.time()), "denied")
+        settled = await house.store.tickets.settle(Answer(ticket.id, payload=NO, by="bob", at=time.time()), "denied")
         reached.append(ticket.id)
-        assert settled
+        assert settled == "settled"
         return Answer(ticket.id, payload=YES, by="ann", at=time.time())
 
     scope = house.scope(suspends=False, asker=asker)
@@ -285,7 +286,7 @@ def test_a_counted_grant_is_used_no_oftener_than_it_says(house: House) -> None:
     scope = house.scope()
     first = house.ask(scope)
     assert house.resume(scope, first, {**YES, "scope": "uses", "uses": 3}).result.is_success
-    (grant,) = house.store.grants.all("s1")
+    (grant,) = run_async(house.store.grants.all("s1"))
     left, before = grant.uses_left, len(house.ran)
     assert left is not None
 
@@ -302,16 +303,16 @@ def test_a_counted_grant_is_used_no_oftener_than_it_says(house: House) -> None:
 def test_a_revoked_grant_counts_no_longer(house: House) -> None:
     scope = house.scope()
     assert house.resume(scope, house.ask(scope), {**YES, "scope": "session"}).result.is_success
-    (grant,) = house.store.grants.all("s1")
-    assert house.store.grants.revoke(grant.id)
+    (grant,) = run_async(house.store.grants.all("s1"))
+    assert run_async(house.store.grants.revoke(grant.id))
     house.ask(scope, call_id="c2")
 
 
 def test_answers_while_a_grant_is_narrowed(house: House) -> None:
     scope = house.scope()
     assert house.resume(scope, house.ask(scope), {**YES, "scope": "session"}).result.is_success
-    (grant,) = house.store.grants.all("s1")
-    house.store.grants.add(replace(grant, root="/project/build"))
+    (grant,) = run_async(house.store.grants.all("s1"))
+    run_async(house.store.grants.add(replace(grant, root="/project/build")))
     executed = asyncio.run(house.dispatcher.call(ToolCall("c2", "run", {"command": "rm -rf build/x"}), scope))
     assert executed.result.is_success
     house.ask(scope, "rm -rf src", call_id="c3")

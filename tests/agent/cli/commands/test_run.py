@@ -288,7 +288,7 @@ def test_servers_on_this_machine_are_named_and_not_used() -> None:
     from agent.cli.offer import offers
 
     with ChatServer(models=["qwen3", "llama"]) as server:
-        lines = offers("run TASK", {server.port: "Ollama"})
+        lines = offers("run TASK", {server.port: "Ollama"}, seconds=120)
         assert server.requests == []
     assert lines == [
         f"Ollama answers at {server.base_url}, models: qwen3, llama",

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent.loop import LoopLimits
+from agent.conversation.limits import AnswerUnfit, RunLimits
+from agent.conversation.structured import AnswerCheck
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import Conversation, Target, open_session
 from agent.retry import RetryPolicy
 from agent.run import Agent
-from agent.structured import AnswerCheck, AnswerUnfit
 from toolcrib import ConfigError, ProviderSession, ProviderTurn
 from toolcrib.testing import ChatServer, Response
 
@@ -35,7 +35,7 @@ ANSWERS = {
     "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}]},
     "text": {"choices": [{"message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]},
 }
-LIMITS = LoopLimits(retry=RetryPolicy(attempts=1))
+LIMITS = RunLimits(retry=RetryPolicy(attempts=1))
 
 
 def asked(wire: str, *responses: Response, **more: Any) -> Any:
@@ -197,7 +197,7 @@ def test_a_resumed_agent_keeps_its_model(tmp_path: Path) -> None:
 def test_the_last_answer_forbids_tools(tmp_path: Path) -> None:
     """000-41: where the wire can, and for that turn only."""
     replies = (ChatServer.calls(CALL), ChatServer.text("as far as I got"), ChatServer.text("hello"))
-    limits = LoopLimits(max_turns=1, retry=RetryPolicy(attempts=1))
+    limits = RunLimits(max_turns=1, retry=RetryPolicy(attempts=1))
     with ChatServer(*replies) as server, agent(server, tmp_path, limits=limits) as made:
         assert made.ask("go").stopped == "max_turns"
         assert made.ask("hello").text == "hello"

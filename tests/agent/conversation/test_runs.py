@@ -1,4 +1,4 @@
-"""The loop, with a scripted model and with the one that is a person typing."""
+"""Runs from a message to its answer, with a scripted model and with the one that is a person typing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config import Config
+from agent.conversation.limits import MaxTurnsReached, NoProgress, RunLimits, TokenCapReached
+from agent.conversation.state import RunResult
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, ToolStarted
-from agent.loop import Loop, LoopLimits, LoopResult, MaxTurnsReached, NoProgress, TokenCapReached, run_loop
 from agent.protocols.command import parse_command
 from agent.providers.manual import ManualSession
 from agent.retry import RetryPolicy
-from agent.run import Crib, assemble
+from agent.run import Crib, Session, assemble
 from toolcrib import AuthFailed, BadRequest, ContextTooLong, Overloaded, ProviderTurn, RateLimited, StreamEvent, ToolCall
 from toolcrib.testing import ScriptedSession
 
@@ -29,17 +30,21 @@ def crib(tmp_path: Path) -> Iterator[Crib]:
         yield made
 
 
-def drive(crib: Crib, provider: Any, **options: Any) -> tuple[str, list[Event]]:
-    events: list[Event] = []
-
-    async def go() -> str:
-        session = crib.open_session()
+def run(crib: Crib, provider: Any, emit: Any = lambda event: None, text: str = "go", **limits: Any) -> RunResult:
+    async def go() -> RunResult:
+        session = await crib.open()
+        session.link.use(provider)
         try:
-            return await run_loop(provider, session, events.append, **options)
+            return await session.ask(text, emit=emit, limits=RunLimits(**limits))
         finally:
             await session.close()
 
-    return asyncio.run(go()), events
+    return asyncio.run(go())
+
+
+def drive(crib: Crib, provider: Any, **options: Any) -> tuple[str, list[Event]]:
+    events: list[Event] = []
+    return run(crib, provider, events.append, **options).text, events
 
 
 def test_turns_until_there_are_no_calls(crib: Crib) -> None:
@@ -56,21 +61,19 @@ def test_turns_until_there_are_no_calls(crib: Crib) -> None:
 def test_a_model_that_never_ends_is_ended(crib: Crib) -> None:
     model = ScriptedSession(*[[("terminal", {"command": "true"})]] * 3)
     with pytest.raises(MaxTurnsReached, match="no answer after 3 turns"):
-        drive(crib, model, max_turns=3)
+        drive(crib, model, max_turns=3, on_max_turns="error")
 
 
 def test_a_typed_call_goes_the_whole_way(crib: Crib) -> None:
     """001-13"""
     person = ManualSession(crib.granted())
-    person.say('@terminal {"command": "echo typed"}')
-    _, events = drive(crib, person)
+    _, events = drive(crib, person, text='@terminal {"command": "echo typed"}')
     assert [event.executed.result.data["output"] for event in events if isinstance(event, ToolFinished)] == ["typed\n"]
 
 
 def test_plain_text_is_answered_with_the_way_to_a_model(crib: Crib) -> None:
     person = ManualSession(crib.granted())
-    person.say("what is the time?")
-    text, events = drive(crib, person)
+    text, events = drive(crib, person, text="what is the time?")
     assert text.startswith("No model is connected")
     assert [event.text for event in events if isinstance(event, TextDelta)] == [text]
 
@@ -134,29 +137,18 @@ def test_any_line_is_a_call_or_is_not(line: str) -> None:
 CALL = [("terminal", {"command": "true"})]
 
 
-def loop(crib: Crib, provider: Any, emit: Any = lambda event: None, **limits: Any) -> LoopResult:
-    async def go() -> LoopResult:
-        session = crib.open_session()
-        try:
-            return await Loop(provider, session, emit, LoopLimits(**limits)).run()
-        finally:
-            await session.close()
-
-    return asyncio.run(go())
-
-
 def test_after_the_last_turn_one_more_call_gives_the_answer(crib: Crib) -> None:
     """000-41: exactly one more model call, whose text is the answer"""
     model = ScriptedSession(CALL, CALL, "as far as I got")
-    result = loop(crib, model, max_turns=2)
+    result = run(crib, model, max_turns=2)
     assert (result.text, result.stopped, result.turns) == ("as far as I got", "max_turns", 3)
-    assert model.said == ["You have reached the maximum number of turns. Please provide your final answer now."]
+    assert model.said[1:] == ["You have reached the maximum number of turns. Please provide your final answer now."]
 
 
 def test_calls_in_the_last_answer_are_not_run(crib: Crib, tmp_path: Path) -> None:
     """000-41"""
     model = ScriptedSession(CALL, [("terminal", {"command": "touch ran"})])
-    assert loop(crib, model, max_turns=1).stopped == "max_turns"
+    assert run(crib, model, max_turns=1).stopped == "max_turns"
     assert not (tmp_path / "ran").exists()
 
 
@@ -164,26 +156,26 @@ def test_or_an_error_is_raised(crib: Crib) -> None:
     """004-6: at most 20 tool turns, then an error"""
     model = ScriptedSession(*[CALL] * 20)
     with pytest.raises(MaxTurnsReached, match="no answer after 20 turns"):
-        loop(crib, model, max_turns=20, on_max_turns="error")
+        run(crib, model, max_turns=20, on_max_turns="error")
     assert len(model.results) == 20
 
 
 def test_ten_turns_are_the_default() -> None:
     """000-43 (the default)"""
-    assert LoopLimits().max_turns == Config().max_turns == 10
-    assert LoopLimits().on_max_turns == "final_answer"
+    assert RunLimits().max_turns == Config().max_turns == 10
+    assert RunLimits().on_max_turns == "final_answer"
 
 
 def test_the_same_failing_call_again_and_again_ends_the_run(crib: Crib) -> None:
     model = ScriptedSession(*[[("read_file", {"path": "missing"})]] * 9)
     with pytest.raises(NoProgress, match="the same call failed 4 times in a row: read_file"):
-        loop(crib, model)
+        run(crib, model)
     assert len(model.results) == 4
 
 
 def test_different_failing_calls_are_no_circle(crib: Crib) -> None:
     model = ScriptedSession(*[[("read_file", {"path": f"missing{n % 2}"})] for n in range(8)], "gave up")
-    assert loop(crib, model).text == "gave up"
+    assert run(crib, model).text == "gave up"
 
 
 def test_unreadable_calls_are_repaired_a_bounded_number_of_times(crib: Crib) -> None:
@@ -193,7 +185,7 @@ def test_unreadable_calls_are_repaired_a_bounded_number_of_times(crib: Crib) -> 
 
     model = Garbled()
     with pytest.raises(NoProgress, match="could not be read 4 turns in a row: cut off"):
-        loop(crib, model, repeats=99)
+        run(crib, model, repeats=99)
     assert all("send it again" in str(one.result.message) for turn in model.results for one in turn)
 
 
@@ -203,14 +195,14 @@ def test_a_hard_token_cap(crib: Crib) -> None:
             return replace(await super().stream_turn(on_event), usage={"input": 400, "output": 50})
 
     with pytest.raises(TokenCapReached, match="900 tokens used of 800"):
-        loop(crib, Counting(*[CALL] * 5), max_tokens=800)
-    assert loop(crib, Counting(CALL, "done"), max_tokens=800).usage == {"input": 800, "output": 100}
+        run(crib, Counting(*[CALL] * 5), max_tokens=800)
+    assert run(crib, Counting(CALL, "done"), max_tokens=800).usage == {"input": 800, "output": 100}
 
 
 def test_a_server_that_recovers_is_asked_again(crib: Crib) -> None:
     events: list[Event] = []
     model = ScriptedSession(Overloaded("busy"), RateLimited("slow down", retry_after=0.01), "here")
-    assert loop(crib, model, events.append, retry=RetryPolicy(first=0.01)).text == "here"
+    assert run(crib, model, events.append, retry=RetryPolicy(first=0.01)).text == "here"
     waits = [event for event in events if isinstance(event, Retrying)]
     assert [(wait.attempt, wait.reason) for wait in waits] == [(1, "busy"), (2, "slow down")]
     assert waits[1].seconds == 0.01
@@ -221,15 +213,15 @@ def test_what_asking_again_can_not_help_is_raised_at_once(crib: Crib, error: Exc
     """000-42"""
     model = ScriptedSession(error, "never")
     with pytest.raises(type(error)):
-        loop(crib, model)
+        run(crib, model)
 
 
 def test_retrying_ends(crib: Crib) -> None:
     model = ScriptedSession(*[Overloaded(f"busy {n}") for n in range(9)])
     with pytest.raises(Overloaded, match="busy 2"):
-        loop(crib, model, retry=RetryPolicy(attempts=3, first=0.001))
+        run(crib, model, retry=RetryPolicy(attempts=3, first=0.001))
     with pytest.raises(RateLimited):
-        loop(crib, ScriptedSession(RateLimited("tomorrow", retry_after=80_000), "never"))
+        run(crib, ScriptedSession(RateLimited("tomorrow", retry_after=80_000), "never"))
 
 
 # -- events and records ------------------------------------------------------------------------------------------------
@@ -248,7 +240,7 @@ def test_every_turn_has_fresh_ids_and_every_call_one_id(crib: Crib) -> None:
             return turn
 
     events: list[Event] = []
-    loop(crib, Streaming(CALL, CALL, "done"), events.append)
+    run(crib, Streaming(CALL, CALL, "done"), events.append)
     texts = {event.id for event in events if isinstance(event, TextDelta)}
     thoughts = {event.id for event in events if isinstance(event, ThinkingDelta)}
     assert len(texts) == len(thoughts) == 3
@@ -266,47 +258,66 @@ def test_every_turn_has_fresh_ids_and_every_call_one_id(crib: Crib) -> None:
 
 
 def test_a_turn_is_on_record_before_its_calls_run_and_results_before_the_next_request(crib: Crib) -> None:
+    """A step is kept whole before the next begins."""
     seen: list[Any] = []
 
-    class Watching(ScriptedSession):
-        async def stream_turn(self, on_event: Any) -> ProviderTurn:
-            seen.append([record["role"] for record in crib.store.sessions.messages(session.identity.session_id)])
-            return await super().stream_turn(on_event)
-
-    session = crib.open_session()
-    take_back = crib.registry.checkpoint()
-    crib.registry.register(
-        "look", "terminal", {"description": "d"}, lambda args: [record["role"] for record in session.records()]
-    )
-    session.scope.granted = None
-    model = Watching([("look", {})], "done")
-
     async def go() -> None:
-        session.say("hello")
-        await Loop(model, session, lambda event: None).run()
+        session = await crib.open()
+
+        class Watching(ScriptedSession):
+            async def stream_turn(self, on_event: Any) -> ProviderTurn:
+                seen.append([record["role"] for record in await session.records()])
+                return await super().stream_turn(on_event)
+
+        async def look(args: Any) -> list[str]:
+            return [record["role"] for record in await session.records()]
+
+        crib.registry.register("look", "terminal", {"description": "d"}, look)
+        session.scope.granted = None
+        model = Watching([("look", {})], "done")
+        session.link.use(model)
+        await session.ask("hello")
+        assert model.results[0][0].result.data == ["user", "assistant"]
+        assert [record["role"] for record in await session.records()] == ["user", "assistant", "results", "assistant"]
         await session.close()
 
+    take_back = crib.registry.checkpoint()
     asyncio.run(go())
     take_back()
     assert seen == [["user"], ["user", "assistant", "results"]]
-    assert model.results[0][0].result.data == ["user", "assistant"]
-    assert [record["role"] for record in session.records()] == ["user", "assistant", "results", "assistant"]
+
+
+class Endless(ScriptedSession):
+    """A model that begins to speak and does not come to an end."""
+
+    async def stream_turn(self, on_event: Any) -> ProviderTurn:
+        on_event(StreamEvent("assistant_delta", "I think"))
+        await asyncio.sleep(60)
+        raise AssertionError
+
+
+def speaking(session: Session) -> tuple[Any, asyncio.Event]:
+    """An ``emit``, and what is set when the model speaks."""
+    begun = asyncio.Event()
+
+    def emit(event: Event) -> None:
+        if isinstance(event, TextDelta):
+            begun.set()
+
+    return emit, begun
 
 
 def test_an_interrupt_while_the_model_speaks_keeps_the_session(crib: Crib) -> None:
-    class Endless(ScriptedSession):
-        async def stream_turn(self, on_event: Any) -> ProviderTurn:
-            on_event(StreamEvent("assistant_delta", "I think"))
-            await asyncio.sleep(60)
-            raise AssertionError
-
-    async def go() -> tuple[LoopResult, LoopResult]:
-        session = crib.open_session()
-        task = asyncio.create_task(Loop(Endless(), session, lambda event: None).run())
-        await asyncio.sleep(0.02)
+    async def go() -> tuple[RunResult, RunResult]:
+        session = await crib.open()
+        session.link.use(Endless())
+        emit, begun = speaking(session)
+        task = asyncio.create_task(session.ask("go", emit=emit))
+        await begun.wait()
         session.interrupt()
         first = await task
-        second = await Loop(ScriptedSession(CALL, "still here"), session, lambda event: None).run()
+        session.link.use(ScriptedSession(CALL, "still here"))
+        second = await session.ask("go on")
         await session.close()
         return first, second
 
@@ -316,18 +327,128 @@ def test_an_interrupt_while_the_model_speaks_keeps_the_session(crib: Crib) -> No
 
 
 def test_a_cancelled_run_is_cancelled(crib: Crib) -> None:
-    class Endless(ScriptedSession):
-        async def stream_turn(self, on_event: Any) -> ProviderTurn:
-            await asyncio.sleep(60)
-            raise AssertionError
-
     async def go() -> None:
-        session = crib.open_session()
-        task = asyncio.create_task(Loop(Endless(), session, lambda event: None).run())
-        await asyncio.sleep(0.02)
+        session = await crib.open()
+        session.link.use(Endless())
+        emit, begun = speaking(session)
+        task = asyncio.create_task(session.ask("go", emit=emit))
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        session.link.use(ScriptedSession("here"))
+        assert (await session.ask("and now?")).text == "here"
+        assert [record["role"] for record in await session.records()] == ["user", "user", "assistant"]
         await session.close()
 
     asyncio.run(go())
+
+
+def test_messages_at_once_are_answered_in_order(crib: Crib) -> None:
+    """Each gets the answer to its own, whoever drives the session."""
+
+    async def go() -> list[str]:
+        session = await crib.open()
+        session.link.use(ScriptedSession(CALL, "first", "second", "third"))
+        answers = await asyncio.gather(*(session.ask(text) for text in ("a", "b", "c")))
+        said = [record["text"] for record in await session.records() if record["role"] == "user"]
+        await session.close()
+        assert said == ["a", "b", "c"]
+        return [answer.text for answer in answers]
+
+    assert asyncio.run(go()) == ["first", "second", "third"]
+
+
+def test_a_message_is_taken_once_by_its_sender_s_key(crib: Crib) -> None:
+    async def go() -> None:
+        session = await crib.open()
+        session.link.use(ScriptedSession("first"))
+        assert await session.say("a", key="update-7") is not None
+        assert await session.say("a", key="update-7") is None
+        result = await session.advance()
+        assert result is not None
+        assert result.text == "first"
+        assert await session.advance() is None
+        assert [record["role"] for record in await session.records()] == ["user", "assistant"]
+        await session.close()
+
+    asyncio.run(go())
+
+
+def test_what_steers_is_read_with_the_next_results(crib: Crib) -> None:
+    """It belongs to the run that is under way, and its sender gets that run's answer."""
+
+    async def go() -> None:
+        session = await crib.open()
+        model = ScriptedSession([("speak", {})], "done both")
+        answered: list[asyncio.Task[RunResult]] = []
+
+        async def speak(args: Any) -> str:
+            answered.append(asyncio.create_task(session.ask("and the tests", mode="steer")))
+            while not await session.store.inbox.waiting(session.id):  # noqa: ASYNC110 - the store has no event for it
+                await asyncio.sleep(0.01)
+            return "spoken"
+
+        crib.registry.register("speak", "terminal", {"description": "d"}, speak)
+        session.scope.granted = None
+        session.link.use(model)
+        first = await session.ask("the code")
+        second = await answered[0]
+        assert (first.text, second.text) == ("done both", "done both")
+        assert model.said == ["the code", "and the tests"]
+        roles = [record["role"] for record in await session.records()]
+        assert roles == ["user", "assistant", "results", "user", "assistant"]
+        await session.close()
+
+    take_back = crib.registry.checkpoint()
+    asyncio.run(go())
+    take_back()
+
+
+def test_what_interrupts_ends_the_run_and_is_answered_next(crib: Crib) -> None:
+    async def go() -> None:
+        session = await crib.open()
+        session.link.use(Endless())
+        emit, begun = speaking(session)
+        first = asyncio.create_task(session.ask("go", emit=emit))
+        await begun.wait()
+        session.link.use(ScriptedSession("stopped, and looked at that"))
+        second = await session.ask("no, this", mode="interrupt")
+        assert (await first).stopped == "interrupted"
+        assert second.text == "stopped, and looked at that"
+        await session.close()
+
+    asyncio.run(go())
+
+
+def test_caps_hold_across_processes(tmp_path: Path) -> None:
+    """What a run has counted is stored with it: another process goes on from there, and does not begin anew."""
+
+    class Dies(ScriptedSession):
+        async def stream_turn(self, on_event: Any) -> ProviderTurn:
+            if not self._turns:
+                raise RuntimeError("the process ends here")
+            return replace(await super().stream_turn(on_event), usage={"input": 100, "output": 10})
+
+    async def begin(crib: Crib) -> str:
+        session = await crib.open()
+        session.link.use(Dies(CALL, CALL))
+        with pytest.raises(RuntimeError, match="ends here"):
+            await session.ask("go", limits=RunLimits(max_turns=3))
+        await session.close()
+        return session.id
+
+    async def go_on(crib: Crib, session_id: str) -> RunResult | None:
+        session = await crib.open(resume=session_id)
+        session.link.use(Dies(CALL, "the last answer"))
+        try:
+            return await session.advance()
+        finally:
+            await session.close()
+
+    with assemble(project_dir=tmp_path) as crib:
+        session_id = asyncio.run(begin(crib))
+    with assemble(project_dir=tmp_path) as crib:
+        result = asyncio.run(go_on(crib, session_id))
+    assert result is not None
+    assert (result.stopped, result.turns, result.usage) == ("max_turns", 4, {"input": 400, "output": 40})

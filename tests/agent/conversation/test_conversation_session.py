@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.loop import Loop
+from agent.conversation.transcript import turn_record, user_record
 from agent.run import Agent, Crib, Session, assemble
-from toolcrib import ProviderTurn, ToolCall, ToolcribError
+from toolcrib import ConfigError, ProviderTurn, StateKey, ToolCall, ToolCallContext, ToolcribError, ToolOutput, ToolResult
 from toolcrib.testing import ChatServer, FakeEnvironment, ScriptedSession
+from tools.dispatch.bridge import run_async
 
 
 @pytest.fixture
@@ -23,11 +25,15 @@ def crib(tmp_path: Path) -> Iterator[Crib]:
 
 def run(session: Session, *turns: Any) -> None:
     async def go() -> None:
-        session.say("do it")
-        await Loop(ScriptedSession(*turns), session, lambda event: None).run()
+        session.link.use(ScriptedSession(*turns))
+        await session.ask("do it")
         await session.close()
 
     asyncio.run(go())
+
+
+def records(session: Session) -> Any:
+    return run_async(session.records())
 
 
 def test_a_conversation_goes_on_in_the_next_process(tmp_path: Path) -> None:
@@ -37,10 +43,11 @@ def test_a_conversation_goes_on_in_the_next_process(tmp_path: Path) -> None:
     with assemble(project_dir=tmp_path) as crib:
         again = crib.open_session(latest=True)
         assert again.identity.session_id == first.identity.session_id
-        assert [record["role"] for record in again.records()] == ["user", "assistant", "results", "assistant"]
-        assert again.info is not None
-        assert again.info.title == "do it"
-        assert again.call("todo", {}).result.data["counts"]["total"] == 1
+        assert [record["role"] for record in records(again)] == ["user", "assistant", "results", "assistant"]
+        info = run_async(again.info())
+        assert info is not None
+        assert info.title == "do it"
+        assert again.call_sync("todo", {}).result.data["counts"]["total"] == 1
         again.close_sync()
         by_prefix = crib.open_session(resume=first.identity.session_id[:8])
         assert by_prefix.identity.session_id == first.identity.session_id
@@ -65,21 +72,49 @@ def test_what_is_not_there_is_said(crib: Crib) -> None:
 
 
 def test_calls_without_a_result_get_one(tmp_path: Path) -> None:
-    """X-1: a process that died between a turn and its results"""
-    with assemble(project_dir=tmp_path) as crib:
-        session = crib.open_session()
-        session.say("go")
-        ran, lost = ToolCall("c1", "todo", {}), ToolCall("c2", "terminal", {"command": "true"})
-        session.record_turn(ProviderTurn("", (ran, lost)))
-        asyncio.run(session.turn([ran]))
-        session.close_sync()
-        again = crib.open_session(resume=session.identity.session_id)
-        last = again.records()[-1]
+    """X-1: a process that died between a turn and its results, and stored no run: an earlier version's"""
+    ran, lost = ToolCall("c1", "todo", {}), ToolCall("c2", "terminal", {"command": "true"})
+
+    async def die(crib: Crib) -> str:
+        session = await crib.open()
+        turn = turn_record(ProviderTurn("", (ran, lost)), wire="manual", via={})
+        await session.store.sessions.append_many(session.id, [user_record("go"), turn])
+        await session.calls([ran])
+        await session.close()
+        return session.id
+
+    async def go_on(crib: Crib, session_id: str) -> None:
+        session = await crib.open(resume=session_id)
+        session.link.use(ScriptedSession("well"))
+        await session.ask("go on")
+        last = (await session.records())[2]
         assert last["role"] == "results"
         assert [(one["call_id"], one["is_error"]) for one in last["results"]] == [("c1", False), ("c2", True)]
         assert "interrupted before it ran" in last["results"][1]["text"]
-        again.close_sync()
-        assert len(crib.open_session(resume=session.identity.session_id).records()) == 3
+        assert [record["role"] for record in (await session.records())[3:]] == ["user", "assistant"]
+        await session.close()
+
+    with assemble(project_dir=tmp_path) as crib:
+        session_id = asyncio.run(die(crib))
+    with assemble(project_dir=tmp_path) as crib:
+        asyncio.run(go_on(crib, session_id))
+
+
+def test_state_is_there_again_in_the_next_process(tmp_path: Path) -> None:
+    """002-14: a typed value of the session's state outlives the process."""
+    prefs = StateKey("prefs", dict)
+
+    def keep(args: Any, ctx: ToolCallContext) -> ToolOutput:
+        return ToolOutput(ToolResult.success("keep", "kept"), (("prefs", {"lang": "nb"}),))
+
+    for name, handler in (("keep", keep), ("tell", lambda args, ctx: ctx.state(prefs))):
+        with assemble(project_dir=tmp_path) as crib:
+            crib.registry.register(name, "terminal", {"description": "d"}, handler)
+            session = crib.open_session(latest=name == "tell")
+            session.scope.granted = None
+            run(session, [(name, {})], "ok")
+            told = records(session)[-2]["results"][0]["text"]
+    assert json.loads(told) == {"lang": "nb"}
 
 
 def test_the_store_can_be_switched_off(tmp_path: Path) -> None:
@@ -122,19 +157,32 @@ def test_an_agent_in_async_code(tmp_path: Path) -> None:
 
 
 def test_two_that_go_on_with_one_session_do_not_mix(tmp_path: Path) -> None:
-    """X-1: else one's question stands between the other's calls and their results."""
+    """X-1: runs of two processes stand one after the other, and each model reads what came of the other's."""
     with assemble(project_dir=tmp_path) as crib:
         first = crib.open_session()
         run(first, [("todo", {})], "one")
-        second, third = (crib.open_session(resume=first.identity.session_id) for _ in range(2))
-        run(second, "two")
-        with pytest.raises(ToolcribError, match="another process went on with this session; resume"):
-            run(third, "three")
-        fourth = crib.open_session(resume=first.identity.session_id)
-        run(fourth, "four")
-        third.close_sync()
-        said = [record["text"] for record in fourth.records() if record["role"] == "assistant"]
-    assert said == ["", "one", "two", "four"]
+        second, third = (crib.open_session(resume=first.id) for _ in range(2))
+
+        async def both() -> None:
+            for session, answer in ((second, "two"), (third, "three")):
+                session.link.use(ScriptedSession([("todo", {})], answer))
+            await asyncio.gather(second.ask("second"), third.ask("third"))
+            await second.close()
+            await third.close()
+
+        asyncio.run(both())
+        roles = [record["role"] for record in records(first)]
+        assert roles == ["user", "assistant", "results", "assistant"] * 3
+        said = [record["text"] for record in records(first) if record["role"] == "assistant" and record["text"]]
+    assert sorted(said) == ["one", "three", "two"]
+
+
+def test_without_a_model_nothing_pretends_to_answer(tmp_path: Path) -> None:
+    """The first question raises ConfigError, and nothing of it is recorded."""
+    with Agent(project_dir=tmp_path) as agent:
+        with pytest.raises(ConfigError, match="no model is connected: name one"):
+            agent.ask("Which test fails?")
+        assert records(agent.session) == []
 
 
 def test_an_end_that_cannot_be_recorded_is_one_line_for_people(crib: Crib, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +194,7 @@ def test_an_end_that_cannot_be_recorded_is_one_line_for_people(crib: Crib, caplo
         return 0, b"done\n"
 
     session.scope.open_environment = lambda: FakeEnvironment(commands=last)
-    assert session.call("terminal", {"command": "true"}).result.is_success
+    assert session.call_sync("terminal", {"command": "true"}).result.is_success
     session.close_sync()
     (said,) = [record.getMessage() for record in caplog.records if "could not be recorded" in record.getMessage()]
     assert said.startswith("the end of terminal could not be recorded: the store ")

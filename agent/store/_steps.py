@@ -1,0 +1,104 @@
+"""A step of the journal of changes as JSON, and what becomes of its changes.
+
+A change's id is made of that of its step and its own number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from agent.store._codec import Stored, dump, load
+from toolcrib._undo import ChangeStep, FileChange, FileState
+
+_MANY = 1_000_000
+"""More than a step has changes."""
+
+Ways: TypeAlias = Mapping[int, Mapping[int, "Callable[[FileChange], FileChange] | None"]]
+"""By step and number: what makes the new change of the old one; None takes it out."""
+
+
+def numbered(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    """The changes of a step that has no id yet."""
+    return tuple(replace(change, id=number) for number, change in enumerate(changes))
+
+
+def with_ids(step_id: int, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    return tuple(replace(change, id=step_id * _MANY + change.id) for change in changes)
+
+
+def forgotten(change_ids: Collection[int]) -> Ways:
+    return _by_step(dict.fromkeys(change_ids))
+
+
+def settled(step_id: int, undone: Collection[int], passed: Collection[int], revived: Collection[int]) -> Ways:
+    """See toolcrib._undo.ChangeJournal.settle."""
+    ways: dict[int, Callable[[FileChange], FileChange]] = {}
+    ways |= dict.fromkeys(undone, lambda change: replace(change, undone_by=change.undone_by or step_id))
+    ways |= dict.fromkeys(passed, lambda change: replace(change, passed_by=step_id))
+    ways |= dict.fromkeys(revived, lambda change: replace(change, undone_by=0, passed_by=0))
+    return _by_step(ways)
+
+
+def rewritten(stored: Stored, ways: Mapping[int, Callable[[FileChange], FileChange] | None]) -> Stored:
+    """The stored changes of a step, each replaced as ``ways`` says by its number."""
+    kept = []
+    for change in load_changes(stored):
+        way = ways.get(change.id, _same)
+        if way is not None:
+            kept.append(way(change))
+    return dump_changes(kept)
+
+
+def read_step(row: int, session_id: str, kind: Any, turn: int, call_id: str, tool: str, at: float, changes: Stored) -> ChangeStep:
+    return ChangeStep(session_id, turn, call_id, tool, at, with_ids(row, load_changes(changes)), kind, row)
+
+
+def dump_changes(changes: Sequence[FileChange]) -> Stored:
+    return dump(
+        [
+            [
+                change.id,
+                change.path,
+                change.place,
+                _of_state(change.before),
+                _of_state(change.after),
+                change.lost,
+                list(change.folders),
+                change.undone_by,
+                change.passed_by,
+            ]
+            for change in changes
+        ]
+    )
+
+
+def load_changes(stored: Stored) -> list[FileChange]:
+    return [
+        FileChange(path, place, _state(before), _state(after), lost, tuple(folders), number, undone_by, passed_by)
+        for number, path, place, before, after, lost, folders, undone_by, passed_by in load(stored)
+    ]
+
+
+def _by_step(ways: Mapping[int, Callable[[FileChange], FileChange] | None]) -> Ways:
+    by_step: defaultdict[int, dict[int, Any]] = defaultdict(dict)
+    for number, way in ways.items():
+        by_step[number // _MANY][number % _MANY] = way
+    return by_step
+
+
+def _same(change: FileChange) -> FileChange:
+    return change
+
+
+def _of_state(state: FileState | None) -> Any:
+    return None if state is None else [state.digest, state.size, state.mode, *(state.owner or ())]
+
+
+def _state(stored: Any) -> FileState | None:
+    if stored is None:
+        return None
+    digest, size, mode, *owner = stored
+    return FileState(digest, size, mode, (owner[0], owner[1]) if owner else None)

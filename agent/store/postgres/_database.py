@@ -1,0 +1,186 @@
+"""Statements on the server, awaited from any loop, and the guard of those that a lease is needed for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent.store._shared import Clock, lost
+from agent.store.postgres import _schema
+from agent.store.postgres._errors import AGAIN, LEASE_LOST, explained, sqlstate
+from agent.store.postgres._loop import LoopThread
+from agent.store.postgres._pool import ConnectionPool, cut
+from agent.store.postgres._text import Values, to_text
+from agent.store.postgres.address import Address, import_psycopg
+from toolcrib import StoreFailed
+from toolcrib._store import Fence, Lease
+
+if TYPE_CHECKING:
+    from agent.store.postgres._pool import Connection
+
+T = TypeVar("T")
+
+NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
+"""The server's time in Unix seconds, so that no two clocks are compared; a clock that was given is for tests."""
+CONNECTIONS = 4
+_SECONDS = 45.0
+"""How long an operation may take before its connection is ended. The server's own limits come first."""
+_ATTEMPTS = 4
+
+
+class PostgresDatabase:
+    """Every method raises StoreFailed with the server's name and what to do, and LeaseLost where a fence was passed."""
+
+    def __init__(self, address: Address, clock: Clock | None, connections: int) -> None:
+        self.address = address
+        self.loop = LoopThread(str(address))
+        self._clock = clock
+        self._size = connections
+        self._pool: ConnectionPool | None = None
+
+    def now(self) -> dict[str, float | None]:
+        """The value that NOW asks for."""
+        return {"now": None if self._clock is None else self._clock()}
+
+    async def check(self) -> None:
+        """Connect, and make or upgrade the tables."""
+        await self._lent(_nothing)
+
+    async def read(self, use: Callable[[Connection], Awaitable[T]]) -> T:
+        """``use`` a connection for statements that stand alone, in the store's loop."""
+        return await self.loop.run(lambda: self._lent(use))
+
+    async def rows(self, sql: str, values: Values) -> list[Any]:
+        async def read(connection: Connection) -> list[Any]:
+            return await (await connection.execute(sql, values)).fetchall()
+
+        return await self.read(read)
+
+    async def records(self, make: Callable[..., T], sql: str, values: Values) -> list[T]:
+        """``make`` of each row's columns, made outside the caller's loop."""
+
+        async def read(connection: Connection) -> list[T]:
+            return self.made(make, await (await connection.execute(sql, values)).fetchall())
+
+        return await self.read(read)
+
+    async def write(self, fence: Fence | None, sql: str, values: Values) -> list[Any]:
+        """Write with one statement, which is kept at the return, and return what it returns. It goes to the server together with
+        its guard, and a pipeline in autocommit is one transaction.
+        """
+        lease = None if fence is None else fence.lease
+
+        async def write(connection: Connection) -> list[Any]:
+            if lease is None:
+                return await (await connection.execute(sql, values)).fetchall()
+            async with connection.pipeline():
+                await connection.execute(_GUARD, _of(lease))
+                cursor = await connection.execute(sql, values)
+            return await cursor.fetchall()
+
+        return await self.loop.run(lambda: self._lent(write, lease))
+
+    async def transact(self, fence: Fence | None, work: Callable[[Connection], Awaitable[T]], *, patient: bool = False) -> T:
+        """``work`` in one transaction, all or none; it may be called again. ``patient``: it may take any time."""
+        lease = None if fence is None else fence.lease
+
+        async def transact(connection: Connection) -> T:
+            async with connection.pipeline():
+                await connection.execute("BEGIN")
+                if patient:
+                    await connection.execute("SET LOCAL statement_timeout = 0")
+                if lease is not None:
+                    await connection.execute(_GUARD, _of(lease))
+            made = await work(connection)
+            await connection.execute("COMMIT")
+            return made
+
+        return await self.loop.run(lambda: self._lent(transact, lease, patient=patient))
+
+    def made(self, make: Callable[..., T], rows: list[Any]) -> list[T]:
+        try:
+            return [make(*row) for row in rows]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise StoreFailed(
+                f"the PostgreSQL store at {self.address} holds a record that cannot be read"
+                f" ({type(error).__name__}: {error}); it was left as it is"
+            ) from error
+
+    async def signal(self, channel: str, payload: str) -> None:
+        """In the store's loop: NOTIFY those that listen."""
+
+        async def notify(connection: Connection) -> None:
+            await connection.execute("SELECT pg_notify(%s, %s)", [channel, payload])
+
+        await self._lent(notify)
+
+    def close(self, first: Callable[[], Awaitable[None]]) -> None:
+        """Wait until what was begun has ended, await ``first`` in the store's loop, and close every connection."""
+
+        async def end() -> None:
+            await first()
+            if self._pool is not None:
+                await self._pool.close()
+
+        self.loop.close(end)
+
+    async def _lent(self, use: Callable[[Connection], Awaitable[T]], lease: Lease | None = None, *, patient: bool = False) -> T:
+        """``use`` a connection, in the store's loop; again where the server undid it for another's sake."""
+        import_psycopg(self.address)
+        import psycopg
+
+        if self._pool is None:
+            self._pool = ConnectionPool(self.address, self._size, self._prepare)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                async with self._pool.connection() as connection:
+                    return await self._within(connection, use, patient)
+            except psycopg.Error as error:
+                if lease is not None and sqlstate(error) == LEASE_LOST:
+                    raise lost(lease) from None
+                if sqlstate(error) not in AGAIN or attempt == _ATTEMPTS:
+                    raise explained(self.address, error) from None
+
+    async def _within(self, connection: Connection, use: Callable[[Connection], Awaitable[T]], patient: bool) -> T:
+        limit = None if patient else asyncio.get_running_loop().call_later(_SECONDS, cut, connection)
+        try:
+            return await use(connection)
+        except BaseException:
+            await _undo(connection)
+            raise
+        finally:
+            if limit is not None:
+                limit.cancel()
+
+    async def _prepare(self, connection: Connection) -> None:
+        import psycopg
+
+        try:
+            await _schema.upgrade(connection, self.address)
+        except psycopg.Error as error:
+            raise explained(self.address, error) from None
+
+
+_GUARD = "SELECT hold_lease(%(lease_name)s, %(lease_token)s)"
+
+
+def _of(lease: Lease) -> Values:
+    return {"lease_name": to_text(lease.name), "lease_token": lease.token}
+
+
+async def _undo(connection: Connection) -> None:
+    """Leave no transaction open; a connection that can't do so is ended."""
+    import psycopg
+
+    try:
+        if not connection.closed and connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            await connection.execute("ROLLBACK")
+    except psycopg.Error:
+        await connection.close()
+
+
+async def _nothing(_connection: Connection) -> None:
+    return None

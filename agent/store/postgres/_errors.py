@@ -1,0 +1,55 @@
+"""What an error of the server means to a person, and what to do about it."""
+
+from __future__ import annotations
+
+from agent.store.postgres.address import Address
+from toolcrib import StoreFailed
+
+LEASE_LOST = "TCLST"
+"""The SQLSTATE that ``hold_lease`` raises (sql/0001_start.sql)."""
+AGAIN = frozenset(["40001", "40P01"])
+"""The server undid the transaction because another one stood against it: it may be tried again."""
+
+_MEANINGS = {
+    "28": "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL, PGPASSWORD or ~/.pgpass",
+    "3D": "has no such database; create it with encoding UTF8, or correct store.url",
+    "53300": "has no connection left; end some, or raise its max_connections",
+    "53100": "cannot grow: its disk is full; make room and try again. What it held before is kept",
+    "53": "is short of memory or disk; make room and try again. What it held before is kept",
+    "42501": "does not let this user do that; grant it CREATE on the database, or the rights on the schema toolcrib",
+    "25006": "can only be read, as a standby does; name the primary in store.url",
+    "25P03": "ended a transaction that stood still for too long; try again",
+    "55P03": "was kept locked by another process for too long; try again",
+    "57014": "took too long over a statement; try again when it is less busy",
+    "57P": "is shutting down or starting; try again when it runs",
+    "08": "ended the connection; check that it runs. The last write may or may not be kept",
+    "22": "does not take a value",
+    "54": "does not take a value of this length",
+}
+
+
+def sqlstate(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+def explained(address: Address, error: BaseException, *, connecting: bool = False) -> StoreFailed:
+    state, said = sqlstate(error), address.without_secrets(" ".join(str(error).split()))
+    why = next((_MEANINGS[key] for key in (state, state[:3], state[:2]) if key and key in _MEANINGS), "")
+    if not why and connecting:
+        why = _at_login(said)
+    elif not why and not state:
+        why = _MEANINGS["08"]
+    return StoreFailed(f"the PostgreSQL store at {address} {why or 'cannot be used'} ({said})")
+
+
+def _at_login(said: str) -> str:
+    """libpq gives no SQLSTATE for what goes wrong before there is a connection."""
+    if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
+        return _MEANINGS["28"]
+    if "does not exist" in said and "database" in said:
+        return _MEANINGS["3D"]
+    if "too many" in said or "remaining connection slots" in said:
+        return _MEANINGS["53300"]
+    if "starting up" in said or "shutting down" in said:
+        return _MEANINGS["57P"]
+    return "cannot be reached; check that it runs, and store.url (or TOOLCRIB_STORE_URL)"

@@ -1,0 +1,129 @@
+"""A few connections, opened when they are needed. All of it runs in the store's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agent.store.postgres._errors import explained
+from agent.store.postgres.address import Address, import_psycopg
+from toolcrib import StoreFailed
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection: TypeAlias = psycopg.AsyncConnection[Any]
+
+OLDEST = 130_000
+"""The server's version that is needed at least, as libpq counts."""
+_SETTINGS = {
+    "search_path": "toolcrib",
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "10s",  # a stopped process must not keep others from its session
+    "default_transaction_isolation": "read committed",
+}
+_SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
+
+
+class ConnectionPool:
+    """``prepare`` is awaited once, with the first connection that could be opened."""
+
+    def __init__(self, address: Address, size: int, prepare: Callable[[Connection], Awaitable[None]]) -> None:
+        self._address = address
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Connection] = []
+        self._prepare = prepare
+        self._preparing = asyncio.Lock()
+        self._prepared = False
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend one that works. Raises StoreFailed and ConfigError where none can be opened."""
+        async with self._free:
+            connection = self._take_idle() or await self._opened()
+            try:
+                yield connection
+            finally:
+                if is_idle(connection):
+                    self._idle.append(connection)  # the last one used is used next: its statements are prepared
+                else:
+                    await connection.close()
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if is_idle(connection) and not _has_news(connection):
+                return connection
+            connection.pgconn.finish()  # the server ended it while it lay here
+        return None
+
+    async def _opened(self) -> Connection:
+        connection = await connect(self._address)
+        try:
+            async with self._preparing:
+                if not self._prepared:
+                    await self._prepare(connection)
+                    self._prepared = True
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+
+async def connect(address: Address) -> Connection:
+    """A connection with our settings, in autocommit. Raises StoreFailed, and ConfigError where psycopg is missing."""
+    import_psycopg(address)
+    import psycopg
+
+    connection: Connection | None = None
+    try:
+        connection = await psycopg.AsyncConnection.connect(**address.options(), autocommit=True)
+        _check(connection, address)
+        await connection.execute(_SET)
+    except BaseException as error:
+        if connection is not None:
+            await connection.close()
+        if isinstance(error, (psycopg.Error, OSError)):
+            raise explained(address, error, connecting=connection is None) from None
+        raise
+    return connection
+
+
+def cut(connection: Connection) -> None:
+    """End a connection whose server does not answer: who waits for it gets an error at once."""
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(connection.pgconn.socket)) as sock:
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def is_idle(connection: Connection) -> bool:
+    import psycopg
+
+    return not connection.closed and connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def _check(connection: Connection, address: Address) -> None:
+    if connection.info.server_version < OLDEST:
+        version = connection.info.server_version // 10_000
+        raise StoreFailed(f"the PostgreSQL store at {address} is of version {version}; toolcrib needs 13 or newer")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreFailed(
+            f"the database of the PostgreSQL store at {address} has the encoding {encoding}; create one with encoding UTF8"
+        )
+
+
+def _has_news(connection: Connection) -> bool:
+    """A server says nothing to an idle connection, but that it ends."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))

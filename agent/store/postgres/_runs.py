@@ -1,0 +1,134 @@
+"""Runs, what was said to sessions meanwhile, and where their files came from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agent.store._codec import dump, dump_item, load, load_item
+from agent.store.postgres._database import NOW, PostgresDatabase
+from agent.store.postgres._sessions import GROW, SAY, said
+from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from toolcrib._store import Fence, InboxItem, RunRecord
+from toolcrib._types import Json
+
+_SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
+_TAKEN = "row = ANY(%(taken)s::bigint[])"
+_DROP = f"DELETE FROM inbox WHERE {_TAKEN} AND sender_key IS NULL"  # noqa: S608 - ours
+_KEEP_KEY = f"UPDATE inbox SET taken = true, item = '' WHERE {_TAKEN} AND sender_key IS NOT NULL"  # noqa: S608 - ours
+_COMMIT = f"""
+WITH run AS (
+  INSERT INTO runs (id, session_id, status, step, state, updated_at)
+    SELECT %(run)s, %(session)s, %(status)s, %(step)s, %(state)s, {NOW}
+      FROM sessions WHERE id = %(session)s
+    ON CONFLICT (id) DO UPDATE SET status = excluded.status, step = excluded.step, state = excluded.state,
+      updated_at = excluded.updated_at WHERE runs.step < excluded.step
+    RETURNING id AS run_id
+), grown AS ({GROW.format(source="FROM run")}),
+said AS ({SAY}),
+dropped AS ({_DROP} AND EXISTS (SELECT FROM run)),
+kept AS ({_KEEP_KEY} AND EXISTS (SELECT FROM run))
+SELECT EXISTS (SELECT FROM run), EXISTS (SELECT FROM sessions WHERE id = %(session)s)
+"""  # noqa: S608 - ours
+
+
+class PostgresRuns:
+    def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
+        self._database = database
+        self._fence = fence
+
+    async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
+        """Keep a step with one statement. Raises KeyError for a session that was never created."""
+        values: Values = {
+            **said(run.session_id, messages),
+            **self._database.now(),
+            "run": to_text(run.id),
+            "status": run.status,
+            "step": run.step,
+            "state": to_json(dump(run.state)),
+            "taken": sorted(taken),
+        }
+        ((kept, known),) = await self._database.write(self._fence, _COMMIT, values)
+        if not known:
+            raise KeyError(run.session_id)
+        return bool(kept)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        return await self._first("id = %(id)s", {"id": to_text(run_id)})
+
+    async def current(self, session_id: str) -> RunRecord | None:
+        where = "session_id = %(session)s AND status <> 'ended' ORDER BY row DESC LIMIT 1"
+        return await self._first(where, {"session": to_text(session_id)})
+
+    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
+        sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s"
+        return await self._database.records(_run, sql, {"limit": limit})
+
+    async def _first(self, where: str, values: Values) -> RunRecord | None:
+        return next(iter(await self._database.records(_run, f"{_SELECT} WHERE {where}", values)), None)
+
+
+def _run(run_id: str, session_id: str, status: Any, step: int, state: str, updated_at: float) -> RunRecord:
+    return RunRecord(from_text(run_id), from_text(session_id), status, step, load(from_text(state)), updated_at)
+
+
+class PostgresInbox:
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def put(self, item: InboxItem) -> InboxItem | None:
+        """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
+        found = await self._database.write(
+            None,
+            "INSERT INTO inbox (session_id, key, sender_key, item, at)"  # noqa: S608 - NOW is ours
+            f" VALUES (%(session)s, %(key)s, %(digest)s, %(item)s, coalesce(%(at)s, {NOW}))"
+            " ON CONFLICT DO NOTHING RETURNING row, at",
+            {
+                **self._database.now(),
+                "session": to_text(item.session_id),
+                "key": to_text(item.key),
+                "digest": digest(item.key) if item.key else None,
+                "item": to_json(dump_item(item)),
+                "at": item.at or None,
+            },
+        )
+        return replace(item, id=found[0][0], at=found[0][1]) if found else None
+
+    async def waiting(self, session_id: str) -> Sequence[InboxItem]:
+        sql = "SELECT row, session_id, key, at, item FROM inbox WHERE session_id = %(session)s AND NOT taken ORDER BY row"
+        return await self._database.records(_item, sql, {"session": to_text(session_id)})
+
+    async def drop(self, item_ids: Collection[int]) -> None:
+        sql = f"WITH dropped AS ({_DROP}), kept AS ({_KEEP_KEY}) SELECT"
+        await self._database.write(None, sql, {"taken": sorted(item_ids)})
+
+
+def _item(number: int, session_id: str, key: str, at: float, item: str) -> InboxItem:
+    return load_item(number, from_text(session_id), from_text(key), at, from_text(item))
+
+
+class PostgresOrigins:
+    def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
+        self._database = database
+        self._fence = fence
+
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        sql = "SELECT path, bits FROM origins WHERE session_id = %(session)s"
+        return {from_text(path): bits for path, bits in await self._database.rows(sql, {"session": to_text(session_id)})}
+
+    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
+        """Add these bits to what is known of each path."""
+        paths = sorted(origins)  # in one order, so that two writers don't wait for each other
+        await self._database.write(
+            self._fence,
+            "INSERT INTO origins (session_id, path_key, path, bits) SELECT %(session)s, one.key, one.path, one.bits"
+            " FROM unnest(%(keys)s::bytea[], %(paths)s::text[], %(bits)s::bigint[]) AS one (key, path, bits)"
+            " ON CONFLICT (session_id, path_key) DO UPDATE SET bits = origins.bits | excluded.bits RETURNING 1",
+            {
+                "session": to_text(session_id),
+                "keys": [digest(path) for path in paths],
+                "paths": [to_text(path) for path in paths],
+                "bits": [int(origins[path]) for path in paths],
+            },
+        )

@@ -1,0 +1,163 @@
+"""Conversations: each message is a row, kept for good when ``append`` returns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from agent.store._codec import Sharing, dump
+from agent.store._shared import CANDIDATES, ambiguous, title_of
+from agent.store.postgres._database import NOW, PostgresDatabase
+from agent.store.postgres._text import Value, from_text, to_json, to_text
+from toolcrib._store import Fence, SessionInfo
+from toolcrib._types import Json
+
+if TYPE_CHECKING:
+    from agent.store.postgres._pool import Connection
+
+_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host FROM sessions'
+_AT_ONCE = 256
+"""How many rows are read before they are decoded: few, since each stands in memory twice meanwhile."""
+
+GROW = (
+    "UPDATE sessions SET messages = messages + cardinality(%(bodies)s::text[]),"  # noqa: S608 - NOW is ours
+    f" updated_at = {NOW}, spoken = spoken OR %(spoken)s, title = CASE WHEN title = '' THEN %(title)s ELSE title END"
+    " {source} WHERE id = %(session)s RETURNING sessions.row, messages - cardinality(%(bodies)s::text[]) AS start"
+)
+SAY = (
+    "INSERT INTO messages (session, seq, body) SELECT grown.row, grown.start + one.number - 1, one.body"
+    " FROM grown, unnest(%(bodies)s::text[]) WITH ORDINALITY AS one (body, number)"
+)
+
+
+def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
+    """What GROW and SAY ask for."""
+    bodies, titles = [], []
+    for message in messages:
+        bodies.append(to_json(dump(message)))
+        title = title_of(message)
+        if title is not None:
+            titles.append(title)
+    title = to_text(next(filter(None, titles), ""))
+    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title}
+
+
+class PostgresSessions:
+    def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
+        self._database = database
+        self._fence = fence
+
+    async def create(
+        self,
+        session_id: str,
+        *,
+        platform: str,
+        user: str,
+        model: str = "",
+        cwd: str = "",
+        place: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        await self._database.write(
+            self._fence,
+            'INSERT INTO sessions (id, platform, "user", model, cwd, place, created_at, updated_at)'  # noqa: S608 - NOW is ours
+            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, at, at"
+            f" FROM (SELECT {NOW} AS at) AS now ON CONFLICT (id) DO NOTHING RETURNING row",
+            {
+                **self._database.now(),
+                "id": to_text(session_id),
+                "platform": to_text(platform),
+                "user": to_text(user),
+                "model": to_text(model),
+                "cwd": to_text(cwd),
+                "place": json.dumps(dict(place)),
+            },
+        )
+
+    async def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        model: str | None = None,
+        cwd: str | None = None,
+        place: Mapping[str, str] | None = None,
+        host: str | None = None,
+    ) -> None:
+        given = {"title": title, "model": model, "cwd": cwd, "host": host}
+        changed = await self._database.write(
+            self._fence,
+            "UPDATE sessions SET title = coalesce(%(title)s, title), model = coalesce(%(model)s, model),"  # noqa: S608 - NOW is ours
+            " cwd = coalesce(%(cwd)s, cwd), host = coalesce(%(host)s, host), place = coalesce(%(place)s, place),"
+            f" updated_at = {NOW} WHERE id = %(id)s RETURNING row",
+            {
+                **self._database.now(),
+                **{name: None if value is None else to_text(value) for name, value in given.items()},
+                "place": None if place is None else json.dumps(dict(place)),
+                "id": to_text(session_id),
+            },
+        )
+        if not changed:
+            raise KeyError(session_id)
+
+    async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
+        await self.append_many(session_id, [message])
+
+    async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
+        sql = f"WITH grown AS ({GROW.format(source='')}), said AS ({SAY}) SELECT FROM grown"
+        if not await self._database.write(self._fence, sql, {**said(session_id, messages), **self._database.now()}):
+            raise KeyError(session_id)
+
+    async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
+        decoder = Sharing()
+
+        def made(body: str) -> Mapping[str, Json]:
+            loaded: Mapping[str, Json] = decoder.load(from_text(body))
+            return loaded
+
+        async def read(connection: Connection) -> list[Mapping[str, Json]]:
+            kept: list[Mapping[str, Json]] = []
+            while True:
+                wanted = _AT_ONCE if limit is None else min(_AT_ONCE, limit - len(kept))
+                found = await connection.execute(
+                    # a session without messages in this part gives one row without a body, an unknown one none
+                    "SELECT body FROM sessions LEFT JOIN messages ON session = row AND seq >= %(start)s AND seq < %(end)s"
+                    " WHERE id = %(id)s ORDER BY seq",
+                    {"id": to_text(session_id), "start": offset + len(kept), "end": offset + len(kept) + wanted},
+                )
+                rows = await found.fetchall()
+                if not rows:
+                    raise KeyError(session_id)
+                bodies = [row for row in rows if row[0] is not None]
+                kept += self._database.made(made, bodies)
+                if len(bodies) < _AT_ONCE:
+                    return kept
+
+        return await self._database.read(read)
+
+    async def get(self, prefix: str) -> SessionInfo | None:
+        sql = f"{_SELECT} WHERE id ^@ %(prefix)s ORDER BY id = %(prefix)s DESC, updated_at DESC, row DESC LIMIT {CANDIDATES + 1}"
+        found = await self._database.records(_info, sql, {"prefix": to_text(prefix)})
+        if len(found) > 1 and found[0].id != prefix:
+            raise ambiguous(prefix, [info.id for info in found])
+        return found[0] if found else None
+
+    async def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
+
+    async def list(
+        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+    ) -> Sequence[SessionInfo]:
+        given = {"platform": platform, "user": user, "cwd": cwd}
+        wanted: dict[str, Value] = {column: to_text(value) for column, value in given.items() if value is not None}
+        where = "".join(f' AND "{column}" = %({column})s' for column in wanted)
+        sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT %(limit)s"
+        return await self._database.records(_info, sql, {**wanted, "limit": limit})
+
+
+def _info(*columns: Any) -> SessionInfo:
+    *names, created_at, updated_at, messages, place, host = columns
+    session_id, title, platform, user, model, cwd = map(from_text, names)
+    times = created_at, updated_at, messages
+    return SessionInfo(session_id, title, platform, user, model, cwd, *times, json.loads(place), from_text(host))

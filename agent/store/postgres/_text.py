@@ -1,0 +1,37 @@
+"""Text as PostgreSQL takes it.
+
+Its text has no NUL and no lone surrogates, so that these are written as U+001A and four hex digits, and U+001A itself likewise:
+any str comes back as it was, and almost all of it can be read in the tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from agent.store._codec import Stored, plain
+
+_ODD = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+Value: TypeAlias = "str | bytes | int | float | bool | list[str] | list[int] | list[bytes] | None"
+Values: TypeAlias = Mapping[str, Value]
+
+
+def to_text(value: str) -> str:
+    return _ODD.sub(lambda found: f"\x1a{ord(found[0]):04x}", value) if _ODD.search(value) else value
+
+
+def from_text(stored: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), stored) if "\x1a" in stored else stored
+
+
+def to_json(stored: Stored) -> str:
+    """The codec's JSON, which escapes control characters itself, for a column."""
+    return stored if isinstance(stored, str) else to_text(plain(stored))
+
+
+def digest(value: str) -> bytes:
+    """A key for text of any length: an index takes no more than some 2,700 bytes."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,143 @@
+"""The whole store, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.store._shared import Clock
+from agent.store.postgres._changes import PostgresChanges
+from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
+from agent.store.postgres._grants import PostgresAudit, PostgresGrants
+from agent.store.postgres._leases import PostgresLeases
+from agent.store.postgres._ledger import PostgresLedger
+from agent.store.postgres._pruning import count_old, prune
+from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresRuns
+from agent.store.postgres._sessions import PostgresSessions
+from agent.store.postgres._signals import PostgresSignals
+from agent.store.postgres._tickets import PostgresTickets
+from agent.store.postgres.address import Address, require_psycopg
+from toolcrib._store import CallRecord, Fence
+
+if TYPE_CHECKING:
+    from toolcrib._store import Store
+
+
+class _View:
+    """Everything that is kept, as one session sees it whose writes carry a lease; without a fence as everybody does."""
+
+    def __init__(self, database: PostgresDatabase, signals: PostgresSignals, fence: Fence | None) -> None:
+        self._database = database
+        self._signals = signals
+        self._ledger = PostgresLedger(database, fence)
+        self._tickets = PostgresTickets(database, fence)
+        self._grants = PostgresGrants(database, fence)
+        self._audit = PostgresAudit(database, fence)
+        self._sessions = PostgresSessions(database, fence)
+        self._changes = PostgresChanges(database, fence)
+        self._leases = PostgresLeases(database)
+        self._runs = PostgresRuns(database, fence)
+        self._inbox = PostgresInbox(database)
+        self._origins = PostgresOrigins(database, fence)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._database.address)!r})"
+
+    @property
+    def ledger(self) -> PostgresLedger:
+        return self._ledger
+
+    @property
+    def tickets(self) -> PostgresTickets:
+        return self._tickets
+
+    @property
+    def grants(self) -> PostgresGrants:
+        return self._grants
+
+    @property
+    def audit(self) -> PostgresAudit:
+        return self._audit
+
+    @property
+    def sessions(self) -> PostgresSessions:
+        return self._sessions
+
+    @property
+    def changes(self) -> PostgresChanges:
+        return self._changes
+
+    @property
+    def leases(self) -> PostgresLeases:
+        return self._leases
+
+    @property
+    def runs(self) -> PostgresRuns:
+        return self._runs
+
+    @property
+    def inbox(self) -> PostgresInbox:
+        return self._inbox
+
+    @property
+    def origins(self) -> PostgresOrigins:
+        return self._origins
+
+    @property
+    def signals(self) -> PostgresSignals:
+        return self._signals
+
+    def fenced(self, fence: Fence) -> Store:
+        return FencedView(self._database, self._signals, fence)
+
+    async def recover(self, session_id: str) -> Sequence[CallRecord]:
+        """See toolcrib._store.Store.recover."""
+        return await self._ledger.recover(session_id)
+
+    async def old(self, before: float) -> int:
+        """Return how many sessions ``prune`` would forget."""
+        return await count_old(self._database, before)
+
+    async def prune(self, before: float) -> int:
+        """See toolcrib._store.Store.prune."""
+        return await prune(self._database, before)
+
+
+class FencedView(_View):
+    """A store for one session, see toolcrib._store.Store.fenced. Closing it does nothing."""
+
+    def close(self) -> None:
+        return None
+
+
+class PostgresStore(_View):
+    """Implements toolcrib._store.Store over a ``postgresql://`` URL, which no message repeats. Close it at the end; after a fork,
+    open another.
+
+    Raises ConfigError for a URL that can't be read and where psycopg is missing, and StoreFailed, here and in every method, where
+    the server can't be reached, refuses, or has the tables of a newer toolcrib; after that the next operation connects again.
+    ``late``: nothing is done before something is first read or written. ``clock`` is for tests: else times are the server's.
+    ``connections`` is how many there are at most; one more where somebody listens for signals.
+    """
+
+    def __init__(self, url: str, *, late: bool = False, clock: Clock | None = None, connections: int = CONNECTIONS) -> None:
+        address = Address(url)
+        require_psycopg(address)
+        database = PostgresDatabase(address, clock, connections)
+        super().__init__(database, PostgresSignals(database), None)
+        if not late:
+            try:
+                database.loop.submit(database.check).result()
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Wait until what was begun is written, then close. Closing again does nothing; a closed store raises StoreFailed."""
+        self._database.close(self._signals.end)
+
+
+if TYPE_CHECKING:
+
+    def _conforms(store: PostgresStore, view: FencedView) -> tuple[Store, Store]:
+        return store, view

@@ -1,0 +1,260 @@
+"""A project folder with what holds there: configuration, approval policy, backends, toolsets, undo."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import model_tools
+from agent.allowlist import PermanentGrants
+from agent.config import Config, read_secrets, secrets_path, state_dir
+from agent.conversation.session import Session
+from agent.events import Event
+from agent.granting import Granting, ToolLine
+from agent.grants import SessionGrants
+from agent.places import Places, Spot
+from agent.undo import Undo, open_undo
+from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
+from toolcrib._store import SessionInfo, Store
+from toolcrib._types import Handler
+from tools.approval.judge import Harmless, Judge
+from tools.approval.origins import SessionFiles
+from tools.approval.policy import Policy, RuleSays, ToolRules
+from tools.approval.setting import Setting, person_home
+from tools.dispatch.bridge import run_async
+from tools.dispatch.scope import Asker, CallScope, Limits
+from tools.redact import Redactor
+from toolsets import ToolsetCatalog
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from tools.approval.table import Rule
+
+_log = logging.getLogger(__name__)
+
+
+class Workspace:
+    """Made by ``Crib.workspace``, and kept as long as the Crib. Sessions that are opened here run by its configuration.
+
+    What a process has (store, tools, plugins, dispatcher) is the Crib's. ``grants`` are the local person's lasting ones, shared
+    by all workspaces of one configuration file; those of others lie in the store.
+    """
+
+    def __init__(
+        self, crib: Crib, config: Config, project_dir: Path, grants: PermanentGrants, *, is_derived: bool = False
+    ) -> None:
+        """``is_derived``: the configuration is the Crib's own, narrowed by the folder's.
+
+        Raises ConfigError for operator's rules that can't be read, and for two backends of one name.
+        """
+        self._crib = crib
+        self.is_derived = is_derived
+        self.config = config
+        self.project_dir = project_dir
+        self.store = crib.store
+        self.registry = crib.registry
+        self.providers = crib.providers
+        self.grants = grants
+        self.catalog = ToolsetCatalog(crib.registry)
+        for name, bundle in config.toolsets.custom.items():
+            definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
+            self.catalog.add(name, definition, source=str(config.path))
+        for name, added in crib.toolsets.items():
+            self.add_toolset(name, added)
+        self._granting = Granting(config, crib.registry, self.catalog)
+        self._rules, self._tool_rules = _operators(config)
+        self._keeps = open_undo(config, crib.store)
+        self.protect(crib.protected)
+
+    def protect(self, paths: Sequence[str]) -> None:
+        """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
+        self.setting = Setting(protected=paths, home=person_home(), rules=self._rules)
+        self.judge = Judge(self.setting)
+        self.places = Places(self.config, paths)
+        self._harmless = Harmless()  # what was harmless may be closed now
+
+    def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
+        """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""
+        if name in self.catalog.added:
+            _log.warning("%s gives the name %r to a toolset of its own; the plugin's is left out", self.config.path, name)
+        else:
+            self.catalog.add(name, definition, source="plugin")
+
+    def close(self) -> None:
+        if self._keeps is not None:
+            self._keeps.close()
+
+    @property
+    def dispatcher(self) -> Any:
+        return self._crib.dispatcher
+
+    async def start(self) -> None:
+        """Start the process's plugins; see Crib.start."""
+        await self._crib.start()
+
+    def redactor(self) -> Redactor:
+        """Return what takes out the secrets of the environment and of the person's file, as they are now."""
+        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+
+    # -- what is granted -----------------------------------------------------------------------------------------
+
+    def granted(
+        self,
+        platform: str = "cli",
+        enabled: Sequence[str] | None = None,
+        disabled: Sequence[str] | None = None,
+        user: str = "",
+    ) -> list[str]:
+        """Return the tools that a session may call; see Granting."""
+        return self._granting.granted(platform, enabled, disabled, user)
+
+    def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
+        """Return every registered tool, and why it is not granted; see Granting."""
+        return self._granting.explain(platform, user)
+
+    def policy_for(self, store: Store, redactor: Redactor | None = None) -> Policy:
+        """Return what the approval gate goes by in one session; ``store`` is the session's fenced view.
+
+        The gate itself takes the principal from each call: grants of one never cover calls of another.
+        """
+        return Policy(
+            grants=SessionGrants(self.grants, store.grants),
+            setting=self.setting,
+            project_root=str(self.project_dir),
+            audit=store.audit,
+            tool_rules=self._tool_rules,
+            redact=(redactor or self.redactor()).text,
+            files=SessionFiles(store.origins),
+            harmless=self._harmless,
+        )
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    async def open(self, **wanted: Any) -> Session:
+        """Open a session here; see Crib.open for what can be wanted."""
+        from agent.conversation.opening import Opening, open_session
+
+        return await open_session(self, Opening(**wanted))
+
+    def open_session(self, **wanted: Any) -> Session:
+        """Open a session from sync code; see ``open``."""
+        return run_async(self.open(**wanted))
+
+    def scope(
+        self,
+        identity: RunIdentity,
+        names: Sequence[str],
+        spot: Spot,
+        *,
+        store: Store,
+        asker: Asker | None,
+        suspends: bool,
+        sink: EventSink | None,
+        handlers: Mapping[str, Handler],
+    ) -> CallScope:
+        """Return a session's side of the dispatcher. ``store`` is the session's fenced view."""
+        keeps = None if self._keeps is None else replace(self._keeps, journal=store.changes)
+        redactor = self.redactor()
+        return CallScope(
+            identity=identity,
+            open_environment=lambda: self.places.open(spot, identity.session_id),
+            granted=frozenset(names),
+            asker=asker,
+            suspends=suspends,
+            handlers=handlers,
+            activity_sink=sink,
+            ledger=store.ledger,
+            tickets=store.tickets,
+            redactor=redactor,
+            undo=None if keeps is None else keeps.log(identity.session_id),
+            policy=self.policy_for(store, redactor),
+            dispatcher=self.dispatcher,
+            settings={"terminal.timeout": self.config.terminal.timeout},
+            limits=self.limits,
+        )
+
+    def outfit(
+        self, session: Session, enabled: Sequence[str] | None, disabled: Sequence[str] | None
+    ) -> Callable[[Principal], None]:
+        """Return what fits the session out before each run: the tools of whom it is for, and the policy that holds now."""
+        scope = session.scope
+        now = scope.identity.principal
+
+        def fit(principal: Principal) -> None:
+            nonlocal now
+            if principal != now:  # else the tools stay as they are: servers cache by them
+                names = self.granted(principal.platform, enabled, disabled, principal.user)
+                session.names, scope.granted, now = names, frozenset(names), principal
+            if isinstance(scope.policy, Policy) and scope.policy.setting is not self.setting:
+                scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
+
+        return fit
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of one call."""
+        config = self.config
+        return Limits(
+            handler_seconds=config.tools.timeout,
+            gate_seconds=config.approval.gate_timeout,
+            answer_seconds=config.approval.answer_timeout,
+            park_seconds=config.approval.park_timeout,
+            remind_seconds=config.approval.reminders,
+            result_chars=config.tools.max_result_chars,
+        )
+
+    def behind_model(self, asker: Asker | None, platform: str, told: Callable[[Event], None]) -> Asker | None:
+        """Return ``asker``, behind the model of approval.smart where that is wanted here. Raises ConfigError with what to set."""
+        here = self.config.platforms.get(platform)
+        if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
+            return asker
+        from agent.smart import Auxiliary, SmartAsker
+
+        return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
+
+    def undo(self, session_id: str) -> Undo:
+        """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        return Undo(self._keeps, self.store, self.registry, session_id)
+
+    def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
+        """Open the environment of a stored session, or the backend with that name; to be closed.
+
+        Raises EnvironmentFailed, ConfigError, and ToolcribError as ``open``.
+        """
+        from agent.conversation.opening import spot_of
+
+        return self.places.open(spot_of(self, info, backend), info.id)
+
+
+def own_files(config: Config) -> list[str]:
+    """Return our own files and those of this configuration, which no tool may change and no container see."""
+    beside = config.path.parent
+    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
+    own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
+    return [*model_tools.own_paths(), *model_tools.with_targets(own)]
+
+
+def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
+    """Return the operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
+    approval = config.approval
+    if not approval.rules and not approval.tools:
+        return (), None
+    from tools.approval.operator_rules import decide, operator_rules, tool_rules
+
+    key = "approval.rules"
+    try:
+        rows = operator_rules([asdict(entry) for entry in approval.rules])
+        key = "approval.tools"
+        decisions = tool_rules([asdict(entry) for entry in approval.tools])
+    except ConfigError as error:
+        raise ConfigError(f"{config.origins.get(key, config.path)}: {error}") from error
+
+    def says(name: str, args: Any) -> RuleSays | None:
+        rule = decide(decisions, name, args if isinstance(args, Mapping) else {})
+        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
+
+    return rows, says if decisions else None
