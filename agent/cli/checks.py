@@ -161,10 +161,16 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
 
 
 def _store(crib: Crib) -> Iterator[Finding]:
+    from tools.dispatch.bridge import run_async
+
     try:
-        crib.store.sessions.list(1)
+        run_async(_first(crib))
     except StoreFailed as error:
         yield Finding("wrong", str(error), "do what the message says; until then no session can be opened")
+
+
+async def _first(crib: Crib) -> None:
+    await crib.store.sessions.list(1)
 
 
 def _plugins(crib: Crib) -> Iterator[Finding]:
