@@ -104,7 +104,7 @@ def test_each_workspace_has_its_own_rules_toolsets_and_backends(
     text = """
         approval:
           tools: [{tool: terminal, decision: deny, why: not here}]
-          rules: [{key: own.curl, level: block, command: curl, why: no network here, example: curl http://a.test}]
+          rules: [{key: own.curl, level: block, command: curl, why: no network here, example: [curl http://a.test]}]
         toolsets: {custom: {looks: {description: d, tools: [read_file]}}}
         environments: {sandboxes: {tight: {network: false}}}
     """
