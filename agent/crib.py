@@ -159,7 +159,7 @@ class Crib:
                     return known
                 derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder)
                 return self._new_workspace(derived, folder, is_derived=True)
-            known = next((one for one in self._workspaces if one.project_dir == folder and one.config == config), None)
+            known = next((one for one in self._workspaces if one.project_dir == folder and _same(one.config, config)), None)
             return known or self._new_workspace(config, folder)
 
     def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
@@ -328,6 +328,11 @@ class Crib:
     def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_place."""
         return self.default.open_place(info, backend)
+
+
+def _same(one: Config, other: Config) -> bool:
+    """Tell whether two configurations say the same, in the same file."""
+    return (one.path, one.profile) == (other.path, other.profile) and one == other
 
 
 def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:

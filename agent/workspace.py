@@ -202,6 +202,8 @@ class Workspace:
             handler_seconds=config.tools.timeout,
             gate_seconds=config.approval.gate_timeout,
             answer_seconds=config.approval.answer_timeout,
+            park_seconds=config.approval.park_timeout,
+            remind_seconds=config.approval.reminders,
             result_chars=config.tools.max_result_chars,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from agent.cli.escape import exact, one_line
@@ -48,7 +48,7 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
         f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
         "Run it in a terminal to be asked."
     )
-    return _answer(ticket, {"approved": False, "reason": reason}, by="nobody")
+    return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
 
 
 class Refuser:
@@ -60,7 +60,7 @@ class Refuser:
     def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
         self.refused += 1
         reason = f"{ticket.message}\nThis needs a person's answer, and `toolcrib run` asks nobody; `toolcrib chat` does."
-        return _answer(ticket, {"approved": False, "reason": reason}, by="nobody")
+        return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
 
 
 class TerminalAsker:
@@ -69,27 +69,28 @@ class TerminalAsker:
     def __init__(self, terminal: Reader) -> None:
         self._terminal = terminal
 
-    async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
-        put: Callable[[SuspendTicket, ToolCallContext], Awaitable[Any]]
-        put = self._approve if ticket.resume_mode == "replay" else self._question
+    async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         try:
-            return _answer(ticket, await put(ticket, ctx))
+            return answer_of(ticket, await self.put(ticket))
         except EOFError:
-            return _answer(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
+            return answer_of(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
         except Ended:
             raise
         except KeyboardInterrupt:
-            return _answer(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
+            return answer_of(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
 
-    async def _approve(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
-        scopes = [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _KEYS] or ["once"]
-        covers = ticket.parameters.get("covers") or {}
-        self._terminal.show("\n".join([*describe(ticket, ctx), *_legend(scopes, covers)]))
+    async def put(self, ticket: SuspendTicket) -> Any:
+        """Return the payload of the person's answer. Raises EOFError and KeyboardInterrupt where they give none."""
+        return await (self._approve(ticket) if ticket.resume_mode == "replay" else self._question(ticket))
+
+    async def _approve(self, ticket: SuspendTicket) -> Any:
+        scopes, covers = offered(ticket), ticket.parameters.get("covers") or {}
+        self._terminal.show("\n".join([*describe(ticket), *_legend(scopes, covers)]))
         keys = "  ".join(_shown_key(scope) for scope in (*scopes, "deny"))
         while True:
             said = (await self._terminal.read_line(f"  {keys}  ? > ")).strip()
             word, _, rest = said.partition(" ")
-            if (answer := _chosen(word.lower(), rest.strip(), scopes)) is not None:
+            if (answer := chosen(word.lower(), rest.strip(), scopes)) is not None:
                 return answer
             if word.lower() in ("d", "deny", "n", "no"):
                 reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
@@ -97,7 +98,7 @@ class TerminalAsker:
             unclear = [f"  {one_line(said, 40)!r} is none of these:"] if said else []
             self._terminal.show("\n".join([*unclear, *_legend(scopes, covers)]))
 
-    async def _question(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Any:
+    async def _question(self, ticket: SuspendTicket) -> Any:
         choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]
         schema = ticket.response_schema or {"type": "string"}
         lines = [f"❓ {line}" if not index else f"   {line}" for index, line in enumerate(exact(ticket.message).split("\n"))]
@@ -115,10 +116,20 @@ class TerminalAsker:
             self._terminal.show("  Ctrl-D declines." if not said else f"  Expected JSON of type {schema.get('type')}.")
 
 
-def describe(ticket: SuspendTicket, ctx: ToolCallContext) -> list[str]:
+def offered(ticket: SuspendTicket) -> list[str]:
+    """Return the scopes that a yes to this ticket may have."""
+    return [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _KEYS] or ["once"]
+
+
+def covered(ticket: SuspendTicket, scope: str) -> str:
+    """Return what a yes of this scope covers, in words."""
+    return exact((ticket.parameters.get("covers") or {}).get(scope, "this call only"))
+
+
+def describe(ticket: SuspendTicket) -> list[str]:
     """Word an approval prompt: the call, where it would run, and each finding."""
     parameters = ticket.parameters
-    name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(parameters.get("tool", ctx.tool_name)), {})
+    name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(parameters.get("tool", "a tool")), {})
     if "command" in parameters:
         lines = [f"{name} wants to run:", *_quoted(str(parameters["command"])), f"  in {exact(str(parameters.get('cwd', '?')))}"]
     else:
@@ -165,7 +176,7 @@ def _shown_key(scope: str) -> str:
     return f"[{word[0]}]{word[1:]}"
 
 
-def _chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
+def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
     """The answer that a line gives; None where it gives none of these."""
     scope = next((one for one in scopes if word in (one, _KEYS[one], _WORDS.get(one))), None)
     if scope is None or (rest and scope not in _NUMBERS):
@@ -193,5 +204,5 @@ def _json(text: str) -> tuple[Any] | None:
         return None
 
 
-def _answer(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
+def answer_of(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
     return Answer(ticket.id, payload=payload, by=by, at=time.time())

@@ -143,10 +143,12 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
     from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
+    from tools.dispatch.bridge import run_async
 
     before = len(registry.problems)
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
         yield from _store(crib)
+        run_async(crib.start())
         yield from _plugins(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
@@ -161,10 +163,16 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
 
 
 def _store(crib: Crib) -> Iterator[Finding]:
+    from tools.dispatch.bridge import run_async
+
     try:
-        crib.store.sessions.list(1)
+        run_async(_first(crib))
     except StoreFailed as error:
         yield Finding("wrong", str(error), "do what the message says; until then no session can be opened")
+
+
+async def _first(crib: Crib) -> None:
+    await crib.store.sessions.list(1)
 
 
 def _plugins(crib: Crib) -> Iterator[Finding]:

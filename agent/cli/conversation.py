@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.cli.ask import refuse
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
+from agent.cli.parked import leave_open
 from agent.cli.render import Screen
 from agent.cli.trace import Tracer
 from agent.cli.view import View
@@ -44,7 +46,7 @@ class Opening:
     async def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
         """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it."""
         goes_on = bool(resume or latest)
-        return await self.crib.open(
+        session = await self.crib.open(
             platform="cli",
             asker=self.asker,
             cwd=self.cwd if not goes_on or backend == self.backend else None,
@@ -54,6 +56,9 @@ class Opening:
             resume=resume,
             latest=latest,
         )
+        if self.asker is refuse:
+            await leave_open(session)
+        return session
 
 
 class Conversation:
@@ -181,6 +186,7 @@ class Conversation:
             self._view.end()
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
+                self.failed = result.stopped == "parked"
                 self._explain("empty" if empty else result.stopped)
         if fan.broken is not None:
             raise fan.broken
@@ -198,7 +204,7 @@ class Conversation:
             "interrupted": "interrupted; the session is kept",
             "max_turns": "that was the last turn of max_turns; say `go on` if it should",
             "ended": "a gate ended the run; the session is kept",
-            "parked": "a call waits for an answer: `toolcrib approvals` lists it",
+            "parked": "a call waits for an answer; `toolcrib approvals` lists it, and what you say waits until then",
         }
         if stopped in words:
             self.screen.note(words[stopped])

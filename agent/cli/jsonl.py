@@ -25,6 +25,7 @@ from tools.dispatch.faces import as_json, images_of
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
+    from toolcrib._store import TicketRecord
 
 VERSION = 1
 _STATUS = {
@@ -77,6 +78,13 @@ class JsonLines:
 
     def error(self, error: ToolcribError) -> None:
         self.write("error", kind=kind_of(error), message=str(error))
+
+    def parked(self, tickets: Sequence[TicketRecord]) -> None:
+        told = [
+            {"id": one.ticket.id, "call_id": "" if one.ticket.call is None else one.ticket.call.id, "message": one.ticket.message}
+            for one in tickets
+        ]
+        self.write("run_parked", tickets=told)
 
     def finished(self, *, stopped: str, text: str, usage: Mapping[str, int], turns: int, code: int) -> None:
         self.write("run_finished", stopped=stopped, text=text, usage=dict(usage), turns=turns, exit_code=code)

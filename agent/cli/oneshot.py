@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
 from agent.cli.ask import Refuser
+from agent.cli.parked import still_open
 from agent.conversation.asking import interruptible
 from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
@@ -19,6 +20,7 @@ from toolcrib import Image, ToolcribError
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer
     from agent.conversation.session import Session
+    from toolcrib._store import TicketRecord
 
 Watch = Callable[[Event], None]
 
@@ -44,8 +46,11 @@ class Outcome:
     code: int
     empty: bool = False
     """Whether it is done and came to neither text nor image."""
-    tickets: Sequence[str] = ()
-    """What a parked run waits for."""
+    session: str = ""
+    tickets: Sequence[TicketRecord] = ()
+    """What a parked run of the session waits for."""
+    queued: int = 0
+    """How many messages wait until the parked run has ended."""
 
 
 class Fan:
@@ -73,9 +78,7 @@ class OneShot:
     A task that is "" stands for the session's run that has not ended: it is continued.
     """
 
-    def __init__(
-        self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()
-    ) -> None:
+    def __init__(self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()) -> None:
         self._session = session
         self._choice = choice
         self._timeout = timeout
@@ -114,20 +117,23 @@ class OneShot:
         started(session.model)
         if tracer is not None:
             await tracer.set_up(session.system_prompt(), session.model)
-            tracer.said(task, self._images)
-        if self._interrupted:
+            if task:
+                tracer.said(task, self._images)
+        if session.scope.cancelled:
             return self._outcome("interrupted", "")
         result = await (session.ask(task, self._images, emit=fan) if task else session.advance(fan))
         if fan.broken is not None:
             raise fan.broken
         if result is None:
             raise ToolcribError("this session has no run to continue; say what to do: toolcrib run --resume ID TASK")
-        return self._came_to(result)
+        return await self._came_to(result)
 
-    def _came_to(self, result: RunResult) -> Outcome:
-        outcome = self._outcome(result.stopped, result.text)
-        empty = outcome.stopped == "done" and not result.text.strip() and not result.images
-        return replace(outcome, empty=empty, tickets=result.tickets)
+    async def _came_to(self, result: RunResult) -> Outcome:
+        outcome, session = self._outcome(result.stopped, result.text), self._session
+        if outcome.stopped == "parked":
+            queued = len(await session.store.inbox.waiting(session.id))
+            return replace(outcome, session=session.id, tickets=await still_open(session, result.tickets), queued=queued)
+        return replace(outcome, empty=outcome.stopped == "done" and not result.text.strip() and not result.images)
 
     def _time_is_up(self) -> None:
         self._timed_out = True

@@ -11,12 +11,12 @@ from agent.cli.stories import ID_CHARS, ago
 from agent.place_check import Tried
 from agent.places import BUBBLEWRAP, DOCKER, LOCAL, SSH, Place, Places
 from toolcrib import EnvironmentFailed, ToolcribError
+from tools.dispatch.bridge import run_async
 from tools.environments.docker import admin
 from tools.environments.docker.admin import OurContainer
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from toolcrib._store import SessionInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Found:
 def look(crib: Crib) -> Found:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
     wanted = {place.options["host"] for place in crib.places.configured() if place.kind == DOCKER}
-    running: list[Running] = []
+    boxes: list[OurContainer] = []
     faults: dict[str, str] = {}
     # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
     for engine, host in {admin.engine_of(host): host for host in ["", *sorted(wanted)]}.items():
@@ -50,22 +50,21 @@ def look(crib: Crib) -> Found:
             if host in wanted:
                 faults[engine] = str(error)
             continue
-        running += [Running(one, _place_of(crib, one.session)) for one in found]
-    return Found(running, faults)
+        boxes += found
+    return Found(run_async(_running(crib, boxes)) if boxes else [], faults)
 
 
-def session_of(crib: Crib, session_id: str) -> SessionInfo | None:
-    """None too for what only looks like the beginning of several ids: containers know theirs whole."""
+async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[Running]:
+    return [Running(one, await _place_of(crib, one.session)) for one in boxes]
+
+
+async def _place_of(crib: Crib, session_id: str) -> str:
+    """Return the name of the session's place. Containers know the whole id: the beginning of another's is none."""
     try:
-        found = crib.store.sessions.get(session_id)
+        info = await crib.store.sessions.get(session_id)
     except ToolcribError:
-        return None
-    return found if found is not None and found.id == session_id else None
-
-
-def _place_of(crib: Crib, session_id: str) -> str:
-    info = session_of(crib, session_id)
-    return "" if info is None else info.place.get("name", "")
+        return ""
+    return info.place.get("name", "") if info is not None and info.id == session_id else ""
 
 
 def state_of(place: Place, found: Found) -> str:

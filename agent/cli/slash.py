@@ -133,7 +133,7 @@ async def _new(chat: Conversation, rest: str) -> None:
 
 
 async def _sessions(chat: Conversation, rest: str) -> None:
-    found = chat.opening.crib.store.sessions.list(10)
+    found = await chat.opening.crib.store.sessions.list(10)
     if found:
         table(session_rows(found, time.time()))
     chat.screen.note("/resume ID goes on with one" if found else "nothing was said in any session yet")
@@ -143,15 +143,16 @@ async def _resume(chat: Conversation, rest: str) -> None:
     if not rest:
         raise ToolcribError("say which: /resume ID; /sessions lists them")
     await chat.open(resume=rest)
-    show_last(chat)
+    await show_last(chat)
+    await chat.go_on()
 
 
-def show_last(chat: Conversation) -> None:
+async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
-    info = chat.session.info
+    info = await chat.session.info()
     if info is not None:
         chat.screen.note(f"session {info.id[:12]}, {info.messages} message{'' if info.messages == 1 else 's'}: {info.title}")
-    for line in exchanges(chat.session.records(), _LAST):
+    for line in exchanges(await chat.session.records(), _LAST):
         chat.screen.note(line)
 
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from agent.cli.escape import one_line
+from toolcrib import ToolcribError
 
 
 @dataclass(slots=True)
 class Terminal:
-    """``output`` is a terminal too: stdout in a chat, else stderr or /dev/tty, so that results can be piped on."""
+    """``output`` is a terminal too: stdout in a chat, else stderr or /dev/tty, so that results can be piped on. ``input`` is
+    standard input where none is given.
+    """
 
     output: TextIO
+    input: TextIO | None = None
     _session: Any = None
 
     def show(self, text: str) -> None:
@@ -25,13 +31,13 @@ class Terminal:
 
         Text typed before the prompt was shown is discarded: it was no answer to it.
         """
-        _forget_what_was_typed()
+        _forget_what_was_typed(self.input or sys.stdin)
         if self._session is None:
             from prompt_toolkit import PromptSession
             from prompt_toolkit.input import create_input
             from prompt_toolkit.output import create_output
 
-            own = create_input(sys.stdin), create_output(self.output)
+            own = create_input(self.input or sys.stdin), create_output(self.output)
             self._session = PromptSession(input=own[0], output=own[1], enable_suspend=True)
         answer: str = await self._session.prompt_async(prompt, handle_sigint=False)
         return answer
@@ -49,6 +55,28 @@ def find_terminal() -> Terminal | None:
         return None
 
 
+@contextlib.contextmanager
+def controlling_terminal() -> Iterator[Terminal]:
+    """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
+    or is not in the foreground there: then nobody sits before it.
+    """
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        raise ToolcribError("this is for a person at a terminal, and there is none here") from None
+    try:
+        foreground = os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:  # a terminal that just went away
+        foreground = False
+    with (
+        open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,  # noqa: PTH123 - a descriptor
+        open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123 - a descriptor
+    ):
+        if not foreground:
+            raise ToolcribError("this is for a person at a terminal, and this process runs in its background")
+        yield Terminal(screen, keys)
+
+
 def is_interactive() -> bool:
     """Return whether a person both types and reads."""
     return is_terminal(sys.stdin) and is_terminal(sys.stdout)
@@ -56,18 +84,18 @@ def is_interactive() -> bool:
 
 def confirm_by_word(question: str) -> bool:
     """True only for a typed ``yes`` or ``y``."""
-    _forget_what_was_typed()
+    _forget_what_was_typed(sys.stdin)
     try:
         return input(f"{one_line(question)} Type yes or no: ").strip().lower() in ("yes", "y")
     except EOFError:
         return False
 
 
-def _forget_what_was_typed() -> None:
+def _forget_what_was_typed(keys: TextIO) -> None:
     import termios
 
     with contextlib.suppress(termios.error):  # a terminal that just went away reads as EOF afterwards
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        termios.tcflush(keys.fileno(), termios.TCIFLUSH)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

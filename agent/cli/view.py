@@ -14,6 +14,7 @@ from agent.events import (
     ImageMade,
     ModelAnswered,
     Retrying,
+    SessionBusy,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -92,6 +93,9 @@ class View:
                 self.screen.note(f"{image}{saved}")
             case TurnFinished():
                 self.end()
+            case SessionBusy():
+                self.end()
+                self.screen.note("another process is at work on this session; this waits until it is done")
             case _ if type(event) in _SILENT:
                 self._wait(_SILENT[type(event)])
             case _:

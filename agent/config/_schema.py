@@ -162,6 +162,18 @@ class ApprovalConfig:
     answer_timeout: float = setting(
         300.0, "Seconds that a person has to answer; after that the answer is no.", expect=SECONDS, check=above_zero
     )
+    park_timeout: float = setting(
+        604_800.0,
+        "Seconds that a parked run waits for an answer (`toolcrib run --park`); after that its call is not run. 604800 are 7 days.",
+        expect=SECONDS,
+        check=above_zero,
+    )
+    reminders: float | None = setting(
+        86_400.0,
+        "Seconds after which whoever must answer a parked run is reminded, again and again. null reminds nobody.",
+        expect=f"{SECONDS}, or null",
+        check=above_zero,
+    )
     rules: tuple[OperatorRule, ...] = setting(
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
@@ -225,7 +237,7 @@ class Config:
     )
     users: Mapping[str, UserConfig] = setting(
         dict,
-        "What one user does not get, on any platform, by the id that the platform knows the user by:\n"
+        "What one user does not get, by the id that the platform knows the user by, or on one platform by 'telegram:12345':\n"
         "  users:\n"
         "    '12345':\n"
         "      disabled_toolsets: [terminal]\n"

@@ -77,12 +77,14 @@ async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
 
 def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
     now, limits = time.time(), scope.limits
+    parks = scope.asker is None
+    lasts, reminds = (limits.park_seconds, limits.remind_seconds) if parks else (limits.answer_seconds, None)
     return TicketRecord(
         ticket,
         scope.identity.session_id,
         at=now,
-        expires_at=None if limits.answer_seconds is None else now + limits.answer_seconds,
-        remind_at=None if limits.remind_seconds is None else now + limits.remind_seconds,
+        expires_at=None if lasts is None else now + lasts,
+        remind_at=None if reminds is None else now + reminds,
     )
 
 

@@ -57,6 +57,8 @@ class Limits:
     """For async hooks: a gate that takes longer is closed, an observer is given up."""
     answer_seconds: float | None = None
     """For a person who is asked; after that the answer is no. None waits for ever."""
+    park_seconds: float | None = None
+    """For whoever answers a parked call; after that it is not run. None waits for ever."""
     remind_seconds: float | None = None
     """After which a person is reminded of a ticket that waits. None: never."""
     result_chars: int = MAX_RESULT_CHARS

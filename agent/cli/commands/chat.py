@@ -66,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
             if interactive:
                 _greet(conversation)
             if args.resume or args.latest:
-                show_last(conversation)
+                runner.run(show_last(conversation))
+                if interactive:
+                    _go_on(conversation, runner)
             return (_type if interactive else _pipe)(conversation, runner)
         finally:
             with interrupting(lambda: None):
@@ -177,6 +179,12 @@ def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
         with _terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(line)):
                 return OK
+
+
+def _go_on(conversation: Conversation, runner: asyncio.Runner) -> None:
+    """Ask what a run of the session waits for, and continue it."""
+    with _terminal_restored(), interrupting(conversation.interrupt):
+        runner.run(conversation.go_on())
 
 
 @contextmanager

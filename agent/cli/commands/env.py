@@ -116,6 +116,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.person_shell import open_shell
     from agent.cli.places import look
     from agent.cli.terminal import is_interactive
+    from tools.dispatch.bridge import run_async
 
     if len(args.names) > 1:
         raise ToolcribError("one at a time: toolcrib env shell NAME")
@@ -124,7 +125,7 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
         return open_shell(crib.places, crib.places.get("".join(args.names)), start)
-    info = crib.find_session(args.session)
+    info = run_async(crib.find_session(args.session))
     place = crib.places.get("".join(args.names) or info.place.get("name", ""))
     start = info.cwd if Path(info.cwd).is_dir() else start
     containers = [one.container for one in look(crib).running if one.container.session == info.id]

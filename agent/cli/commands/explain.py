@@ -182,8 +182,9 @@ def _decider(finding: Finding, examined: Examined, crib: Crib, cwd: str) -> str:
 
 
 def _replay(crib: Crib, args: argparse.Namespace) -> int:
-    session = crib.find_session(args.session).id if args.session else None
-    entries = [entry for entry in crib.store.audit.entries(session) if isinstance(entry.detail.get("command"), str)]
+    from tools.dispatch.bridge import run_async
+
+    entries = [one for one in run_async(_logged(crib, args.session)) if isinstance(one.detail.get("command"), str)]
     changed = [one for entry in entries if (one := _again(entry, crib)) is not None]
     if args.json:
         print(json.dumps({"judged": len(entries), "changed": changed}, ensure_ascii=False, indent=2))
@@ -197,6 +198,11 @@ def _replay(crib: Crib, args: argparse.Namespace) -> int:
             print(f"    by what is in {exact(path)} today")
     print(f"{len(entries)} decisions judged again, {len(changed)} would differ")
     return OK
+
+
+async def _logged(crib: Crib, prefix: str) -> Sequence[AuditEntry]:
+    session = (await crib.find_session(prefix)).id if prefix else None
+    return await crib.store.audit.entries(session)
 
 
 def _again(entry: AuditEntry, crib: Crib) -> dict[str, Any] | None:

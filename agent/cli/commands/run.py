@@ -26,7 +26,8 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Outcome, Tally, Watch
-    from agent.session import Session
+    from agent.conversation.session import Session
+    from agent.crib import Crib
 
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\
@@ -37,9 +38,12 @@ examples:
   toolcrib run "and now its tests" --continue
   toolcrib run "what is wrong in this plot?" --image plot.png
   toolcrib run "does it build from scratch?" --backend docker
+  toolcrib run "tidy up" --park            what needs you waits, also for days: `toolcrib approvals answer` continues it
+  toolcrib run --resume 4f1c               continues a run that was parked, or whose process was killed
 
 {MODEL_HELP}
-Nobody is asked: what would need a person's agreement is denied.
+Nobody is asked: what would need a person's agreement is denied, or with --park the run is parked until somebody answers. A
+task that is given to a session with a parked run waits there until that run has ended.
 
 exit codes:
   0    it answered, and nothing was denied for want of a person
@@ -48,6 +52,7 @@ exit codes:
   4    it answered, but what a person would have been asked about was denied
   5    --max-turns or --max-tokens was reached
   6    --timeout ran out
+  7    the run is parked: it waits for the answers that it lists
   130  interrupted (143 by SIGTERM)
 
 --json writes one JSON object a line: docs/events.md describes them.
@@ -56,7 +61,15 @@ exit codes:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("task", metavar="TASK", help="what to do, or - to read it from stdin")
+    parser.add_argument(
+        "task",
+        metavar="TASK",
+        nargs="?",
+        help="what to do, or - to read it from stdin; with --resume or --continue it may be left out, to continue an unfinished run",
+    )
+    parser.add_argument(
+        "--park", action="store_true", help="park the run where a person must agree, instead of denying the call"
+    )
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
     parser.add_argument(
         "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
@@ -92,41 +105,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Outcome:
-    from agent.cli.ask import Refuser
     from agent.cli.images import ImageFolder, read_images
-    from agent.cli.offer import no_model
     from agent.cli.oneshot import OneShot
     from agent.cli.render import Screen
     from agent.cli.trace import Tracer
     from agent.cli.view import View
-    from agent.models import find_endpoint, own_choice
 
-    task = _task(args.task)
+    task = _task(args)
     images = read_images(args.image)
     folder = None if args.save_images is None else ImageFolder(args.save_images)
     if lines is not None:
         lines.images = folder
-    with open_crib(args) as crib:
-        choice = choice_of(args)
-        if choice.provider == "manual":
-            raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
-        goes_on = args.resume or args.latest
-        if not goes_on and find_endpoint(crib.config, choice) is None:
-            raise no_model("run TASK")
-        session = crib.open_session(
-            platform="cli",
-            asker=Refuser(),
-            cwd=folder_of(args, crib),
-            backend=args.backend,
-            enabled=args.toolsets,
-            disabled=args.disable,
-            resume=args.resume,
-            latest=args.latest,
-        )
-        if goes_on and find_endpoint(crib.config, own_choice(session, choice)) is None:
-            raise no_model("run TASK")
-        shot = OneShot(session, choice, limits_of(crib.config, args), timeout=args.timeout, images=images)
-        with asyncio.Runner() as runner, _closing(session, runner), interrupting(shot.interrupt):
+    with open_crib(args) as crib, asyncio.Runner() as runner:
+        session = runner.run(_open(crib, args))
+        session.limits = limits_of(crib.config, args)
+        shot = OneShot(session, choice_of(args), timeout=args.timeout, images=images)
+        with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
             tracer = Tracer(session) if wants_trace(args) else None
             watches: list[Watch] = [tally, view if lines is None else lines]
@@ -136,8 +130,41 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
                 view.end()
 
 
+async def _open(crib: Crib, args: argparse.Namespace) -> Session:
+    """Raises ToolcribError kinds, among them that there is no model for it."""
+    from agent.cli.ask import Refuser
+    from agent.cli.offer import no_model
+    from agent.cli.parked import leave_open
+    from agent.models import find_endpoint, own_choice
+
+    choice, goes_on = choice_of(args), args.resume or args.latest
+    if choice.provider == "manual":
+        raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
+    if not goes_on and find_endpoint(crib.config, choice) is None:
+        raise no_model("run TASK")
+    session = await crib.open(
+        platform="cli",
+        asker=None if args.park else Refuser(),
+        suspends=args.park,
+        cwd=folder_of(args, crib),
+        backend=args.backend,
+        enabled=args.toolsets,
+        disabled=args.disable,
+        resume=args.resume,
+        latest=args.latest,
+    )
+    try:
+        if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
+            raise no_model("run TASK")
+        await leave_open(session)
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
 @contextmanager
-def _closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
+def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
     """End what the session still runs together with it, whatever comes meanwhile."""
     try:
         yield
@@ -146,7 +173,15 @@ def _closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
             runner.run(session.close())
 
 
-def _task(given: str) -> str:
+def _task(args: argparse.Namespace) -> str:
+    """Return the task, "" where an unfinished run is to be continued."""
+    given = args.task
+    if given is None:
+        if not args.resume and not args.latest:
+            raise ToolcribError('say what to do: toolcrib run "which test fails?"')
+        if args.image:
+            raise ToolcribError("--image goes with a task; say what to do with the picture")
+        return ""
     if given != "-":
         task = given
     elif sys.stdin is None:
@@ -172,22 +207,27 @@ def _tell(error: ToolcribError, lines: JsonLines | None) -> None:
 
 
 def _say_how_it_ended(outcome: Outcome, args: argparse.Namespace) -> None:
+    from agent.cli.parked import parked_lines
+
     words: dict[str, Any] = {
         "timeout": f"not finished in {args.timeout} s (--timeout)",
         "interrupted": "interrupted",
         "max_turns": "the answer was asked for before the task was done: --max-turns was reached",
         "ended": "a gate ended the run",
-        "pending": "a call waits for an answer",
     }
     if outcome.empty:
         words["done"] = "the model's answer is empty"
     if outcome.code == 4:
         words["done"] = "something was denied because nobody was asked; `toolcrib chat` asks"
+    if outcome.stopped == "parked":
+        words["parked"] = "\n".join(parked_lines(outcome.session, outcome.tickets, outcome.queued))
     if outcome.stopped in words:
         print(f"toolcrib: {words[outcome.stopped]}", file=sys.stderr, flush=True)
 
 
 def _finish(lines: JsonLines | None, outcome: Outcome, tally: Tally) -> None:
     if lines is not None:
+        if outcome.stopped == "parked":
+            lines.parked(outcome.tickets)
         text = outcome.text or tally.text
         lines.finished(stopped=outcome.stopped, text=text, usage=tally.usage, turns=tally.turns, code=outcome.code)

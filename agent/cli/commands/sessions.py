@@ -116,10 +116,10 @@ async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str
 
 async def _recover(crib: Crib, session_id: str) -> None:
     """End the calls of a process that was killed. A process that lives holds the session's lease while calls run."""
-    from agent.conversation.opening import process_name
+    from agent.store._owner import new_owner
     from toolcrib._store import Fence
 
-    lease = await crib.store.leases.take(session_id, process_name(), _LEASE_SECONDS)
+    lease = await crib.store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
     if lease is not None:
         try:
             await crib.store.fenced(Fence(lease)).recover(session_id)

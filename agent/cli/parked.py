@@ -1,0 +1,41 @@
+"""Runs that wait for somebody: their tickets, and how they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import exact, one_line
+from agent.cli.stories import ID_CHARS
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from toolcrib._store import TicketRecord
+
+_CLIP = 200
+
+
+async def leave_open(session: Session) -> None:
+    """Keep the tickets of a session open where nobody can be asked: a refusal would settle what somebody else may answer."""
+    if await session.waits_for_answers() and await session.store.tickets.pending(session.id):
+        session.scope.asker = None
+
+
+async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRecord]:
+    """Return the records of these tickets, without those that were settled meanwhile."""
+    found = [await session.store.tickets.get(ticket) for ticket in tickets]
+    return [record for record in found if record is not None and record.state == "pending"]
+
+
+def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
+    """Tell a person what a parked run waits for. ``queued`` is how many messages wait behind it."""
+    if not tickets:
+        return [f"the run is parked, and all its tickets are answered: `toolcrib run --resume {session_id[:ID_CHARS]}` continues it"]
+    lines = ["the run is parked: 1 call waits for an answer" if len(tickets) == 1 else f"the run is parked: {len(tickets)} calls wait"]
+    for record in tickets:
+        lines.append(f"  {exact(one_line(record.ticket.message, _CLIP))}")
+        lines.append(f"    toolcrib approvals answer {record.ticket.id} --continue")
+    if queued:
+        which = "your task waits" if queued == 1 else f"your task and {queued - 1} before it wait"
+        lines.append(f"{which} in the session until that run has ended")
+    return lines
