@@ -55,7 +55,7 @@ def look(crib: Crib) -> Found:
 
 
 def session_of(crib: Crib, session_id: str) -> SessionInfo | None:
-    """None too for what only looks like the beginning of several ids: containers know theirs whole."""
+    """Find a session; None too where the text is only the beginning of several ids: containers know theirs whole."""
     try:
         found = crib.store.sessions.get(session_id)
     except ToolcribError:
