@@ -104,7 +104,7 @@ def check_state() -> Iterator[Finding]:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why a file of some size can't be written there, "" where it can: permissions don't tell of a full disk or a quota."""
+    """Return why a file of some size can't be written there, "" where it can: permissions don't show a full disk or a quota."""
     import tempfile
 
     try:
@@ -265,7 +265,7 @@ def _smart(crib: Crib) -> Iterator[Finding]:
 
 
 def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
-    """Each that is configured is opened, and runs a command."""
+    """Open each configured backend, and run a command in it."""
     from agent.place_check import try_places
 
     start = crib.config.terminal.cwd or str(project_dir)

@@ -118,6 +118,7 @@ def check(messages: list[dict[str, Any]], project: Path) -> None:
         assert at == len(messages) or messages[at]["role"] != "tool"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     """X-1: a turn and its calls are on disk before a handler starts, results before the next request; wherever the process
@@ -272,6 +273,7 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
     assert "may have done part" in records[2]["results"][0]["text"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("failures", [1, 3])
 def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
