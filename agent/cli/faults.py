@@ -40,7 +40,8 @@ _PLAIN = ("ToolcribError", "ConfigError")
 def kind_of(error: ToolcribError) -> str:
     """The name of its class in the documented tree: a plugin's own kind goes by what it is a kind of."""
     return next(
-        (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.conversation.limits"))), "Error"
+        (kind.__name__ for kind in type(error).__mro__ if kind.__module__.startswith(("toolcrib", "agent.conversation.limits"))),
+        "Error",
     )
 
 

@@ -78,9 +78,7 @@ class OneShot:
     A task that is "" stands for the session's run that has not ended: it is continued.
     """
 
-    def __init__(
-        self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()
-    ) -> None:
+    def __init__(self, session: Session, choice: ModelChoice, *, timeout: float | None, images: Sequence[Image] = ()) -> None:
         self._session = session
         self._choice = choice
         self._timeout = timeout

@@ -67,9 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="what to do, or - to read it from stdin; with --resume or --continue it may be left out, to continue an unfinished run",
     )
-    parser.add_argument(
-        "--park", action="store_true", help="park the run where a person must agree, instead of denying the call"
-    )
+    parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
     parser.add_argument(
         "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
