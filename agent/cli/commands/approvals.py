@@ -38,8 +38,8 @@ open in a process that waits for it, that process goes on; else the call is run 
 rest of its run too. Where what was asked about has changed since, the answer is not used, and a new ticket waits.
 `toolcrib explain` tells how a command would be judged.
 
-exit codes of answer: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with --continue those
-of `toolcrib run`.
+exit codes of answer: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with --continue
+those of `toolcrib run`.
 """
 _ACTIONS = ("list", "narrow", "revoke", "pending", "answer", "deny", "history")
 _WIDE = 60

@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "task",
         metavar="TASK",
         nargs="?",
-        help="what to do, or - to read it from stdin; with --resume or --continue it may be left out, to continue an unfinished run",
+        help="what to do, or - to read it from stdin; without it, --resume or --continue go on with an unfinished run",
     )
     parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
