@@ -69,7 +69,7 @@ def controlling_terminal() -> Iterator[Terminal]:
     except OSError:  # a terminal that just went away
         foreground = False
     with (
-        open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,  # noqa: PTH123 - a descriptor
+        open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,
         open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123 - a descriptor
     ):
         if not foreground:
