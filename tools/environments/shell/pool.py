@@ -15,6 +15,7 @@ from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
 from tools.environments._census import Sessions, census
 from tools.environments._output import Output
+from tools.environments._pace import turn
 from tools.environments._request import command_text, never_run
 from tools.environments._workers import Workers
 from tools.environments.shell import driver
@@ -186,8 +187,6 @@ class ShellPool:
     async def _copy(self, cwd: str, wanted: Callable[[], bool]) -> Shell:
         """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
         await self._told()
-        if self._closed:
-            raise EnvironmentFailed(_CLOSED)
         return await self._new(cwd, wanted, own=False)
 
     async def _new(self, cwd: str, wanted: Callable[[], bool], *, own: bool) -> Shell:
@@ -310,7 +309,10 @@ class ShellPool:
 
     async def rest(self) -> bool:
         """See Restable."""
+        await turn()
         await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that have just been used
+        if self._shell is None and self._endings.is_over() and not self._spawned:
+            return await self._rest_launcher()
         sessions = await census.take()
         if any(spawned.code() is None for spawned in list(self._spawned.values())):
             return False
@@ -359,6 +361,7 @@ class ShellPool:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
+        await turn()
         with self._lock:
             self._closed = True
         self.interrupt()
