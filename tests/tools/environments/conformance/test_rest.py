@@ -123,7 +123,7 @@ def test_calls_that_come_while_it_comes_to_rest_lose_nothing(env: Environment) -
         for number in range(8):
             resting = asyncio.ensure_future(env.rest())
             await asyncio.sleep(0.0007 * number)
-            outcome = await env.execute(ExecRequest(f"said=$said{number}; cd .", timeout=60))
+            outcome = await env.execute(ExecRequest(f"said=${{said}}{number}; cd .", timeout=60))
             assert (outcome.exit_code, outcome.notice) == (0, "")
             await resting
         return (await env.execute(ExecRequest("echo $said", timeout=60))).stdout.head.decode()
@@ -135,7 +135,9 @@ def test_calls_that_come_while_it_comes_to_rest_lose_nothing(env: Environment) -
 # -- another process ----------------------------------------------------------------------------------------------------
 
 
-def test_a_state_goes_to_another_environment(opened: Callable[..., Environment], says: Says, env: Environment, folder: Path) -> None:
+def test_a_state_goes_to_another_environment(
+    opened: Callable[..., Environment], says: Says, env: Environment, folder: Path
+) -> None:
     says("mkdir 'a b'; cd 'a b'; export SHARED=\"it's\n here\"; own=1; export SECRET=x")
     assert isinstance(env, Portable)
     state = asyncio.run(env.portable_state())
