@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _GRACE = 0.5
 """Seconds that a shell has to end by itself."""
 _LIMIT = 20.0
+_LOOKS, _PAUSE = 5, 0.01
 
 
 class RemoteState(RemoteFiles):
@@ -145,7 +147,11 @@ class RemoteState(RemoteFiles):
         members = processes.read((await keeper.run(processes.listing(own), limit=_LIMIT)).out).members
         if any(one.pid not in own for one in members):
             return False
-        return shell is None or not (await keeper.run(frame.beyond(pid), limit=_LIMIT)).out
+        for _ in range(_LOOKS if shell is not None else 0):
+            if not (await keeper.run(frame.beyond(pid), limit=_LIMIT)).out:
+                return True
+            await asyncio.sleep(_PAUSE)  # right after a command it may still put its own files back
+        return shell is None
 
     async def _give_shell_back(self) -> bool:
         """Nothing more is run before this is done. False where something has just begun."""

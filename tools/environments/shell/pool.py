@@ -19,7 +19,7 @@ from tools.environments._pace import turn
 from tools.environments._request import command_text, never_run
 from tools.environments._workers import Workers
 from tools.environments.shell import driver
-from tools.environments.shell.beyond import holds_files, limits_of
+from tools.environments.shell.beyond import keeps_files, limits_of
 from tools.environments.shell.call import Call
 from tools.environments.shell.kept import Kept
 from tools.environments.shell.launcher import Launcher
@@ -314,9 +314,8 @@ class ShellPool:
         if self._shell is None and self._endings.is_over() and not self._spawned:
             return await self._rest_launcher()
         sessions = await census.take()
-        if any(spawned.code() is None for spawned in list(self._spawned.values())):
-            return False
-        if any(process.among(sessions) for process in self._endings.left):
+        beside = any(spawned.code() is None for spawned in list(self._spawned.values()))
+        if beside or any(process.among(sessions) for process in self._endings.left):
             return False
         if self._shell is not None and not await self.rest_shell(sessions):
             return False
@@ -328,12 +327,14 @@ class ShellPool:
         if shell is None or not self._is_quiet(shell, sessions):
             return False
         pid = shell.process.pid
-        limits = limits_of(pid)
-        if limits is None or any(one.pid != pid for one in shell.process.among(sessions)) or holds_files(pid):
+        if any(one.pid != pid for one in shell.process.among(sessions)):
             return False
         try:
             await self._told()
         except EnvironmentFailed:
+            return False
+        limits = limits_of(pid)
+        if limits is None or await keeps_files(pid):
             return False
         with self._lock:
             if not self._is_quiet(shell, sessions):
