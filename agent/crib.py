@@ -47,7 +47,7 @@ class Crib:
         self.store = store
         self._keeps = open_undo(config, store)
         self.registry: ToolRegistry = registry.child()
-        self.grants = PermanentGrants(store.grants, config.path)
+        self.grants = PermanentGrants(store.grants, config.path, project_root=str(self.project_dir))
         self.catalog = ToolsetCatalog(self.registry)
         self.commands: dict[str, Any] = {}
         self.providers: dict[str, Callable[..., Any]] = {}
