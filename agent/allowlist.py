@@ -57,8 +57,8 @@ class PermanentGrants:
         *,
         project_root: str = "",
     ) -> None:
-        """``project_root`` (absolute) is what entries of plain text are bound to."""
-        self._root = project_root
+        """``project_root`` is the folder that entries of plain text are bound to; "" for none."""
+        self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
         self._path = config_path(path)
         self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
