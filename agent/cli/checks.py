@@ -243,7 +243,7 @@ def _allowlist(crib: Crib) -> Iterator[Finding]:
     if crib.grants.problem is not None:
         yield Finding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
     for fault in crib.grants.faults:
-        yield Finding("wrong", f"command_allowlist: {list(fault.entry.argv)} does not count: {fault.reason}", "take it out")
+        yield Finding("wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out")
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")

@@ -202,6 +202,10 @@ class Reader:
         if hint is Profile:
             return self._partial(node, key)
         if dataclasses.is_dataclass(hint):
+            of_text = getattr(hint, "of_text", None)  # some entries may be plain text too
+            if of_text is not None and node.id == "scalar" and node.tag == f"{_TAG}str":
+                text = self._scalar(node, str, key, expect)
+                return None if text is None else of_text(text)
             return self.section(node, typing.cast("type[Any]", hint), key)
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin is types.UnionType:

@@ -239,6 +239,6 @@ def _confirm_allowlist(crib: Crib) -> None:
         return
     print(f"{crib.config.path} names commands to run unasked that you have not confirmed:")
     for entry in entries:
-        print(f"  {exact(' '.join(entry.argv))}   in {exact(entry.cwd)}")
+        print(f"  {exact(crib.grants.describe(entry))}")
     if confirm_by_word("Shall they run unasked?"):
         crib.grants.confirm()
