@@ -17,7 +17,7 @@ Or the tools alone:
 
     with assemble() as crib:
         session = crib.open_session(platform="api")
-        print(session.call_sync("read_file", {"path": "README.md"}).result.data)
+        print(session.call("read_file", {"path": "README.md"}).result.data)
 """
 
 from __future__ import annotations
