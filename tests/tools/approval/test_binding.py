@@ -1,4 +1,4 @@
-"""What an answer binds is the same in every process that has the same folder and the same exported variables."""
+"""An answer binds the same in every process that has the same folder and the same exported variables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def binds(folder: Path, command: str, *before: str) -> str:
-    """What the ticket for ``command`` binds in a process of its own, whose shell ran the lines ``before``."""
+    """Return what the ticket for ``command`` binds in a process of its own, whose shell ran the lines ``before``."""
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run(

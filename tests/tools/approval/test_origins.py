@@ -1,4 +1,4 @@
-"""What the judge knows of a session's files outlives the process, and is never forgotten as clean."""
+"""The judge's knowledge of a session's files outlives the process, and is never forgotten as clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One gate for many workspaces and people: each call brings what the gate goes by."""
+"""A single gate serves many workspaces and people: each call brings the policy that the gate goes by."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.registry import registry as known
 
 
 class Shared:
-    """One dispatcher and one gate, and scopes of several people and workspaces."""
+    """A dispatcher and a gate, and scopes of several people and workspaces."""
 
     def __init__(self) -> None:
         import tools.terminal_tool  # noqa: F401 - registers the tool

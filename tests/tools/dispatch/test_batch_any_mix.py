@@ -78,7 +78,7 @@ class Dying:
 
 @dataclass
 class World:
-    """What outlives processes: the store, the state of the batch as it was last saved, and what the handlers did."""
+    """Everything that outlives processes: the store, the state of the batch as it was last saved, and what the handlers did."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     fence: Fence = field(default_factory=Fence)

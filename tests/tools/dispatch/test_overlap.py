@@ -1,4 +1,4 @@
-"""Which calls must not change places."""
+"""Calls that must not change places."""
 
 from __future__ import annotations
 
