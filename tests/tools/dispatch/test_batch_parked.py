@@ -126,7 +126,7 @@ def test_a_refusal_needs_not_wait_for_others(desk: Any, payload: Any, options: A
 
 
 def test_where_nobody_answers_in_time_it_is_denied(desk: Any) -> None:
-    desk.scope.limits = Limits(answer_seconds=0)
+    desk.scope.limits = Limits(park_seconds=0)
     items = batch(("run", {"ask": 1}))
     go(desk, items)
     assert go(desk, items)
