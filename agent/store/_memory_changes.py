@@ -23,7 +23,7 @@ class MemoryChanges(MemoryMember):
             return self._steps[-1]
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """They were not made after all. A call's step goes with its last change."""
+        """Take out changes that were not made after all. A call's step goes with its last change."""
         with self._writing():
             steps = [
                 replace(step, changes=tuple(change for change in step.changes if change.id not in change_ids))
@@ -44,7 +44,7 @@ class MemoryChanges(MemoryMember):
     async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """How a step left other changes, by their ids: taken back, left as they are, or in effect again."""
+        """Record how a step left other changes, by their ids: undone, left as they are, or in effect again."""
 
         def settled(change: FileChange) -> FileChange:
             if change.id in undone and not change.undone_by:

@@ -1,4 +1,4 @@
-"""What the members of a memory store share: one lock, and the leases that guard their writes."""
+"""The state that the members of a memory store share: one lock, and the leases that guard their writes."""
 
 from __future__ import annotations
 

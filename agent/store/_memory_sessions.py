@@ -88,7 +88,7 @@ class MemorySessions(MemoryMember):
     async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
-        """Those in which a user said something, the last one that was used first."""
+        """Return the sessions in which a user said something, the last one that was used first."""
         with self._reading():
             found = [
                 info

@@ -1,4 +1,4 @@
-"""What every store does for runs that outlive their process: leases and fencing, steps, the inbox, reminders, signals."""
+"""Conformance of every store for runs that outlive their process: leases, fencing, steps, the inbox, reminders, signals."""
 
 from __future__ import annotations
 

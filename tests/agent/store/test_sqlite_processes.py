@@ -69,7 +69,7 @@ def go(*waiting: subprocess.Popen[str]) -> None:
 
 
 def kill(running: subprocess.Popen[str]) -> str:
-    """What it had still printed."""
+    """Return what it had still printed."""
     running.send_signal(signal.SIGKILL)
     rest = running.communicate()[0]
     assert running.returncode == -signal.SIGKILL
