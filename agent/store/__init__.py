@@ -8,5 +8,5 @@ SQLite: ``_database`` hands work to the thread that writes (``_writer``, one tra
 ``_runs`` ... A new table or column is a numbered file in ``sql/``. ``_signals`` wakes other processes.
 
 Every store uses ``_codec`` (records as JSON), ``_shared`` (rules and messages) and ``_owner`` (who holds a lease), and passes
-tests/agent/store/test_conformance.py and test_conformance_runs.py, by a name in that folder's conftest.py.
+tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py.
 """
