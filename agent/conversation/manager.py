@@ -188,7 +188,7 @@ class SessionManager:
             while True:
                 self._again.discard(session_id)
                 parked = await self._advance(session_id)
-                if session_id not in self._again:
+                if session_id not in self._again or not await self._has_work(session_id):
                     break
             if parked:
                 await self._close(session_id)
@@ -230,8 +230,20 @@ class SessionManager:
             self._again.add(session_id)
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
-        if session is not None or (info is not None and self._host is not None and info.host == self._host.name):
+        ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
+        if ours and await self._has_work(session_id):
             self._wake(session_id)
+
+    async def _has_work(self, session_id: str) -> bool:
+        """Whether the session can go on: a run that does not wait, or whose ticket was settled; else a message in the inbox."""
+        run = await self._store.runs.current(session_id)
+        if run is None:
+            return bool(await self._store.inbox.waiting(session_id))
+        if run.status != "parked":
+            return True
+        waits_for = [ticket for one in run.state.get("batch", ()) for ticket in one["tickets"]]
+        records = [await self._store.tickets.get(ticket) for ticket in waits_for]
+        return not records or any(record is None or record.state != "pending" for record in records)
 
     async def _renew(self) -> None:
         while True:

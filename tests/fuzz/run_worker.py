@@ -21,7 +21,7 @@ from agent.config import load_config
 from agent.conversation.session import Session
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
-from toolcrib import Answer, Denied, ProviderTurn, ToolCall
+from toolcrib import Answer, Denied, ProviderTurn, ToolCall, ToolCallContext, WritesFile
 from toolcrib._store import Store
 from toolcrib.testing import ScriptedSession
 
@@ -51,7 +51,11 @@ def add_tools(crib: Crib, log: Path) -> None:
 
     schema = {"description": "d", "parameters": {"properties": {"tag": {"type": "string"}}}}
     crib.registry.register("note", "terminal", schema, write, parallel_safe=True)
-    crib.registry.register("mark", "terminal", schema, write, kind="execute")
+
+    def hook(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
+        return [WritesFile(str(log.parent / ".git" / "hooks" / args["tag"]))]  # which is asked about, and overlaps with no other
+
+    crib.registry.register("mark", "terminal", schema, write, kind="edit", effects=hook)
 
 
 def open_store(project: Path, url: str) -> Store:

@@ -82,9 +82,7 @@ def log(project: Path) -> list[str]:
 def results(store: Store) -> list[list[tuple[str, str]]]:
     """(call id, text) of every record of results."""
     records = run_async(store.sessions.messages(SESSION))
-    return [
-        [(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"
-    ]
+    return [[(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"]
 
 
 def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
@@ -192,7 +190,7 @@ async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_pat
     """Else the call would be another one than the person agreed to, and a new ticket."""
     (tmp_path / "sub" / "out").mkdir(parents=True)
     session = await crib.open(suspends=True)
-    moves = [("terminal", {"command": "cd sub; export KIND=x API_KEY=sk-secret"})]
+    moves = [("terminal", {"command": "cd sub; export KIND=x"})]
     session.link.use(ScriptedSession(moves, [("terminal", {"command": "rm -rf out && echo $KIND > kind"})], "done"))
     result = await session.ask("go")
     assert result.stopped == "parked"
@@ -210,6 +208,28 @@ async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_pat
     assert last.stopped == "done"
     assert (tmp_path / "sub" / "kind").read_text() == "x\n"
     assert not (tmp_path / "sub" / "out").exists()
+    await again.close()
+
+
+async def test_a_secret_is_not_stored_with_a_parked_run(crib: Crib, tmp_path: Path) -> None:
+    """Without it the shell is another one, so that the person is asked anew."""
+    (tmp_path / "out").mkdir()
+    session = await crib.open(suspends=True)
+    exports = [("terminal", {"command": "export KIND=x SERVICE_API_KEY=sk-ant-REDACTED"})]
+    session.link.use(ScriptedSession(exports, [("terminal", {"command": "rm -rf out"})], "done"))
+    result = await session.ask("go")
+    record = await crib.store.runs.current(session.id)
+    assert record is not None
+    shell = RunState.of(record).shell
+    assert shell is not None
+    assert shell.variables == {"KIND": "x"}
+    await session.close()
+    again = await crib.open(resume=session.id, suspends=True)
+    await again.answer(answered(result.tickets[0], YES))
+    last = await again.advance()
+    assert last is not None
+    assert last.stopped == "parked"
+    assert list(last.tickets) != list(result.tickets)
     await again.close()
 
 
