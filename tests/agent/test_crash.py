@@ -27,25 +27,18 @@ import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # b
 
 def die_at(number, after):
     """SIGKILL before or after the write of that number: nothing in between is seen by the disk."""
-    left, run, transaction = [number], Database.run, Database.transaction
-    def dies(then):
-        if then == after and left[0] == 0:
+    left, write = [number], Database.write
+    def dies(then, mine):
+        if then == after and mine == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    def counted(self, *args):
+    async def counted(self, work):
         left[0] -= 1
-        dies(False)
-        result = run(self, *args)
-        dies(True)
+        mine = left[0]
+        dies(False, mine)
+        result = await write(self, work)
+        dies(True, mine)
         return result
-    import contextlib
-    @contextlib.contextmanager
-    def counted_transaction(self):
-        left[0] -= 1
-        dies(False)
-        with transaction(self) as connection:
-            yield connection
-        dies(True)
-    Database.run, Database.transaction = counted, counted_transaction
+    Database.write = counted
 
 for line in sys.stdin:
     job = json.loads(line)
@@ -226,7 +219,7 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
         async def go() -> list[Any]:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 asked = asyncio.create_task(agent.aask("go"))
-                while not (tmp_path / "started").exists():  # noqa: ASYNC110 - another process makes it
+                while not (tmp_path / "started").exists():
                     await asyncio.sleep(0.01)
                 asked.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -243,25 +236,17 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
 @pytest.mark.parametrize("failures", [1, 3])
 def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
-    run, transaction = Database.run, Database.transaction
+    write = Database.write
     left = 1_000
 
-    def counted(self: Database) -> None:
+    async def counted(self: Database, work: Any) -> Any:
         nonlocal left
         left -= 1
         if -failures < left <= 0:
             raise StoreFailed("the disk is full")
+        return await write(self, work)
 
-    def counted_run(self: Database, *args: Any) -> int:
-        counted(self)
-        return run(self, *args)
-
-    def counted_transaction(self: Database) -> Any:
-        counted(self)
-        return transaction(self)
-
-    monkeypatch.setattr(Database, "run", counted_run)
-    monkeypatch.setattr(Database, "transaction", counted_transaction)
+    monkeypatch.setattr(Database, "write", counted)
     for number in range(1, 200):
         project = tmp_path / f"p{number}"
         project.mkdir()

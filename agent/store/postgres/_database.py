@@ -174,8 +174,8 @@ def _guarded(sql: str, parts: str) -> str:
     """The statement with its guard in it; without rows it gives one of NULLs.
 
     All in one message, not in a pipeline: a process that is stopped, or a machine that vanishes, between two messages of a
-    pipeline would keep the lease's row locked, and no time limit of the server counts there. In which order the guard and the rest
-    are done does not matter: it raises, and then nothing was done, or it keeps the lease from being taken until the commit.
+    pipeline would keep the lease's row locked, and no time limit of the server counts there. In which order the guard and the
+    rest are done does not matter: it raises, and then nothing was done, or it keeps the lease from being taken until the commit.
     """
     parts = f"{parts}, " if parts else ""
     return f"WITH {parts}done AS ({sql}) SELECT done.* FROM (SELECT {_GUARD}) AS held LEFT JOIN done ON true"  # noqa: S608 - ours

@@ -1,4 +1,4 @@
-"""Whatever a store keeps is there again, exactly."""
+"""Round trips: all that a store keeps is there again, exactly."""
 
 from __future__ import annotations
 
@@ -136,9 +136,7 @@ async def test_messages_come_back(kept: Store, session: str, messages: list[dict
 
 @given(session=texts, others=st.tuples(texts, texts, texts, texts), at=seconds, detail=objects)
 @in_a_loop
-async def test_audit_comes_back(
-    kept: Store, session: str, others: tuple[str, str, str, str], at: float, detail: Any
-) -> None:
+async def test_audit_comes_back(kept: Store, session: str, others: tuple[str, str, str, str], at: float, detail: Any) -> None:
     entry = AuditEntry(at, f"{next(NUMBER)}{session}", *others, detail)
     await kept.audit.record(entry)
     assert await kept.audit.entries(entry.session_id) == [entry]
