@@ -47,7 +47,7 @@ async def test_a_stopped_holder_that_wakes_up_writes_nothing_more(
             for _ in range(3 + turn):
                 stale.line()
             os.kill(stale.running.pid, signal.SIGSTOP)
-            while (lease := await store.leases.take("s", new_owner(), 3600.0)) is None:  # noqa: ASYNC110 - another process's
+            while (lease := await store.leases.take("s", new_owner(), 3600.0)) is None:
                 await asyncio.sleep(0.01)
             mine = store.fenced(Fence(lease))
             await mine.sessions.append("s", {"role": "assistant", "text": f"mine {turn}"})
@@ -88,7 +88,7 @@ async def test_nobody_takes_a_lease_between_a_write_and_its_commit(open_store: C
 async def waiting(connection: psycopg.AsyncConnection[Any], count: int) -> None:
     """Until so many others wait for a lock; the server is these tests' alone."""
     async with asyncio.timeout(60):
-        while await (await connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")).fetchone() != (count,):  # noqa: ASYNC110 - the server knows
+        while await (await connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")).fetchone() != (count,):
             await asyncio.sleep(0.005)
 
 

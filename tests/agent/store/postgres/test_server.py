@@ -54,7 +54,7 @@ async def test_a_server_that_is_killed_in_the_midst_loses_nothing_that_was_told(
             kept.append(text)
 
     writers = [asyncio.create_task(write(caller)) for caller in range(6)]
-    while len(kept) < 100:  # noqa: ASYNC110 - they are counted elsewhere
+    while len(kept) < 100:
         await asyncio.sleep(0.01)
     await asyncio.to_thread(own_postgres.tell, "kill")
     await asyncio.gather(*writers)

@@ -55,5 +55,5 @@ async def test_listening_outlives_the_server_s_connection(url: str, open_store: 
         end()
         end()
         listening = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
-        while connection.execute(listening).fetchone() != (0,):  # noqa: ASYNC110 - the server knows
+        while connection.execute(listening).fetchone() != (0,):
             await asyncio.sleep(0.01)
