@@ -92,7 +92,7 @@ def test_it_does_not_rest_while_something_runs_in_the_background(
 ) -> None:
     says(f"{sleeper.command} >/dev/null 2>&1 & echo $!")
     assert not rest()
-    assert sleeper.count() == 1
+    eventually(lambda: sleeper.count() == 1)
     says("{ kill $!; wait $!; } 2>/dev/null; true")
     assert rest()
 
