@@ -125,3 +125,12 @@ def test_runs_take_turns() -> None:
     taken = median_of_each(runs, 2)
     assert order == ["a", "b", "b", "a", "b", "b"]
     assert set(taken) == {"a", "b"}
+
+
+def test_many_sessions_are_measured(root: Path) -> None:
+    done = run(root, "many", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    assert list(figures) == ["many.sessions", "many.failures", "many.memory", "many.descriptors"]
+    assert figures["many.failures"]["value"] == 0, done.stderr
+    assert figures["many.memory"]["value"] > 0
