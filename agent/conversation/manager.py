@@ -42,7 +42,8 @@ class SessionManager:
 
     A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
     Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
-    longest ago first. ``watch`` is told of events, ``done`` of what runs came to. An async context manager; it belongs to the
+    longest ago first. ``prepare`` is given each session that was opened, ``watch`` is told of events, ``done`` of what runs came
+    to. An async context manager; it belongs to the
     event loop that it is started in.
     """
 
@@ -55,6 +56,7 @@ class SessionManager:
         instructions: str = "",
         watch: Watch = lambda session_id, event: None,
         done: Done = lambda session_id, result: None,
+        prepare: Callable[[Session], None] = lambda session: None,
         idle_seconds: float = 30.0,
         look_seconds: float = 60.0,
         most: int = 2_000,
@@ -67,6 +69,7 @@ class SessionManager:
         self._instructions = instructions
         self._watch = watch
         self._done = done
+        self._prepare = prepare
         self._idle_seconds = idle_seconds
         self._look_seconds = look_seconds
         self._most = most
@@ -164,6 +167,7 @@ class SessionManager:
             else:
                 session.watch = lambda event: self._watch(session_id, event)
                 session.link.choice, session.link.instructions = self._choice, self._instructions
+                self._prepare(session)
                 await self._shrink()
         self._touch(session_id)
         return session

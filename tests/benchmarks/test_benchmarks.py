@@ -138,3 +138,12 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
         "store.append_alone",
         "store.blocking",
     ]
+
+
+def test_many_sessions_are_measured(root: Path) -> None:
+    done = run(root, "many", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    assert list(figures) == ["many.sessions", "many.failures", "many.memory", "many.descriptors"]
+    assert figures["many.failures"]["value"] == 0, done.stderr
+    assert figures["many.memory"]["value"] > 0
