@@ -62,7 +62,7 @@ class Crib:
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
-        self._grants: dict[Path, PermanentGrants] = {}
+        self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
         self.default = self._new_workspace(config, self.project_dir)
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
@@ -165,15 +165,15 @@ class Crib:
             return known or self._new_workspace(config, folder)
 
     def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
-        path = config.path.resolve()
-        if path not in self._grants:
-            self._grants[path] = PermanentGrants(self.store.grants, config.path)
+        key = (config.path.resolve(), folder)
+        if key not in self._grants:
+            self._grants[key] = PermanentGrants(self.store.grants, config.path, project_root=str(folder))
         own = own_files(config)
         if not set(own).issubset(self.protected):
             self.protected = [*self.protected, *(path for path in own if path not in self.protected)]
             for workspace in self._workspaces:
                 workspace.protect(self.protected)
-        workspace = Workspace(self, config, folder, self._grants[path], is_derived=is_derived)
+        workspace = Workspace(self, config, folder, self._grants[key], is_derived=is_derived)
         self._workspaces.append(workspace)
         return workspace
 

@@ -1,4 +1,4 @@
-"""Who gets which tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
+"""The choice of a session's tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
 
 from __future__ import annotations
 

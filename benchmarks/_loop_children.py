@@ -46,15 +46,13 @@ def turns(base_url: str, rounds: int) -> None:
 
 def resume(session_id: str) -> None:
     """Print the KiB that this process has in memory once the session can go on."""
-    from agent.models import ModelChoice, open_provider
     from agent.run import Agent
 
     async def load() -> None:
         # Nothing listens there: what is measured is the conversation that waits to be sent.
-        async with Agent(resume=session_id) as agent:
-            provider = await open_provider(agent.session, ModelChoice("bench", "http://127.0.0.1:9/v1"))
+        async with Agent(resume=session_id, model="bench", base_url="http://127.0.0.1:9/v1") as agent:
+            await agent.session.provider()
             print(resident())
-            await provider.close()
 
     asyncio.run(load())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import statistics
@@ -17,6 +18,7 @@ from typing import Any
 from benchmarks._loop_children import CALLS
 from benchmarks._model_server import ModelServer
 from benchmarks.core import CannotMeasureError, Figure, clean_environment, median_of_each, once
+from toolcrib._store import Store
 from toolcrib.testing import ChatServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,13 +98,11 @@ def _note_or_text() -> Callable[[str, int], bytes]:
 def _session_memory(home: Path, number: int, rounds: int) -> Figure:
     from agent.store.sqlite import SqliteStore
 
+    messages = list(_conversation(number))
+    size = sum(map(_text_bytes, messages))
     store = SqliteStore(home / "toolcrib" / "toolcrib.db")
-    size = 0
     try:
-        for name, messages in (("short", []), ("long", list(_conversation(number)))):
-            store.sessions.create(name, platform="api", user="", cwd=str(home))
-            store.sessions.append_many(name, messages)
-            size = sum(map(_text_bytes, messages))
+        asyncio.run(_fill(store, home, {"short": [], "long": messages}))
     finally:
         store.close()
 
@@ -112,6 +112,12 @@ def _session_memory(home: Path, number: int, rounds: int) -> Figure:
     resident = median_of_each({"short": resume("short"), "long": resume("long")}, rounds)
     against = f"its text: {number:,} messages of {size / number:.0f} bytes; measured is RSS, beyond an empty session's"
     return Figure("loop.session_memory", resident["long"] - resident["short"], "MiB", size / 2**20, 3, "ratio", against)
+
+
+async def _fill(store: Store, home: Path, sessions: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    for name, messages in sessions.items():
+        await store.sessions.create(name, platform="api", user="", cwd=str(home))
+        await store.sessions.append_many(name, messages)
 
 
 def _conversation(number: int) -> Iterator[dict[str, Any]]:

@@ -21,8 +21,8 @@ from agent.protocols.command import parse_command
 from toolcrib import Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
     from agent.conversation.session import Session
+    from agent.crib import Crib
     from tools.dispatch.scope import Asker
 
 KEPT = "The session is kept: type on, or /help."

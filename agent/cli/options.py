@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from agent.crib import Crib
     from agent.conversation.limits import RunLimits
+    from agent.crib import Crib
     from agent.models import ModelChoice
 
 T = TypeVar("T")

@@ -30,8 +30,12 @@ async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRec
 def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
     """Tell a person what a parked run waits for. ``queued`` is how many messages wait behind it."""
     if not tickets:
-        return [f"the run is parked, and all its tickets are answered: `toolcrib run --resume {session_id[:ID_CHARS]}` continues it"]
-    lines = ["the run is parked: 1 call waits for an answer" if len(tickets) == 1 else f"the run is parked: {len(tickets)} calls wait"]
+        return [
+            f"the run is parked, and all its tickets are answered: `toolcrib run --resume {session_id[:ID_CHARS]}` continues it"
+        ]
+    lines = [
+        "the run is parked: 1 call waits for an answer" if len(tickets) == 1 else f"the run is parked: {len(tickets)} calls wait"
+    ]
     for record in tickets:
         lines.append(f"  {exact(one_line(record.ticket.message, _CLIP))}")
         lines.append(f"    toolcrib approvals answer {record.ticket.id} --continue")

@@ -44,7 +44,7 @@ class Terminal:
 
 
 def find_terminal() -> Terminal | None:
-    """None where nobody can be asked: standard input is no terminal, or there is none to write to."""
+    """Return the terminal, or None where nobody can be asked: standard input is no terminal, or there is none to write to."""
     if not is_terminal(sys.stdin):
         return None
     if is_terminal(sys.stderr):
@@ -69,7 +69,7 @@ def controlling_terminal() -> Iterator[Terminal]:
     except OSError:  # a terminal that just went away
         foreground = False
     with (
-        open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,  # noqa: PTH123 - a descriptor
+        open(descriptor, encoding="utf-8", errors="replace", closefd=False) as keys,
         open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as screen,  # noqa: PTH123 - a descriptor
     ):
         if not foreground:

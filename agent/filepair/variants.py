@@ -15,13 +15,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from agent.conversation.limits import RunLimits
+from agent.conversation.session import Session
+from agent.conversation.state import RunResult
 from agent.crib import Crib
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import FileState
-from agent.loop import Loop, LoopLimits, LoopResult
-from agent.models import ModelChoice, open_provider
-from agent.session import Session
+from agent.models import ModelChoice
 from toolcrib import ProviderSession, ToolcribError
 from tools.dispatch.scope import Asker
 from tools.filepair_tool import TOOLSET, offer
@@ -50,7 +51,7 @@ class VariantResult:
     variant: int
     code: str
     path: str
-    loop: LoopResult
+    run: RunResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class VariantSettings:
     platform: str = "api"
     toolsets: Sequence[str] = (TOOLSET,)
     start: tuple[str, str] = ("", "")
-    limits: LoopLimits | None = None
+    limits: RunLimits | None = None
     asker: Asker | None = None
 
 
@@ -90,27 +91,20 @@ class Variant:
     async def run(self, model: ModelChoice | OpenModel, prompt: Prompt) -> VariantResult:
         """Until the model answers without calls; at most 20 turns with calls, then MaxTurnsReached.
 
-        Raises LoopError, ProviderError and ConfigError kinds. Session and connection are closed whatever happens.
+        Raises RunError, ProviderError and ConfigError kinds. Session and connection are closed whatever happens.
         """
-        session = self._open_session()
+        session = await self._open_session()
         translator = Translator(self.send, self.state, variant=self.index, knows=session.names.__contains__)
-        provider: ProviderSession | None = None
         try:
-            question = _remember(session, prompt)
-            provider = await self._open_model(session, model)
-            session.say(question)
-            provider.say(question)
-            done = await Loop(provider, session, translator, self._limits()).run()
+            question = await _remember(session, prompt)
+            await self._open_model(session, model)
+            done = await session.ask(question, limits=self._limits(), emit=translator)
             return self._finalize(done, translator)
         finally:
             translator.close()
-            try:
-                if provider is not None:
-                    await provider.close()
-            finally:
-                await session.close()
+            await session.close()
 
-    def _finalize(self, done: LoopResult, translator: Translator) -> VariantResult:
+    def _finalize(self, done: RunResult, translator: Translator) -> VariantResult:
         code = self.state.content
         if not code:
             code = find_html(done.text or translator.text)
@@ -118,23 +112,24 @@ class Variant:
                 translator.show_code(code)
         return VariantResult(self.index, code, self.state.path, done)
 
-    def _open_session(self) -> Session:
+    async def _open_session(self) -> Session:
         settings = self.settings
         offer(self.crib.registry)
-        return self.crib.open_session(
+        return await self.crib.open(
             platform=settings.platform, asker=settings.asker, enabled=settings.toolsets, handlers=self.state.handlers()
         )
 
-    async def _open_model(self, session: Session, model: ModelChoice | OpenModel) -> ProviderSession:
+    async def _open_model(self, session: Session, model: ModelChoice | OpenModel) -> None:
         if isinstance(model, ModelChoice):
-            return await open_provider(session, model, instructions=self.settings.instructions)
+            await session.connect(model, instructions=self.settings.instructions)
+            return
         opened = model(session)
-        return await opened if inspect.isawaitable(opened) else opened
+        session.link.use(await opened if inspect.isawaitable(opened) else opened)
 
-    def _limits(self) -> LoopLimits:
+    def _limits(self) -> RunLimits:
         given = self.settings.limits
         turns = MAX_TOOL_TURNS if given is None else min(given.max_turns, MAX_TOOL_TURNS)
-        return replace(given or LoopLimits.of(self.crib.config), max_turns=turns, on_max_turns="error")
+        return replace(given or RunLimits.of(self.crib.config), max_turns=turns, on_max_turns="error")
 
 
 async def run_variants(
@@ -166,7 +161,7 @@ async def _outcome(variant: Variant, model: ModelChoice | OpenModel, prompt: Pro
     return VariantOutcome(variant.index, result.code, result)
 
 
-def _remember(session: Session, prompt: Prompt) -> str:
+async def _remember(session: Session, prompt: Prompt) -> str:
     """The question; what was said before it goes to the session's records, which a provider begins with.
 
     Raises ToolcribError where the last record is not the person's.
@@ -176,7 +171,9 @@ def _remember(session: Session, prompt: Prompt) -> str:
     last = prompt[-1] if prompt else {}
     if last.get("role") != "user" or not isinstance(last.get("text"), str):
         raise ToolcribError('the prompt must end with what the person asks: {"role": "user", "text": "..."}')
-    for record in prompt[:-1]:
-        session.store.sessions.append(session.identity.session_id, dict(record))
-    session.repair()  # it takes in what is recorded now; calls without results get one
+    await session.store.sessions.append_many(session.id, [dict(record) for record in prompt[:-1]])
+    turn = await session.transcript.unanswered()
+    if turn is not None:  # a provider begins with what is recorded, and each call needs a result
+        await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
+    await session.look()
     return str(last["text"])

@@ -16,69 +16,114 @@ from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.approvals import Approvals
+    from agent.crib import Crib
     from toolcrib._store import AuditEntry, Grant, TicketRecord
 
-HELP = "List, narrow and revoke what was agreed; show what waits and what was decided."
+HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
 _EPILOG = """\
 examples:
-  toolcrib approvals                        every grant that still counts
+  toolcrib approvals                        what waits for an answer in any session, then every grant that still counts
+  toolcrib approvals answer 81aa            asks you about it as the chat does, then runs the call
+  toolcrib approvals answer 81aa --scope once --continue      a yes without more, and the run goes on here
+  toolcrib approvals answer 81aa --deny "not on a Friday"
   toolcrib approvals narrow 4f1c build      bind a grant to a folder below its own
   toolcrib approvals revoke 4f1c            take it back
-  toolcrib approvals pending                questions that wait for an answer
+  toolcrib approvals list                   only the grants
+  toolcrib approvals pending                only what waits
   toolcrib approvals deny 81aa "not now"    answer one with no, wherever it was asked
   toolcrib approvals history --limit 50     who decided what, by which rule
 
-A yes is given where the question was asked, never here. `toolcrib explain` tells how a command would be judged.
+A ticket is answered at a terminal that you sit at, never through a pipe, and once: the first answer counts. Where the session is
+open in a process that waits for it, that process goes on; else the call is run here, through its gates, and with --continue the
+rest of its run too. Where what was asked about has changed since, the answer is not used, and a new ticket waits.
+`toolcrib explain` tells how a command would be judged.
+
+exit codes of answer: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with --continue
+those of `toolcrib run`.
 """
-_ACTIONS = ("list", "narrow", "revoke", "pending", "deny", "history")
+_ACTIONS = ("list", "narrow", "revoke", "pending", "answer", "deny", "history")
 _WIDE = 60
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or question's id")
+    parser.add_argument("action", nargs="?", choices=_ACTIONS)
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or ticket's id")
     parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
     parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="history: the last N decisions (default: 20)")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="lists as JSON; without an action, the grants")
+    group = parser.add_argument_group("answer")
+    group.add_argument("--continue", dest="go_on", action="store_true", help="continue the run here, if no other process does")
+    group.add_argument("--scope", metavar="SCOPE", default="", help="a yes that covers this; one of those that are offered")
+    group.add_argument("--deny", metavar="REASON", help="a no; the model reads the reason")
+    group.add_argument("--uses", metavar="N", type=count, help="with --scope uses: for so many calls")
+    group.add_argument("--minutes", metavar="N", type=count, help="with --scope minutes: for so long")
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.approvals import Approvals
+    from tools.dispatch.bridge import run_async
 
     _check(args)
     with open_crib(args) as crib:
         if crib.grants.problem is not None:
             raise crib.grants.problem
-        session = crib.find_session(args.session).id if args.session else None
-        approvals = Approvals(crib.store, crib.grants)
-        match args.action:
-            case "list":
-                _show(
-                    args,
-                    approvals.grants(session),
-                    _grant_rows,
-                    "nothing is granted; a yes in chat may last longer than one call",
-                )
-                if waiting := crib.grants.unconfirmed():
-                    print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
-            case "pending":
-                _show(args, approvals.pending(session), _ticket_rows, "no question waits for an answer")
-            case "history":
-                _show(args, approvals.history(session, args.limit), _entry_rows, "nothing was decided yet")
-            case _:
-                print(_change(approvals, args))
+        if args.action == "answer":
+            from agent.cli.answering import answer_ticket
+
+            return answer_ticket(crib, args)
+        run_async(_act(crib, args))
     return OK
+
+
+async def _act(crib: Crib, args: argparse.Namespace) -> None:
+    from agent.approvals import Approvals
+
+    session = (await crib.find_session(args.session)).id if args.session else None
+    approvals = Approvals(crib.store, crib.grants)
+    match args.action:
+        case "pending":
+            _show(args, await approvals.pending(session), _ticket_rows, "no question waits for an answer")
+        case "history":
+            _show(args, await approvals.history(session, args.limit), _entry_rows, "nothing was decided yet")
+        case "list" | None:
+            if args.action is None and not args.json:
+                await _show_waiting(crib, await approvals.pending(session))
+            none = "nothing is granted; a yes in chat may last longer than one call"
+            _show(args, await approvals.grants(session), _grant_rows, none)
+            if waiting := crib.grants.unconfirmed():
+                print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
+        case _:
+            print(await _change(approvals, args))
+
+
+async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
+    from agent.cli.render import table
+
+    if found:
+        table([["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"], *[await _waiting_row(crib, one) for one in found]])
+        print("\n`toolcrib approvals answer TICKET` answers one\n")
+
+
+async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
+    from agent.cli.escape import exact
+
+    info = await crib.store.sessions.get(record.session_id)
+    who = "-" if info is None else exact(":".join(filter(None, (info.platform, info.user))))
+    expires = "never" if record.expires_at is None else _when(record.expires_at)
+    what = exact(_line(record.ticket.message))
+    return [record.ticket.id[:8], who, _when(record.at), expires, record.session_id[:8], what]
 
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse arguments that would be ignored: whoever names two ids means both."""
-    changes = args.action in ("narrow", "revoke", "deny")
+    changes = args.action in ("narrow", "revoke", "deny", "answer")
     if args.id and not changes:
         raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")
-    if args.detail and args.action == "revoke":
-        raise ToolcribError("one at a time: toolcrib approvals revoke ID")
+    if args.detail and args.action in ("revoke", "answer"):
+        raise ToolcribError(f"one at a time: toolcrib approvals {args.action} ID")
+    if args.action != "answer" and (args.go_on or args.scope or args.deny is not None or args.uses or args.minutes):
+        raise ToolcribError("--continue, --scope, --deny, --uses and --minutes go with `toolcrib approvals answer TICKET`")
     if args.session and changes:
         raise ToolcribError(f"--session is for lists; `toolcrib approvals {args.action}` goes by the id")
 
@@ -87,19 +132,19 @@ def _unconfirmed(count: int) -> str:
     return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not count until you confirm"
 
 
-def _change(approvals: Approvals, args: argparse.Namespace) -> str:
+async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
     from agent.cli.escape import exact
 
     if not args.id:
         raise ToolcribError(f"say which: toolcrib approvals {args.action} ID")
     if args.action == "revoke":
-        return f"revoked: {exact(_covers(approvals.revoke(args.id)))}"
+        return f"revoked: {exact(_covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
-        record = approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
+        record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
         return f"denied: {exact(_line(record.ticket.message))}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
-    return f"narrowed: {exact(_covers(approvals.narrow(args.id, args.detail)))}"
+    return f"narrowed: {exact(_covers(await approvals.narrow(args.id, args.detail)))}"
 
 
 def _show(args: argparse.Namespace, found: Sequence[Any], rows: Any, none: str) -> None:
@@ -166,8 +211,10 @@ def _entry_rows(entries: Sequence[AuditEntry]) -> list[list[str]]:
 
 
 def _covers(grant: Grant) -> str:
+    from agent.allowlist import covered
+
     if grant.scope == "always":
-        return f"`{' '.join(grant.argv)}` in {grant.root}"
+        return covered(grant)
     return f"{grant.key} below {grant.root}" if grant.root else grant.key
 
 

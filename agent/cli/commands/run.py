@@ -65,11 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "task",
         metavar="TASK",
         nargs="?",
-        help="what to do, or - to read it from stdin; with --resume or --continue it may be left out, to continue an unfinished run",
+        help="what to do, or - to read it from stdin; without it, --resume or --continue go on with an unfinished run",
     )
-    parser.add_argument(
-        "--park", action="store_true", help="park the run where a person must agree, instead of denying the call"
-    )
+    parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
     parser.add_argument(
         "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
@@ -91,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         outcome = _run(args, tally, lines)
     except ToolcribError as error:
         outcome = Outcome("error", "", exit_code(error))
-        _tell(error, lines)
+        tell(error, lines)
     except Ended as end:
         _finish(lines, Outcome("interrupted", "", 128 + end.number), tally)
         raise
@@ -99,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         _finish(lines, Outcome("interrupted", "", INTERRUPTED), tally)
         raise
     if lines is None and outcome.stopped != "error":
-        _say_how_it_ended(outcome, args)
+        say_how_it_ended(outcome, args.timeout)
     _finish(lines, outcome, tally)
     return outcome.code
 
@@ -175,7 +173,7 @@ def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
 
 def _task(args: argparse.Namespace) -> str:
     """Return the task, "" where an unfinished run is to be continued."""
-    given = args.task
+    given: str | None = args.task
     if given is None:
         if not args.resume and not args.latest:
             raise ToolcribError('say what to do: toolcrib run "which test fails?"')
@@ -198,7 +196,7 @@ def _started(lines: JsonLines | None, session: Session, model: str) -> None:
         lines.started(session.identity.session_id, model, session.names)
 
 
-def _tell(error: ToolcribError, lines: JsonLines | None) -> None:
+def tell(error: ToolcribError, lines: JsonLines | None) -> None:
     from agent.cli.faults import explained
 
     if lines is not None:
@@ -206,11 +204,12 @@ def _tell(error: ToolcribError, lines: JsonLines | None) -> None:
     print(f"toolcrib: {explained(error)}", file=sys.stderr, flush=True)
 
 
-def _say_how_it_ended(outcome: Outcome, args: argparse.Namespace) -> None:
+def say_how_it_ended(outcome: Outcome, timeout: float | None) -> None:
+    """Tell on stderr how a run ended, where that is not plain from its answer."""
     from agent.cli.parked import parked_lines
 
     words: dict[str, Any] = {
-        "timeout": f"not finished in {args.timeout} s (--timeout)",
+        "timeout": f"not finished in {timeout} s (--timeout)",
         "interrupted": "interrupted",
         "max_turns": "the answer was asked for before the task was done: --max-turns was reached",
         "ended": "a gate ended the run",

@@ -1,0 +1,219 @@
+"""Answering a ticket from elsewhere: put to the person at the terminal, recorded once, and acted on where nobody else does."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.app import FAILED, INTERRUPTED, OK
+from agent.cli.ask import TerminalAsker, answer_of, chosen, covered, describe, offered
+from agent.cli.escape import exact, one_line
+from agent.cli.parked import leave_open, parked_lines, still_open
+from agent.cli.signals import interrupting
+from agent.conversation.answers import find_ticket, hosted, record_answer
+from toolcrib import Denied, InvalidArguments, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.terminal import Terminal
+    from agent.conversation.session import Session
+    from agent.crib import Crib
+    from toolcrib import SuspendTicket
+    from toolcrib._store import Store, TicketRecord
+
+_LEAVES_OPEN = "nothing was answered; the ticket still waits"
+_MOST_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says of the answer; "" and None where it says nothing. ``deny`` is the reason of a no."""
+
+    prefix: str
+    scope: str = ""
+    deny: str | None = None
+    uses: int | None = None
+    minutes: int | None = None
+    go_on: bool = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> Wanted:
+        """Raises ToolcribError for words that say two things, or none."""
+        wanted = cls(args.id, args.scope, args.deny, args.uses, args.minutes, args.go_on)
+        if not wanted.prefix:
+            raise ToolcribError("say which: toolcrib approvals answer TICKET; `toolcrib approvals` lists what waits")
+        if wanted.scope and wanted.deny is not None:
+            raise ToolcribError("--scope is a yes and --deny a no: give one of them")
+        for number, scope in (("uses", "uses"), ("minutes", "until")):
+            if getattr(wanted, number) is not None and wanted.scope not in (scope, number):
+                raise ToolcribError(f"--{number} goes with --scope {number}")
+        return wanted
+
+
+def answer_ticket(crib: Crib, args: argparse.Namespace) -> int:
+    """Settle a ticket, and go on with its call where no other process does. Return the exit code. Raises ToolcribError kinds."""
+    from agent.cli.terminal import controlling_terminal
+
+    wanted = Wanted.of(args)
+    with asyncio.Runner() as runner:
+        record = runner.run(find_ticket(crib.store, wanted.prefix))
+        if record.state != "pending":
+            return _refused(record)
+        with controlling_terminal() as terminal:
+            try:
+                settled = runner.run(_settle(crib.store, record, wanted, terminal))
+            except EOFError:
+                terminal.show(_LEAVES_OPEN)
+                return FAILED
+            except KeyboardInterrupt as error:
+                error.add_note(_LEAVES_OPEN)
+                raise
+        if not settled:
+            return _refused(runner.run(find_ticket(crib.store, record.ticket.id)))
+        return _act(crib, runner, record, go_on=wanted.go_on)
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+
+
+async def _settle(store: Store, record: TicketRecord, wanted: Wanted, terminal: Terminal) -> bool:
+    """Return whether the answer counts. Raises EOFError and KeyboardInterrupt where the person gives none."""
+    ticket = record.ticket
+    said = _said(ticket, wanted)
+    if said is not None:
+        terminal.show("\n".join([*describe(ticket), *_meaning(ticket, said)]))
+    for _ in range(_MOST_TRIES):
+        payload = await TerminalAsker(terminal).put(ticket) if said is None else said
+        try:
+            await record_answer(store, answer_of(ticket, payload))
+        except InvalidArguments as error:
+            if said is not None:
+                raise
+            terminal.show(f"  {exact(str(error))}")
+        except Denied:
+            return False
+        else:
+            return True
+    raise ToolcribError(_LEAVES_OPEN)
+
+
+def _said(ticket: SuspendTicket, wanted: Wanted) -> Any:
+    """Return the payload that the command line gives; None where the person is to be asked. Raises ToolcribError."""
+    if wanted.deny is not None:
+        return {"approved": False, "reason": wanted.deny} if wanted.deny else {"approved": False}
+    if not wanted.scope:
+        return None
+    if ticket.resume_mode != "replay":
+        raise ToolcribError("this ticket asks a question; answer it without --scope")
+    scopes = offered(ticket)
+    number = wanted.uses if wanted.uses is not None else wanted.minutes
+    payload = chosen(wanted.scope, "" if number is None else str(number), scopes)
+    if payload is None:
+        raise ToolcribError(f"this ticket can be answered with --scope {', '.join(scopes)}, not {wanted.scope!r}")
+    return payload
+
+
+def _meaning(ticket: SuspendTicket, payload: Any) -> list[str]:
+    if not payload["approved"]:
+        return [f"  denied{f': {exact(reason)}' if (reason := payload.get('reason')) else ''}"]
+    return [f"  approved: {covered(ticket, payload['scope'])}"]
+
+
+def _refused(record: TicketRecord) -> int:
+    """Tell why no answer counts any more: who settled the ticket, and when."""
+    name, answer = record.ticket.id[:12], record.answer
+    if record.state == "expired" and (answer is None or answer.by == "nobody"):
+        when = f" on {_when(record.expires_at)}" if record.expires_at is not None and answer is None else ""
+        why = f": {one_line(answer.reason, 200)}" if answer is not None and answer.reason else ""
+        text = f"the ticket {name} expired{when}{why}; its call was not run, and an answer does not count any more"
+    else:
+        by = f" by {exact(answer.by)}" if answer is not None and answer.by else ""
+        at = f" on {_when(answer.at)}" if answer is not None and answer.at else ""
+        text = f"the ticket {name} was settled before: {record.state}{by}{at}; another answer does not count"
+    print(f"toolcrib: {text}", file=sys.stderr)
+    return FAILED
+
+
+def _when(at: float | None) -> str:
+    return "-" if not at else f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
+
+
+# -- what follows ------------------------------------------------------------------------------------------------------
+
+
+def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: bool) -> int:
+    """Go on with the call, and with its run where that is wanted."""
+    session_id = record.session_id
+    if runner.run(hosted(crib.store, session_id)):
+        print(f"answered; the process that has the session {session_id[:12]} was woken and continues", file=sys.stderr)
+        return OK
+    if runner.run(crib.store.runs.current(session_id)) is None:
+        print("answered; no run of the session waits for it", file=sys.stderr)
+        return OK
+    if go_on:
+        return _continue(crib, runner, session_id)
+    try:
+        return _run_call(crib, runner, session_id)
+    except ToolcribError as error:
+        print(f"toolcrib: answered, but the call can't be run here: {error}", file=sys.stderr)
+        print(f"toolcrib: `toolcrib run --resume {session_id[:12]}` continues the run", file=sys.stderr)
+        return OK
+
+
+async def _open(crib: Crib, session_id: str) -> Session:
+    """Open the session as whom it belongs to. What would ask is parked again."""
+    info = await crib.find_session(session_id)
+    session = await crib.open(platform=info.platform, user=info.user, suspends=True, resume=info.id)
+    await leave_open(session)
+    return session
+
+
+def _run_call(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
+    """Run what was answered, and leave the rest of the run to whoever continues it."""
+    from agent.cli.commands.run import closing
+    from agent.cli.render import Screen
+    from agent.cli.view import View
+
+    session = runner.run(_open(crib, session_id))
+    view = View(Screen(interactive=False))
+    with closing(session, runner), interrupting(session.interrupt) as came:
+        try:
+            result = runner.run(session.advance(view, calls_only=True))
+            waits = [] if result is None else runner.run(still_open(session, result.tickets))
+        except asyncio.CancelledError:
+            result, waits = None, []
+        finally:
+            view.end()
+    if came:
+        print(f"toolcrib: interrupted; your answer is kept: toolcrib run --resume {session_id[:12]}", file=sys.stderr)
+        return INTERRUPTED
+    if result is not None and result.stopped == "parked":
+        print("\n".join(parked_lines(session_id, waits, 0)), file=sys.stderr)
+    return OK
+
+
+def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
+    """Run what was answered, and continue the run as `toolcrib run` does; return its exit code."""
+    from agent.cli.commands.run import closing, say_how_it_ended, tell
+    from agent.cli.faults import exit_code
+    from agent.cli.oneshot import OneShot
+    from agent.cli.render import Screen
+    from agent.cli.view import View
+    from agent.models import ModelChoice
+
+    try:
+        session = runner.run(_open(crib, session_id))
+        shot, view = OneShot(session, ModelChoice(), timeout=None), View(Screen(interactive=False))
+        with closing(session, runner), interrupting(shot.interrupt):
+            try:
+                outcome = runner.run(shot.run("", [view], lambda model: None))
+            finally:
+                view.end()
+    except ToolcribError as error:
+        tell(error, None)
+        return exit_code(error)
+    say_how_it_ended(outcome, None)
+    return outcome.code
