@@ -23,6 +23,7 @@ from agent.providers.factory import MANUAL, PROVIDERS
 from agent.undo import Undo
 from agent.workspace import Workspace, own_files
 from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
+from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
@@ -36,8 +37,8 @@ from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-RESERVED_PLATFORMS = frozenset({"cli", "api", "cron", "acp", "gateway"})
-"""Platforms that no plugin may add: some of them stand for the local person."""
+RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
+"""Platforms that no plugin may add: by most of them the local person speaks."""
 
 
 class Crib:
@@ -88,9 +89,10 @@ class Crib:
 
         Plugins that fail are reported in ``plugins``. From now on connections to model servers wait a while for their next user.
         """
-        if not self._holds_clients:
-            self._holds_clients = True
-            shared_clients().hold()
+        with self._lock:
+            if not self._holds_clients:
+                self._holds_clients = True
+                shared_clients().hold()
         await self._life.start()
 
     async def aclose(self) -> None:
