@@ -79,7 +79,7 @@ class ToolsetCatalog:
         self._tools = tools
         self._bundles: dict[str, Toolset] = dict(TOOLSETS)
         self.added: dict[str, str] = {}
-        """Who added a bundle, by its name."""
+        """Name of whoever added a bundle, by the bundle's name."""
         self.generation = 0
 
     def add(self, name: str, definition: Mapping[str, Any] | Toolset, *, source: str = "config") -> None:

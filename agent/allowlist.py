@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,16 @@ class PermanentGrants:
     folder can't be written none of the file's entries counts, and ``problem`` is the error.
     """
 
-    def __init__(self, inner: GrantStore, path: str | Path | None = None, state: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        inner: GrantStore,
+        path: str | Path | None = None,
+        state: str | Path | None = None,
+        *,
+        project_root: str = "",
+    ) -> None:
+        """``project_root`` is the folder that entries of plain text are bound to; "" for none."""
+        self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
         self._path = config_path(path)
         self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
@@ -64,9 +73,9 @@ class PermanentGrants:
         self._load()
 
     def _load(self) -> None:
-        entries = list(dict.fromkeys(load_config(self._path).command_allowlist))
+        entries = [_bound(entry, self._root) for entry in dict.fromkeys(load_config(self._path).command_allowlist)]
         try:
-            present = {_digest(entry) for entry in entries}
+            present = {_digest(entry).partition("@")[0] for entry in entries}
             known = self._known.keep_only(present) if entries or self._known.exists() else frozenset()
         except ConfigError as error:  # what was deleted could come back unseen
             self.problem = error
@@ -76,12 +85,14 @@ class PermanentGrants:
                 grant = _to_grant(entry)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
                 self.faults.append(EntryFault(entry, str(error)))
-                _log.error("%s: command_allowlist: %s does not count: %s", self._path, list(entry.argv), error)
+                _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
                 continue
             if _digest(entry) in known:
                 self._permanent[grant.id] = (grant, entry)
             else:
                 self._unconfirmed.append(entry)
+                if entry.text is not None:
+                    _log.warning("%s: command_allowlist: %r is plain text, read as %s", self._path, entry.text, covered(grant))
         if self._unconfirmed:
             number = len(self._unconfirmed)
             many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
@@ -93,6 +104,10 @@ class PermanentGrants:
         """Entries that no command of the person's wrote; show them. They don't count."""
         with self._lock:
             return list(self._unconfirmed)
+
+    def describe(self, entry: AllowlistEntry) -> str:
+        """What an entry covers, in words for people."""
+        return covered(_to_grant(entry))
 
     def confirm(self) -> None:
         """The person has seen what ``unconfirmed`` gave and agrees: exactly those count from now on. Raises ConfigError."""
@@ -161,7 +176,7 @@ class PermanentGrants:
 
     def _erase(self, entry: AllowlistEntry) -> None:
         self._known.discard(_digest(entry))
-        remove_allowlist(self._path, entry)
+        remove_allowlist(self._path, _bound(entry, ""))
 
 
 async def _off_loop(work: Callable[[], None]) -> None:
@@ -197,7 +212,7 @@ class _KnownEntries:
 
     def keep_only(self, present: set[str]) -> frozenset[str]:
         """The known ones among ``present``. Others are forgotten: an entry that was deleted may not come back unseen."""
-        return self._change(lambda known: known & present)
+        return self._change(lambda known: {one for one in known if one.partition("@")[0] in present})
 
     def add(self, digests: Any) -> None:
         new = set(digests)
@@ -233,14 +248,33 @@ class _KnownEntries:
 
 
 def _digest(entry: AllowlistEntry) -> str:
-    text = json.dumps([entry.version, entry.cwd, list(entry.argv)])
+    if entry.text is not None:  # apart from its folder: what was confirmed in one project is not forgotten in another
+        return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
+    return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv)]))
+
+
+def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _to_grant(entry: AllowlistEntry) -> Grant:
     from tools.approval.grants import from_allowlist
 
+    if entry.text is not None:
+        return from_allowlist(entry.text, entry.cwd)
     return from_allowlist({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version})
+
+
+def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
+    """An entry of plain text, bound to a project's folder, or to none, as it stands in the file; any other as it is."""
+    return replace(entry, cwd=root) if entry.text is not None else entry
+
+
+def covered(grant: Grant) -> str:
+    """What a permanent grant covers, in words for people."""
+    if grant.argv:
+        return f"`{' '.join(grant.argv)}` in {grant.root}"
+    return f"all that is meant by {grant.key.partition('@')[2]!r}, below {grant.root}"
 
 
 def _to_entry(grant: Grant) -> AllowlistEntry:

@@ -47,7 +47,7 @@ class Calling:
 
 
 async def choose_calling(target: Target, configured: str, environ: Mapping[str, str]) -> Calling:
-    """For an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for what a server answers."""
+    """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer."""
     provider = target.provider
     if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
         return Calling(target, "", "this provider has native calls")

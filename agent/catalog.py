@@ -92,7 +92,7 @@ class Cache:
         return next((one for one in listed[0] if one.name == name and one.tools is not None), None) if listed else None
 
     def keep(self, target: Target, model: ModelInfo) -> None:
-        """Of the target's model alone; a list that ``put`` brings counts instead from then on."""
+        """Remember the target's model alone; a later list by ``put`` replaces it."""
         name = target.endpoint.model if target.endpoint is not None else ""
         self._write({_key(target, name): [model]})
 
@@ -125,7 +125,7 @@ _ALONE = " model "
 
 
 def _key(target: Target, model: str | None = None) -> str:
-    """Of a list, or of what is known of one model alone."""
+    """Return the cache's key of a list, or of one model alone."""
     endpoint = target.endpoint or Endpoint("")
     wire = PROVIDERS[target.provider].vendor.prefix if target.provider in PROVIDERS else target.provider
     listed = " ".join((wire, endpoint.base_url, endpoint.key_env or ""))

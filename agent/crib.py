@@ -61,7 +61,7 @@ class Crib:
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
-        self._grants: dict[Path, PermanentGrants] = {}
+        self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
         self.default = self._new_workspace(config, self.project_dir)
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
@@ -159,19 +159,19 @@ class Crib:
                     return known
                 derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder)
                 return self._new_workspace(derived, folder, is_derived=True)
-            known = next((one for one in self._workspaces if one.project_dir == folder and one.config == config), None)
+            known = next((one for one in self._workspaces if one.project_dir == folder and _same(one.config, config)), None)
             return known or self._new_workspace(config, folder)
 
     def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
-        path = config.path.resolve()
-        if path not in self._grants:
-            self._grants[path] = PermanentGrants(self.store.grants, config.path)
+        key = (config.path.resolve(), folder)
+        if key not in self._grants:
+            self._grants[key] = PermanentGrants(self.store.grants, config.path, project_root=str(folder))
         own = own_files(config)
         if not set(own).issubset(self.protected):
             self.protected = [*self.protected, *(path for path in own if path not in self.protected)]
             for workspace in self._workspaces:
                 workspace.protect(self.protected)
-        workspace = Workspace(self, config, folder, self._grants[path], is_derived=is_derived)
+        workspace = Workspace(self, config, folder, self._grants[key], is_derived=is_derived)
         self._workspaces.append(workspace)
         return workspace
 
@@ -328,6 +328,11 @@ class Crib:
     def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_place."""
         return self.default.open_place(info, backend)
+
+
+def _same(one: Config, other: Config) -> bool:
+    """Tell whether two configurations say the same, in the same file."""
+    return (one.path, one.profile) == (other.path, other.profile) and one == other
 
 
 def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Who gets which tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
+"""The choice of a session's tools: the platform's preset, the configuration's switches, the user's, and what can work here."""
 
 from __future__ import annotations
 
@@ -62,14 +62,15 @@ class Granting:
         self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, user: str = ""
     ) -> list[str]:
         self._check(platform)
-        config, here, person = self._config, self._config.platforms.get(platform), self._config.users.get(user)
+        config, here = self._config, self._config.platforms.get(platform)
+        people = [one for key in (user, f"{platform}:{user}") if user and (one := config.users.get(key)) is not None]
         if enabled is None and here is not None:
             enabled = here.enabled_toolsets
         if enabled is None:
             enabled = config.toolsets.enabled
         dropped = [*config.toolsets.disabled, *(disabled or ())]
-        dropped += [*(here.disabled_toolsets if here else ()), *(person.disabled_toolsets if person else ())]
-        without = {*self._switched_off(platform), *(person.disabled_tools if person else ())}
+        dropped += [*(here.disabled_toolsets if here else ()), *(name for one in people for name in one.disabled_toolsets)]
+        without = {*self._switched_off(platform), *(name for one in people for name in one.disabled_tools)}
         chosen = self._preset(platform) if enabled is None else enabled
         return self._catalog.select(chosen, dropped, without=without)
 

@@ -50,7 +50,7 @@ class Place:
 
     @property
     def shown(self) -> str:
-        """In a few words, for people."""
+        """Describe the backend in a few words, for people."""
         match self.kind:
             case "local":
                 return "this machine"
@@ -220,7 +220,7 @@ class Places:
         return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, **self.sandbox_options(start, options))
 
     def sandbox_options(self, start: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """With our own files masked. Raises EnvironmentFailed where a folder to write to would bring them into reach."""
+        """Add masks of our own files. Raises EnvironmentFailed where a writable folder would bring them into reach."""
         from tools.environments.local.bubblewrap import MASKED
 
         for folder in (start, *options["writable"]):

@@ -16,14 +16,14 @@ _UNIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Of a million tokens that a model reads and writes, in any currency."""
+    """Prices of a million tokens that a model reads and writes, in any currency."""
 
     input: float
     output: float
 
     @classmethod
     def of(cls, configured: PricesConfig) -> Prices | None:
-        """None where nothing is configured. Raises ConfigError where one of the two is missing."""
+        """Read the configured prices; None where there are none. Raises ConfigError where one of the two is missing."""
         if configured.input is None and configured.output is None:
             return None
         if configured.input is None or configured.output is None:
@@ -31,5 +31,5 @@ class Prices:
         return cls(configured.input, configured.output)
 
     def cost(self, usage: Mapping[str, int]) -> float:
-        """Of one reply. What a server reads from its cache counts in full: the sum is never too low for it."""
+        """Return the cost of one reply. Tokens from a server's cache count in full: the sum is never too low."""
         return (self.input * usage.get("input", 0) + self.output * usage.get("output", 0)) / _UNIT

@@ -38,7 +38,7 @@ BY = "smart:"
 """Beginning of an answer's author; the model's name follows."""
 
 MOST_CHARS = 20_000
-"""Of one question. A longer one goes to a person: half a call is not to be judged."""
+"""Limit of one request's text. A longer one goes to a person: nobody should judge half a call."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -87,7 +87,7 @@ class Auxiliary:
 
     @classmethod
     def of(cls, config: Config, plugins: Plugins) -> Auxiliary:
-        """As approval.smart says; what it leaves out is that of ``model``. Raises ConfigError with what to set."""
+        """Read approval.smart; what it leaves out is taken from ``model``. Raises ConfigError with what to set."""
         smart, model, environ = config.approval.smart, config.model, environment(config)
         if smart.api_key_env and not smart.base_url:
             raise ConfigError("approval.smart.api_key_env needs approval.smart.base_url beside it: a key goes to one server")
@@ -120,7 +120,7 @@ class Auxiliary:
         return model_of(provider) or self.name or target.provider, turn.assistant_text
 
     async def _named(self) -> Target:
-        """With the server's only model, where none is named."""
+        """Return the target with the server's only model, where none is named."""
         endpoint = self.target.endpoint
         if endpoint is None or endpoint.model or not endpoint.base_url:
             return self.target

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 settings.register_profile("toolcrib", database=None, deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("toolcrib")
 
+FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "tools/environments/ssh")
+"""Folders that `scripts/test --fast` leaves out: their tests need a service, a terminal or the SDKs, or measure."""
+
+FULL_RUN_GROUPS = {"docker", "ssh", "bubblewrap"}
+"""Groups of tests (xdist_group) that it leaves out: each opens a container, another host or a sandbox."""
+
+FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "toolcrib"}
+"""Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
+
 _KEPT = {"TOOLCRIB_CORPORA"}
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
@@ -38,6 +47,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as ``full`` the tests that the fast run leaves out, beside those that say so themselves."""
+    tests = Path(__file__).parent
+    folders = [tests / name for name in FULL_RUN_FOLDERS]
+    for item in items:
+        if item.path.is_relative_to(tests / "house"):
+            item.add_marker(pytest.mark.xdist_group("house"))  # so that one process reads all the sources, not each
+        groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
+        fixtures = set(getattr(item, "fixturenames", ()))
+        in_folder = any(item.path.is_relative_to(folder) for folder in folders)
+        if in_folder or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES:
+            item.add_marker("full")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -132,7 +132,7 @@ def test_the_person_s_own_configuration_is_taken(user_plugin: Callable[[str, str
 
 def test_what_the_person_s_file_says_wrong_is_raised(config: Callable[[str], Path], plugins: Write) -> None:
     config("plugins: {enabeld: [sky]}\n")
-    with pytest.raises(ConfigError, match="did you mean plugins.enabled"):
+    with pytest.raises(ConfigError, match=r"did you mean plugins\.enabled"):
         load_plugins()
 
 

@@ -37,7 +37,7 @@ class ToolEntry:
     id: str = ""
     check_fn: CheckFn | None = None
     requires_env: tuple[str, ...] = ()
-    """For people to read; ``check_fn`` decides."""
+    """Variables that the tool needs, for people to read; ``check_fn`` decides."""
     is_async: bool = False
     description: str = ""
     emoji: str = ""
@@ -55,7 +55,7 @@ class ToolEntry:
     dynamic_schema: DynamicSchema | None = field(default=None, repr=False)
     validate: Callable[[Mapping[str, Json]], None] | None = field(default=None, repr=False)
     module: str = ""
-    """Who registered it."""
+    """Module that registered the tool."""
 
     @property
     def definition(self) -> dict[str, Json]:

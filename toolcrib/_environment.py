@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from toolcrib._effects import ShellState
 
 Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]
-"""Who ended a command: itself, its time limit, or ``interrupt``."""
+"""Cause of a command's end: itself, its time limit, or ``interrupt``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class BackgroundProcess(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """To its stdin. Raises BrokenPipeError where nobody reads any more."""
+        """Write to the process's stdin. Raises BrokenPipeError where nobody reads any more."""
         ...
 
     def close_stdin(self) -> None:
-        """It meets the end of its input."""
+        """Close stdin: the process meets the end of its input."""
         ...
 
     async def wait(self) -> int:
@@ -170,7 +170,7 @@ class Environment(Protocol):
         ...
 
     async def stat(self, path: str) -> FileInfo | None:
-        """None where nothing is."""
+        """Describe a file or folder; None where nothing is."""
         ...
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
@@ -187,7 +187,7 @@ class Environment(Protocol):
     async def delete_file(self, path: str) -> None: ...
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
-        """By name."""
+        """List a folder, by name."""
         ...
 
     def interrupt(self) -> None:

@@ -35,13 +35,13 @@ class Dispatch(Protocol):
 
 class SchemaCheck(Protocol):
     def __call__(self, parameters: Mapping[str, Json]) -> tuple[str, str] | None:
-        """None for a good JSON Schema, else (JSON path of the fault, what is wrong)."""
+        """Return None for a good JSON Schema, else (JSON path of the fault, what is wrong)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that doctor should show: what it is about, why, and what to do."""
+    """A problem that doctor should show: its subject, the reason, and what to do."""
 
     subject: str
     reason: str
@@ -173,7 +173,7 @@ class ToolRegistry:
     # -- one for each user of the same tools ---------------------------------------------------------------------
 
     def child(self) -> ToolRegistry:
-        """Another one with these tools, and those that come here later. What is registered there stays there."""
+        """Make a registry with these tools, and those that come here later. Tools registered there stay there."""
         made = ToolRegistry()
         with self._lock:
             made._parent, made._check_schema = self, self._check_schema
@@ -275,7 +275,7 @@ class ToolRegistry:
     # -- availability --------------------------------------------------------------------------------------------
 
     def availability(self, names: Iterable[str] | None = None) -> dict[str, str | None]:
-        """For each registered tool (of ``names``, in their order unless a set): None where it works here, else the reason.
+        """Map each registered tool (of ``names``, in their order unless a set) to None where it works here, else to the reason.
 
         A check_fn that several tools share runs once a call (003-8); one that raises means unavailable (003-9).
         """

@@ -156,7 +156,7 @@ class ParsedReply:
 
 
 class TextReader(Protocol):
-    """Reads one reply as it comes. However it is cut into pieces, the result is the same."""
+    """A reader of one reply as it comes. However the reply is cut into pieces, the result is the same."""
 
     def feed(self, text: str) -> list[StreamEvent]:
         """Return what can be shown by now: never half a tag, never a call's own text."""

@@ -202,7 +202,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call failed, for the faces to word: ``inside`` the handler, or before and after it."""
+    """Reason for a failed call, for the interfaces to word: ``inside`` the handler, or before and after it."""
 
     inside: bool
     kind: str

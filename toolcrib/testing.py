@@ -113,7 +113,7 @@ class FakeEnvironment:
 
 
 class _FakeProcess:
-    """It has ended already; ``written`` keeps what it was sent."""
+    """A process that has ended already; ``written`` keeps what was sent to it."""
 
     pid = 0
 
@@ -136,7 +136,7 @@ class _FakeProcess:
         return self._code
 
     async def kill(self) -> None:
-        """It has ended."""
+        """Do nothing: the process has ended."""
 
 
 class ScriptedSession:

@@ -17,7 +17,7 @@ def boot() -> str:
 
 
 def started(pid: int) -> str | None:
-    """When a process started, in clock ticks since the boot. None for one that has ended, waited for or not (or no Linux)."""
+    """Return when a process started, in ticks since the boot; None for one that has ended, waited for or not (or no Linux)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

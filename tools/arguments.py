@@ -21,7 +21,7 @@ _TOO_DEEP = "nested too deep; send a flatter value"
 
 
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
-    """None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, what is wrong)."""
+    """Return None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, fault)."""
     plain = copy.deepcopy(dict(parameters))  # the library takes no subclasses, which read-only schemas are
     try:
         jsonschema_rs.meta.validate(plain)

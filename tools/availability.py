@@ -44,7 +44,7 @@ def needs_binary(*names: str, hint: str = "") -> Check:
 
 @cache
 def needs_module(name: str, *, extra: str = "") -> Check:
-    """This Python module must be installed; ``extra`` is the one of toolcrib's extras that brings it."""
+    """Require this Python module; ``extra`` is the one of toolcrib's extras that brings it."""
 
     def check() -> Literal[True] | Unavailable:
         from importlib.util import find_spec

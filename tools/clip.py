@@ -16,7 +16,7 @@ from toolcrib._types import Json
 _log = logging.getLogger(__name__)
 
 MAX_RESULT_CHARS = 40_000
-"""About 10,000 tokens."""
+"""Limit of a result: about 10,000 tokens."""
 
 
 def _encoder(*, ensure_ascii: bool) -> Callable[[Json], str]:
@@ -53,7 +53,7 @@ def encode(value: Json) -> str:
 
 
 def clip_text(text: str, limit: int, full: str) -> str:
-    """At most about ``limit`` characters of ``text``, cut at line ends where there are some, with a note of what is left out.
+    """Cut ``text`` to about ``limit`` characters, at line ends where there are some, with a note of what is left out.
 
     ``full`` says where the whole is.
     """

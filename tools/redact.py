@@ -32,7 +32,7 @@ _KEYS = re.compile("|".join(pattern for _, pattern in _FORMATS))
 
 
 class Redactor:
-    """Takes out the values it was given by name, and anything that has the form of a well-known key."""
+    """A redactor for the values it was given by name, and for anything that has the form of a well-known key."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         found: dict[str, str] = {}

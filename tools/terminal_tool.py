@@ -81,7 +81,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
-    """Told where PATH leads into folders that the session may write to: ``git`` may be any file there."""
+    """Return the shell's state where PATH leads into folders that the session may write to: ``git`` may be any file there."""
     environment = ctx.environment
     path = environment.search_path if isinstance(environment, SearchesPath) else ""
     if all(entry.startswith("/") and not entry.startswith(_WRITABLE) and not under(entry, cwd) for entry in path.split(":")):

@@ -1,4 +1,4 @@
-"""From a command line to an exit code: finds the subcommand, parses its options, and words every expected error."""
+"""The way from a command line to an exit code: find the subcommand, parse its options, word every expected error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """Names that the distribution brings to the top level; others bring such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
-"""Whoever read our output has left: a pipe or a terminal."""
+"""Errors that say that the reader of our output has left: a pipe or a terminal."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 """Errors that only our own output raises as they are: files of tools and of the store have errors of their own."""
 _EPILOG = """\
@@ -96,7 +96,7 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """Nobody reads our output any more, or it can't be written. Raises any other error again."""
+    """End without output: nobody reads it any more, or it can't be written. Raises any other error again."""
     if error.errno in _UNWRITABLE:
         _say(f"the output can not be written: {error.strerror}")
     elif error.errno not in _GONE:

@@ -38,12 +38,12 @@ class Reader(Protocol):
 
 
 def asker_for(terminal: Reader | None) -> Asker:
-    """Asks there; without a terminal the answer is no, with what to do about it."""
+    """Make an asker for that terminal; without one it denies, and says what to do about it."""
     return refuse if terminal is None else TerminalAsker(terminal)
 
 
 def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
-    """For piped input, which never answers."""
+    """Deny: piped input never answers an approval prompt."""
     reason = (
         f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
         "Run it in a terminal to be asked."
@@ -148,7 +148,7 @@ def describe(ticket: SuspendTicket) -> list[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """Behind a bar, so that no line of it can pass for one of ours."""
+    """Quote text behind a bar, so that no line of it can pass for one of ours."""
     shown = [f"  │ {line}" for line in exact(text).split("\n")]
     if any(char != "\n" and not char.isprintable() for char in text):
         shown.append("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
@@ -163,7 +163,7 @@ def _clipped(text: str) -> str:
 
 
 def _reason(finding: Mapping[str, Any], written: str) -> list[str]:
-    """Why, and what it comes to where that isn't to be read in the command itself."""
+    """Word the reason, and the resolved command where it differs from the written one."""
     lines = [f"  ! {exact(str(finding.get('why', '')))} ({exact(str(finding.get('key', '')))})"]
     resolved = str(finding.get("text", ""))
     if written and resolved and resolved not in written:

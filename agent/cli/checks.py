@@ -104,7 +104,7 @@ def check_state() -> Iterator[Finding]:
 
 
 def _unwritable(folder: Path) -> str:
-    """Why a file of some size can't be written there, "" where it can: permissions don't tell of a full disk or a quota."""
+    """Return why a file of some size can't be written there, "" where it can: permissions don't show a full disk or a quota."""
     import tempfile
 
     try:
@@ -143,10 +143,12 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
     from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
+    from tools.dispatch.bridge import run_async
 
     before = len(registry.problems)
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
         yield from _store(crib)
+        run_async(crib.start())
         yield from _plugins(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
@@ -241,7 +243,7 @@ def _allowlist(crib: Crib) -> Iterator[Finding]:
     if crib.grants.problem is not None:
         yield Finding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
     for fault in crib.grants.faults:
-        yield Finding("wrong", f"command_allowlist: {list(fault.entry.argv)} does not count: {fault.reason}", "take it out")
+        yield Finding("wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out")
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")
@@ -263,7 +265,7 @@ def _smart(crib: Crib) -> Iterator[Finding]:
 
 
 def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
-    """Each that is configured is opened, and runs a command."""
+    """Open each configured backend, and run a command in it."""
     from agent.place_check import try_places
 
     start = crib.config.terminal.cwd or str(project_dir)

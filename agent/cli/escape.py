@@ -9,12 +9,12 @@ _BREAKS = frozenset("\u2028\u2029")
 
 
 def exact(text: str) -> str:
-    """For what somebody agrees to: every character that isn't plainly visible is written out, but for newlines and spaces."""
+    """Write out every character that isn't plainly visible, but for newlines and spaces: for text that a person agrees to."""
     return "".join(char if char == "\n" or char.isprintable() else _written(char) for char in text)
 
 
 def tame(text: str) -> str:
-    """For output: as it is, but for control characters (not newline and tab) and those that reorder text."""
+    """Write out control characters (not newline and tab) and those that reorder text; leave all else: for output."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(_written(char) if _acts(char) else char for char in text)

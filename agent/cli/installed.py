@@ -1,4 +1,4 @@
-"""Are the installed files those that were released? Other distributions bring a ``tools`` or ``toolsets.py`` too."""
+"""Comparison of the installed files with the released ones. Other distributions bring a ``tools`` or ``toolsets.py`` too."""
 
 from __future__ import annotations
 

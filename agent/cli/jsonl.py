@@ -42,7 +42,7 @@ class JsonLines:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.images: ImageFolder | None = None
-        """Takes what the model draws: a line only tells of it."""
+        """Folder for the images that the model makes: a line only names the file."""
 
     def write(self, kind: str, /, **fields: Any) -> None:
         self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")

@@ -14,7 +14,7 @@ _ROOM = 14
 
 
 class LiveLine:
-    """Not thread-safe: all of it belongs to the event loop's thread. ``console`` gives the rich Console."""
+    """A line of the terminal that changes. Not thread-safe: it belongs to the event loop. ``console`` gives the Console."""
 
     def __init__(self, console: Callable[[], Any]) -> None:
         self._console = console
@@ -40,7 +40,7 @@ class LiveLine:
         self._again(FIRST)
 
     def settle(self) -> None:
-        """Whatever comes next begins on a line of its own."""
+        """End the line: the next output begins on a new one."""
         if self._stays and self._is_drawn():
             print(flush=True)
             self._end()
@@ -54,7 +54,7 @@ class LiveLine:
         self._end()
 
     def stop_waiting(self) -> None:
-        """As ``settle``, but a line that stays is left open."""
+        """Settle as ``settle`` does, but leave a line open that stays."""
         if not self._stays:
             self.erase()
 

@@ -35,7 +35,7 @@ class _ToStderr(logging.Handler):
 
 @contextmanager
 def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
-    """For the length of one command. TOOLCRIB_LOG names the level, ``warning`` by default. Raises ConfigError."""
+    """Log to stderr during one command. TOOLCRIB_LOG names the level, ``warning`` by default. Raises ConfigError."""
     named = os.environ.get("TOOLCRIB_LOG", "").lower() or "warning"
     if named not in _LEVELS:
         raise ConfigError(f"TOOLCRIB_LOG={named!r}: expected one of {', '.join(_LEVELS)}")
@@ -53,7 +53,7 @@ def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
 
 @contextmanager
 def shown_otherwise() -> Iterator[None]:
-    """While a command gathers faults that it will list itself: they are not logged as well, unless everything is."""
+    """Keep faults out of the log that a command gathers and will list itself, unless everything is logged."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, _ToStderr) and handler.brief]
     levels = [handler.level for handler in handlers]
     for handler in handlers:

@@ -122,7 +122,7 @@ def _markdown(text: str) -> Any:
 
 @cache
 def _layout() -> Any:
-    """In a table a word that is wider than its column goes on in the next line: a path that ends in an ellipsis is no path."""
+    """Make a layout in which a word wider than its table column goes on in the next line: a path with an ellipsis is no path."""
     from rich.markdown import Markdown, TableElement
     from rich.table import Table
 

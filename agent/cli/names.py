@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def unknown_names(crib: Crib) -> Iterator[str]:
-    """Each with file, line and key, what there is, and the nearest."""
+    """Yield each unknown name with its file, line and key, the known names, and the nearest."""
     from agent.providers.factory import check_name
 
     config = crib.config

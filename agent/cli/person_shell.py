@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
-    """To its end; its exit code. ``start`` is a folder here, ``cwd`` one over there; ``container`` is to be gone into.
+    """Run a shell to its end; return its exit code. ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered.
 
     Raises EnvironmentFailed.
     """

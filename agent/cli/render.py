@@ -112,7 +112,7 @@ class Screen:
         return self._console
 
     def waits(self, what: str) -> None:
-        """So that a person sees what a silence is about. The line is replaced by what comes next."""
+        """Show what a silence is about. The next output replaces the line."""
         if self.interactive:
             self._live.begin(what, stays=False)
 
@@ -154,7 +154,7 @@ class Screen:
         self._live.erase()
 
     def settle(self) -> None:
-        """Whatever comes next begins on a line of its own."""
+        """End the line: the next output begins on a new one."""
         self._live.settle()
 
     def line(self, text: str, style: str) -> None:
@@ -164,7 +164,7 @@ class Screen:
             print(text, file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """About the chat itself, not part of any result."""
+        """Print a note about the chat itself, which is no part of a result."""
         self.settle()
         self.line(text, "dim")
 

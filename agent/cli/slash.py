@@ -27,7 +27,7 @@ Say what you want done. A line such as @terminal {"command": "ls"} runs a tool y
 """
 _KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
 _ALONE = ("/tools", "/new", "/sessions")
-"""Whoever writes more after them means something that would be lost."""
+"""Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
 

@@ -44,7 +44,7 @@ class Terminal:
 
 
 def find_terminal() -> Terminal | None:
-    """None where nobody can be asked: standard input is no terminal, or there is none to write to."""
+    """Return the terminal, or None where nobody can be asked: standard input is no terminal, or there is none to write to."""
     if not is_terminal(sys.stdin):
         return None
     if is_terminal(sys.stderr):

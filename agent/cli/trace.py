@@ -31,7 +31,7 @@ _PREVIEW = 200
 
 
 class Tracer:
-    """Takes events, and writes to stderr."""
+    """A listener for events that writes a trace to stderr."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -75,7 +75,7 @@ def _lines(item: Item) -> str:
 
 
 def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
-    """For scripts: what was planned, or what became of it."""
+    """Return a plan, or the outcome of one, for scripts."""
     items = plan.items if carried is None else carried.items
     return {
         "what": plan.wanted.what,
@@ -104,7 +104,7 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
 
 
 def rows(steps: Sequence[ChangeStep], now: float) -> list[tuple[str, ...]]:
-    """For a table, the newest first."""
+    """Return the rows of a table of steps, the newest first."""
     found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
         files = ", ".join(_change(change) for change in step.changes) or "-"
@@ -149,6 +149,6 @@ def _state(step: ChangeStep) -> str:
 
 
 def _change(change: FileChange) -> str:
-    """As git tells it: added, deleted, modified."""
+    """Word a change as git does: added, deleted, modified."""
     letter = "A" if change.before is None else "D" if change.after is None else "M"
     return f"{letter} {exact(change.path)}{' (not kept)' if change.lost else ''}"

@@ -38,7 +38,7 @@ _SILENT: Mapping[type[Event], str] = {
 
 
 class View:
-    """Takes events. ``brief``: a model's calls get one line each; without it, as for calls typed by hand, their results too.
+    """A listener for events. ``brief``: a model's calls get one line each; without it their results too, as for typed calls.
 
     A model's text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
     Of what the model draws a line tells; ``images`` takes it. Into a pipe or file goes only what counts: the text of a turn

@@ -11,7 +11,7 @@ from agent.config._setting import above_zero, absolute, at_least_one, env_names,
 
 _SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")
-"""Of the places that need no name of their own."""
+"""Names of the built-in backends, which need no section of their own."""
 _CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES)}, each with settings as in environments."
 
 

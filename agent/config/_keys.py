@@ -8,7 +8,7 @@ import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.config._schema import Config, Profile, is_required
+from agent.config._schema import AllowlistEntry, Config, Profile, is_required
 from toolcrib import ConfigError
 
 
@@ -161,6 +161,8 @@ def plain(value: Any) -> Any:
     """Convert a value to dicts, lists and scalars, as JSON and YAML have them."""
     if isinstance(value, Profile):
         return plain(value.values)
+    if isinstance(value, AllowlistEntry) and value.text is not None:
+        return value.text
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in schema_of(type(value))[1]}
     if isinstance(value, Mapping):

@@ -116,7 +116,7 @@ def _refuse_aliases(node: Any, file: Path) -> None:
 
 
 class _Filter:
-    """Takes out of the nodes what a project may not say, and says so."""
+    """A filter for YAML nodes: it removes, and reports, the keys that a project may not set."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

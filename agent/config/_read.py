@@ -1,4 +1,4 @@
-"""From YAML text to a checked Config, with file and line for every fault."""
+"""The way from YAML text to a checked Config, with file and line for every fault."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Given:
 
 
 def visible(text: str) -> str:
-    """On one line, with nothing in it that acts on a terminal: the names in a file may come from anybody."""
+    """Write text on one line, with nothing in it that acts on a terminal: the names in a file may come from anybody."""
     return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
@@ -110,7 +110,7 @@ def parse_config(data: bytes, path: Path) -> Config:
 
 
 def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = ()) -> Config:
-    """From YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` brought."""
+    """Read YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` brought."""
     reader = Reader(path, laid)
     config: Config | None = reader.section(node, Config, "")
     if reader.faults or config is None:
@@ -150,7 +150,7 @@ def _compose(text: str, path: Path) -> Any:
 
 
 class Reader:
-    """Walks the nodes along the schema and collects faults; what it returns counts only if there are none."""
+    """A reader of YAML nodes along the schema. It collects faults; its result counts only if there are none."""
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
@@ -202,6 +202,10 @@ class Reader:
         if hint is Profile:
             return self._partial(node, key)
         if dataclasses.is_dataclass(hint):
+            of_text = getattr(hint, "of_text", None)  # some entries may be plain text too
+            if of_text is not None and node.id == "scalar" and node.tag == f"{_TAG}str":
+                text = self._scalar(node, str, key, expect)
+                return None if text is None else of_text(text)
             return self.section(node, typing.cast("type[Any]", hint), key)
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if origin is types.UnionType:

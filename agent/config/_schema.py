@@ -193,6 +193,18 @@ class AllowlistEntry:
         ..., "The folder below which it is allowed.", expect="an absolute path", check=lambda path: path.startswith("/")
     )
     version: int = setting(..., "Form of this entry.", expect=COUNT, check=at_least_one)
+    text: str | None = field(default=None, metadata=_INTERNAL)
+    """The whole entry, where it is plain text: then ``argv`` and ``cwd`` are empty, and ``version`` is 0."""
+
+    @classmethod
+    def of_text(cls, text: str) -> AllowlistEntry:
+        """An entry as the specification writes it: a command, or the description of a pattern; see agent.allowlist."""
+        return cls((), "", 0, text)
+
+    @property
+    def shown(self) -> str:
+        """The entry's words, for people."""
+        return " ".join(self.argv) if self.text is None else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +249,7 @@ class Config:
     )
     users: Mapping[str, UserConfig] = setting(
         dict,
-        "What one user does not get, on any platform, by the id that the platform knows the user by:\n"
+        "What one user does not get, by the id that the platform knows the user by, or on one platform by 'telegram:12345':\n"
         "  users:\n"
         "    '12345':\n"
         "      disabled_toolsets: [terminal]\n"
@@ -265,12 +277,15 @@ class Config:
     command_allowlist: tuple[AllowlistEntry, ...] = setting(
         (),
         "Commands that run unasked: what you answered `always` to. toolcrib writes it. An entry that you write yourself\n"
-        "counts only after you have confirmed it.\n"
+        "counts only after you have confirmed it. Plain text is one command, in the project's folder only, or the description\n"
+        "of a dangerous pattern, below that folder only; each project asks you for itself.\n"
         "  command_allowlist:\n"
         "    - argv: [systemctl, restart, nginx]\n"
         "      cwd: /srv/site\n"
-        "      version: 1",
-        expect="a list of entries, each with argv, cwd and version",
+        "      version: 1\n"
+        "    - make clean\n"
+        "    - recursive delete",
+        expect="a list of entries, each with argv, cwd and version, or plain text",
     )
     max_turns: int = setting(
         10,

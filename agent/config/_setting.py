@@ -52,7 +52,7 @@ def at_least_zero(value: float) -> bool:
 
 
 def is_env_name(value: str) -> bool:
-    """Empty, or in capitals: what has small letters here is more likely a key than the name of one."""
+    """Accept an empty name, or one in capitals: a value with small letters is more likely a key than the name of one."""
     return re.fullmatch(r"(?:[A-Z_][A-Z0-9_]*)?", value) is not None
 
 
@@ -61,7 +61,7 @@ def is_thinking(value: str) -> bool:
 
 
 def is_base_url(value: str) -> bool:
-    """Empty, or http(s) with a host; a user, a password or a query would be a place for secrets."""
+    """Accept an empty value, or http(s) with a host and no user, password or query, which could hold secrets."""
     from urllib.parse import urlsplit
 
     try:

@@ -20,7 +20,9 @@ T = TypeVar("T")
 Emit = Callable[[Event], None]
 
 
-async def ask_model(session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit) -> ProviderTurn | None:
+async def ask_model(
+    session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit
+) -> ProviderTurn | None:
     """Return the reply, or None where it was interrupted. ``number`` is the turn's.
 
     Plugins are told before and after; asking again after a fault, and the next model of a chain, are part of it. Raises the
@@ -46,18 +48,14 @@ async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | N
         scope.running.discard(task)
 
 
-async def _with_hooks(
-    session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit
-) -> ProviderTurn:
+async def _with_hooks(session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit) -> ProviderTurn:
     await session.tell("pre_llm_call")
     turn = await _ask(provider, limits, emit, _forwarder(emit, f"turn-{number}"))
     await session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
     return turn
 
 
-async def _ask(
-    provider: ProviderSession, limits: RunLimits, emit: Emit, forward: Callable[[StreamEvent], None]
-) -> ProviderTurn:
+async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward: Callable[[StreamEvent], None]) -> ProviderTurn:
     while True:
         try:
             return await with_retry(

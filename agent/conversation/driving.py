@@ -302,4 +302,3 @@ def _unwrapped(outcome: RunResult | Exception | None) -> RunResult | None:
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
-

@@ -105,7 +105,9 @@ class RunState:
 
     def failed_with(self, error: RunError) -> RunState:
         """Return the state that a limit ended."""
-        return self.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error)), text=getattr(error, "text", ""))
+        return self.next(
+            phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error)), text=getattr(error, "text", "")
+        )
 
     def raise_error(self) -> None:
         """Raise the RunError that ended the run, if one did."""

@@ -189,7 +189,11 @@ class Steps:
         ledger, found = self._session.store.ledger, []
         for one in state.batch:
             executed = None
-            if one.settled and (known := await ledger.get(state.session_id, one.call.id)) is not None and known.result is not None:
+            if (
+                one.settled
+                and (known := await ledger.get(state.session_id, one.call.id)) is not None
+                and known.result is not None
+            ):
                 executed = ExecutedCall(known.call, known.result, known.status, end_run=one.end_run)
             found.append(BatchCall(one.call, executed, one.tickets))
         return found
@@ -241,9 +245,7 @@ def _state_of(one: BatchCall) -> CallState:
     return CallState(one.call, ToolCallStatus.SUSPENDED if one.tickets else ToolCallStatus.NEW, tuple(one.tickets))
 
 
-def _progress(
-    calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState
-) -> tuple[RunState, RunError | None]:
+def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState) -> tuple[RunState, RunError | None]:
     """Return the state with its counters after these results, and the limit that they reached, if any."""
     limits = state.limits
     unreadable = state.unreadable + 1 if all(call.fault is not None for call in calls) else 0

@@ -48,7 +48,7 @@ class Message:
     data: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As it goes over a socket; value or data is left out where there is none."""
+        """Return the message as it is sent over a socket; value or data is left out where there is none."""
         found = {"type": self.type, "value": self.value, "data": self.data}
         told = {key: value for key, value in found.items() if value is not None}
         return {**told, "variantIndex": self.variant, "eventId": self.event_id}

@@ -252,7 +252,7 @@ class GrowingText:
 
 
 def shortened(text: str, limit: int = 200) -> str:
-    """At most ``limit`` characters, the last three of them dots where something was left out."""
+    """Cut text to at most ``limit`` characters, the last three of them dots where something was left out."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

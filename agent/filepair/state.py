@@ -159,7 +159,7 @@ def _same(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _lines(text: str) -> list[str]:
-    """With their ends. Only "\\n" ends a line: ``splitlines`` would also cut at U+2028 and the like, within a string."""
+    """Split text into lines with their ends. Only a newline ends a line: ``splitlines`` would cut at U+2028 and the like too."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop().removesuffix("\n")
     return [*lines, last] if last else lines

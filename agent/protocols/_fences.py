@@ -50,7 +50,7 @@ class Fence:
     soft: bool = False
 
     def scanner(self, head: str) -> Scanner:
-        """For a block that begins with ``head`` (DECIDES characters after blanks, or all there is)."""
+        """Return a scanner for a block that begins with ``head`` (DECIDES characters after blanks, or all there is)."""
         first = head.lstrip()
         if self.scan == "value":
             return JsonScanner((), at_value=True)

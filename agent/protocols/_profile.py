@@ -15,7 +15,7 @@ _NEVER_OPENED = ("deepseek", "cogito", "qwen3vl_nonthinking")
 
 
 def protocol_of(family: str) -> TextProtocol:
-    """By the name of a protocol or of a model family; ``auto`` where it tells nothing."""
+    """Return the protocol of that name or model family; ``auto`` for an unknown one."""
     return find_protocol(family if family in NAMES else _PROTOCOLS.get(family, "auto"))
 
 

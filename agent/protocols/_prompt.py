@@ -46,7 +46,7 @@ def command_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]])
 
 
 def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) -> str:
-    """With the whole schemas, as models that were trained on tools expect them."""
+    """Return the prompt with the whole schemas, as models that were trained on tools expect them."""
     if not definitions:
         return instructions
     schemas = "\n".join(

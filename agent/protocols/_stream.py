@@ -1,4 +1,4 @@
-"""Reads a reply as it comes: what is text, what is thinking, what are calls. One pass, and the same at any cut (X-10)."""
+"""A reader of replies as they come: it tells text, thinking and calls apart. One pass, the same at any cut (X-10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
 
 _HALF_TAG = 3
-"""So many characters of a tag at the very end are taken for one that was cut off."""
+"""Length from which the beginning of a tag at the very end counts as a tag that was cut off."""
 
 
 class _Marks:
@@ -321,7 +321,7 @@ class StreamReader:
     # -- calls without tags --------------------------------------------------------------------------------------
 
     def _bare_start(self, final: bool) -> bool | None:
-        """None: go on as text. Else whether there is more to do."""
+        """Return None where the text goes on as text, else whether there is more to do."""
         lead = self._buffer.lstrip()
         self._show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
         self._buffer = lead

@@ -29,7 +29,7 @@ _ARGS_FOLLOW = re.compile(
     rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
 )
 _ACTION_ENDS = re.compile(r"(?<=\})\s*\}\s*\}\s*\Z")
-"""Of a valid action: a thought after it would be a string, so these close the arguments, the action and the whole."""
+"""Ends of a valid action: a thought after it would be a string, so these close the arguments, the action and the whole."""
 _TAIL = 100
 _RESEND = (
     'Reply again with exactly one JSON object and nothing else: {"thought": "...", "action": {"tool": "...", "args": {...}}} '

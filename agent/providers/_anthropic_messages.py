@@ -18,7 +18,7 @@ _OURS = frozenset({"text", "tool_use"})
 
 
 class AnthropicMessages(History):
-    """Each message is encoded once; only the last, which has the breakpoint, each time."""
+    """The conversation in Anthropic's form. Each message is encoded once; only the last, which has the breakpoint, each time."""
 
     wire = "anthropic"
 
@@ -32,7 +32,7 @@ class AnthropicMessages(History):
         self._open: dict[str, str] = {}  # calls without a result: their own id, and what the wire calls them
 
     def system(self, text: str) -> None:
-        """At the beginning the system prompt; later, which the wire does not know, something said."""
+        """Set the system prompt at the beginning; later, which the wire does not know, add it as something said."""
         if self._role:
             self.user(text)
         else:

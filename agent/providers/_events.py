@@ -157,4 +157,4 @@ def counts(**found: Any) -> dict[str, int]:
 
 
 def _nobody(event: StreamEvent) -> None:
-    """Nobody watches."""
+    """Ignore an event: nobody watches."""

@@ -56,7 +56,7 @@ class PartialArgs:
         return self._value
 
     def more(self, place: Any, text: Any, goes_on: Any) -> str | None:
-        """As ``feed``, for a piece that only goes on with the string that is being written; None, and not taken, for others."""
+        """Take a piece as ``feed`` does if it only continues the string being written; return None, untaken, for others."""
         if place != self._open_at or type(text) is not str or not text or not goes_on:
             return None
         self._open.append(text)
@@ -205,7 +205,7 @@ def _unquoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it stands inside a JSON string: most pieces stand there as they are."""
+    """Escape text for the inside of a JSON string: most pieces need no change."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return encode_basestring(text)[1:-1]

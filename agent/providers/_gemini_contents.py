@@ -13,10 +13,10 @@ from agent.providers._names import WireNames
 from toolcrib import BadRequest, Image
 
 RESULTS_ROLE = "user"
-"""Who speaks in a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
+"""Role of a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
 
 NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
-"""Stands for the thought signature of a call that another model made: base64 of the vendor's skip_thought_signature_validator."""
+"""Thought signature for a call that another model made: base64 of the vendor's skip_thought_signature_validator."""
 
 _WITHOUT_SIGNATURES = re.compile(r"gemini-(1|2)\b")
 

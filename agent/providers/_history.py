@@ -26,7 +26,7 @@ class History(ABC):
     """
 
     wire: ClassVar[str] = ""
-    """As the store names it: native turns of others are not taken as they are."""
+    """Name of the wire in the store: native turns of other wires are not taken as they are."""
     _open: Sized
 
     def __init__(self, names: WireNames, model: str) -> None:

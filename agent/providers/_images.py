@@ -100,7 +100,7 @@ def drawn_in(texts: Iterable[Any]) -> tuple[Image, ...]:
 
 
 def drawn_in_chat(images: Sequence[Any]) -> tuple[Image, ...]:
-    """Of ``message.images``. An address is not fetched: only a ``data:`` URL is an image."""
+    """Decode the images of ``message.images``. An address is not fetched: only a ``data:`` URL is an image."""
     urls = (one.get("image_url") for one in images if isinstance(one, dict))
     found = (url.get("url") if isinstance(url, dict) else url for url in urls)
     return drawn_in(url for url in found if isinstance(url, str) and url.startswith("data:"))

@@ -32,7 +32,7 @@ class ResponsesItems(History):
         return "\n\n".join(self._system)
 
     def system(self, text: str) -> None:
-        """At the beginning the instructions; later a message."""
+        """Set the instructions at the beginning; later add a message."""
         if self._sent:
             self._say("system", text)
         else:
@@ -105,7 +105,7 @@ class ResponsesItems(History):
 
 
 def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
-    """Of a message or of a call's output: text alone where there is nothing to see."""
+    """Build the content of a message or of a call's output: text alone where there is nothing to see."""
     if not images:
         return text
     said: list[dict[str, Any]] = [{"type": "input_text", "text": text}] if text else []
@@ -113,7 +113,7 @@ def _content(text: str, images: Sequence[Image]) -> str | list[dict[str, Any]]:
 
 
 def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    """By its id the server would find what it once stored, and miss the reasoning that belongs to it."""
+    """Remove the id: by it the server would find the item that it once stored, and miss the reasoning that belongs to it."""
     if item.get("type") == "message":
         parts = [part for part in item.get("content") or () if isinstance(part, dict)]
         return {"role": "assistant", "content": "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)}

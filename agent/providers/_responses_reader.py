@@ -145,7 +145,7 @@ class ResponsesReader(EventReader):
                 self._emit(kind, delta)
 
     def _item(self, event: dict[str, Any]) -> _Item | None:
-        """By id, else by place: some servers give each event another id, some all items one place."""
+        """Find an event's item by id, else by place: some servers give each event another id, some all items one place."""
         item_id = event.get("item_id")
         if type(item_id) is str and (found := self._by_id.get(item_id)) is not None:
             return found

@@ -15,7 +15,7 @@ VENDOR = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """Whose variables name the server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
+    """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 
     ``root`` is the path that every base of this wire ends in, and that people leave out; "" where bases differ. ``bare`` is the
     one for an address without any. ``more_keys`` are other variables that may hold its key.

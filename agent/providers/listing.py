@@ -210,7 +210,7 @@ _MORE: Mapping[str, _More] = {
 
 
 def _more(rows: Sequence[Mapping[str, Any]]) -> _More | None:
-    """Return how to ask the server for more. Ollama names others as owners too, but has a tag in every name."""
+    """Servers by what they write as the owner of a model."""
     owners = {str(row["owned_by"]) for row in rows if row.get("owned_by")}
     known = next((_MORE[owner] for owner in sorted(owners) if owner in _MORE), None)
     return known or (_ollama if owners and all(":" in str(row.get("id")) for row in rows) else None)

@@ -102,7 +102,7 @@ class ResponsesSession(HttpSession):
         return True
 
     def _tool(self, function: Mapping[str, Any]) -> dict[str, Any]:
-        """Not strict: that is the default of this wire, and refuses schemas with optional arguments."""
+        """Word a tool as not strict: strict is this wire's default, and refuses schemas with optional arguments."""
         tool: dict[str, Any] = {"type": "function", "name": self._names.wire(function["name"])}
         if function.get("description"):
             tool["description"] = function["description"]

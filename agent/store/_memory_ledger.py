@@ -79,7 +79,7 @@ class MemoryLedger(MemoryMember):
                 left = record.status in (_S.NEW, _S.RUNNING, _S.RESUMING) and self._tokens[number] < self._token
                 if record.session_id == session_id and left:
                     result = interrupted(record.call.name, record.handler_started)
-                    record = replace(record, status=_S.FAILED, ended_at=self._room.clock(), result=result)  # noqa: PLW2901 - it is the same call
+                    record = replace(record, status=_S.FAILED, ended_at=self._room.clock(), result=result)
                     self._calls[number], self._tokens[number] = record, self._token
                     ended.append(record)
             return ended

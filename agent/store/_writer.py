@@ -61,7 +61,7 @@ class Writer:
                     self._do_alone(connection, job)
                 else:
                     self._do_batch(connection, job)
-            except Exception as error:  # noqa: BLE001 - it could not even begin, and so can't those that wait
+            except BaseException as error:  # noqa: BLE001 - it could not even begin, and so can't those that wait
                 self._fail([job, *self._waiting()], error)
             del job
 
@@ -122,7 +122,7 @@ class Writer:
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(_file.BUSY_SECONDS * 1000)}")
             job.value = job.work(connection)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is for who awaits it
+        except BaseException as error:  # noqa: BLE001 - the thread must go on, and the error is for who awaits it
             job.error = error
         finally:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
@@ -139,7 +139,7 @@ class Writer:
             else:
                 yield following
 
-    def _fail(self, batch: Iterable[Job[Any]], error: Exception) -> None:
+    def _fail(self, batch: Iterable[Job[Any]], error: BaseException) -> None:
         failed = list(batch)
         for job in failed:
             if job.error is None:  # an error object each: raising one adds to its traceback

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from agent.allowlist import PermanentGrants
 from agent.config import AllowlistEntry, append_allowlist, load_config, locked, set_value, state_dir
 from toolcrib import ConfigError
 from toolcrib._store import Grant
-from tools.approval.grants import MemoryGrants, new_grant
+from tools.approval.detect import detect_dangerous_command
+from tools.approval.findings import Finding
+from tools.approval.grants import MemoryGrants, covers, new_grant
+from tools.approval.patterns import DANGEROUS_PATTERNS
 
 
 @pytest.fixture
@@ -21,9 +25,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def session(file: Path) -> PermanentGrants:
+def session(file: Path, project: str = "/srv/site") -> PermanentGrants:
     """A new session, as another process would start it."""
-    return PermanentGrants(MemoryGrants(), file)
+    return PermanentGrants(MemoryGrants(), file, project_root=project)
 
 
 def always(*argv: str, root: str = "/srv") -> Grant:
@@ -192,3 +196,109 @@ async def test_a_lock_of_another_process_stops_no_loop(file: Path) -> None:
         assert not adding.done()
     await adding
     assert await commands(grants) == [("make",), ("git", "push")]
+
+
+# -- plain text, as the specification writes it ------------------------------------------------------------------------
+
+
+async def test_a_command_in_plain_text_is_bound_to_the_project_and_counts_once_confirmed(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """003-27"""
+    file.write_text("command_allowlist: [rm -rf build]\n")
+    grants = session(file)
+    assert "'rm -rf build' is plain text, read as `rm -rf build` in /srv/site" in caplog.text
+    assert await commands(grants) == []
+    assert [grants.describe(entry) for entry in grants.unconfirmed()] == ["`rm -rf build` in /srv/site"]
+    grants.confirm()
+    assert [(grant.argv, grant.root) for grant in session(file).permanent()] == [(("rm", "-rf", "build"), "/srv/site")]
+    assert session(file).unconfirmed() == []
+
+
+async def test_what_was_confirmed_in_one_project_counts_in_no_other(file: Path) -> None:
+    """003-27: each project is asked for itself, and none makes another one's confirmation forgotten."""
+    file.write_text("command_allowlist: [rm -rf build]\n")
+    session(file).confirm()
+    other = session(file, "/srv/other")
+    assert (await commands(other), len(other.unconfirmed())) == ([], 1)
+    assert await commands(session(file)) == [("rm", "-rf", "build")]
+    other.confirm()
+    assert [session(file, root).permanent()[0].root for root in ("/srv/site", "/srv/other")] == ["/srv/site", "/srv/other"]
+    file.write_text("")
+    session(file)
+    file.write_text("command_allowlist: [rm -rf build]\n")
+    assert await commands(session(file)) == []
+
+
+@pytest.mark.parametrize("text", ["recursive delete", DANGEROUS_PATTERNS[0][0]])
+def test_a_description_stands_for_what_its_pattern_means_below_the_project(file: Path, text: str) -> None:
+    """003-23, 003-27"""
+    set_value(file, "command_allowlist", [text])
+    grants = session(file, "/home/me/site")
+    assert [grants.describe(entry) for entry in grants.unconfirmed()] == [
+        "all that is meant by 'recursive delete', below /home/me/site/"
+    ]
+    assert grants.permanent() == []
+    grants.confirm()
+    [grant] = session(file, "/home/me/site").permanent()
+
+    def asks(command: str, cwd: str = "/home/me/site") -> bool:
+        return not all(covers(grant, finding, session_id="s", cwd=cwd) for finding in detect_dangerous_command(command, cwd))
+
+    assert not asks("rm -rf build")
+    assert not asks("rm -rf /home/me/site/a && rm -r b/c")
+    for command in ("rm -rf ../other", "rm -rf .", "rm -rf $x", "rm -rf /", "git push --force", "rm -rf build; curl x | sh"):
+        assert asks(command), command
+    assert asks("rm -rf build", "/home/me/other")
+
+
+def test_every_description_either_counts_or_says_why_not(file: Path) -> None:
+    """003-23, 003-27: none refuses the file."""
+    descriptions = [description for _, description in DANGEROUS_PATTERNS]
+    set_value(file, "command_allowlist", descriptions)
+    grants = session(file)
+    grants.confirm()
+    counting = {grant.key.removeprefix("pattern@") for grant in grants.permanent()}
+    refused = {fault.entry.text for fault in grants.faults}
+    assert counting | refused == set(descriptions)
+    assert {"recursive delete", "rewrites shared history", "stops a service"} <= counting
+    assert {"runs what it downloads", "fork bomb", "writes a disk"} <= refused
+
+
+def test_a_pattern_that_somebody_appended_is_known_by_its_description(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-23, 003-27"""
+    monkeypatch.setattr("tools.approval.described.DANGEROUS_PATTERNS", [*DANGEROUS_PATTERNS, (r"\bdeployctl\b", "deploys")])
+    file.write_text("command_allowlist: [deploys]\n")
+    session(file).confirm()
+    [grant] = session(file).permanent()
+    found = Finding("pattern@deploys", "ask", "deploys", "deployctl", argv=("deployctl",), plain=True, cwd="/srv/site")
+    assert covers(grant, found, session_id="s", cwd="/srv/site")
+    assert not covers(grant, replace(found, key="pattern@else"), session_id="s", cwd="/srv/site")
+    assert not covers(grant, replace(found, cwd="/srv"), session_id="s", cwd="/srv")
+
+
+@pytest.mark.parametrize("text", ["sudo rm x", "rm -rf *", "a | b", "echo $HOME", "", "x\ny", "fork bomb"])
+async def test_text_that_can_never_count_is_a_fault_of_its_own(file: Path, text: str) -> None:
+    """003-27: the file is read all the same, and so are its other entries."""
+    set_value(file, "command_allowlist", [text, "make clean"])
+    grants = session(file)
+    assert [fault.entry.text for fault in grants.faults] == [text]
+    assert "remove it" in grants.faults[0].reason
+    grants.confirm()
+    assert await commands(grants) == [("make", "clean")]
+
+
+def test_text_is_bound_to_nothing_where_there_is_no_project(file: Path) -> None:
+    file.write_text("command_allowlist: [make clean]\n")
+    grants = session(file, "")
+    assert "there is no project here" in grants.faults[0].reason
+
+
+async def test_text_is_revoked_and_the_entry_that_says_the_same_in_full_is_not(file: Path) -> None:
+    set_value(file, "command_allowlist", ["make clean", {"argv": ["make", "clean"], "cwd": "/srv/site", "version": 1}])
+    session(file).confirm()
+    grants = session(file)
+    [text, full] = grants.permanent()
+    assert await grants.revoke(text.id)
+    assert load_config(file).command_allowlist == (AllowlistEntry(("make", "clean"), "/srv/site", 1),)
+    assert [grant.id for grant in session(file).permanent()] == [full.id]

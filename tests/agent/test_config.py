@@ -92,6 +92,7 @@ def test_every_kind_of_value_is_read(file: Path) -> None:
             terminal: {cwd: ~/work, timeout: 1.5, pass_env: [LANG]}
             command_allowlist:
               - {argv: [git, push], cwd: /srv, version: 1}
+              - recursive delete
             max_turns: 3
             """
         )
@@ -105,7 +106,8 @@ def test_every_kind_of_value_is_read(file: Path) -> None:
     }
     assert (config.tools.timeout, type(config.tools.timeout)) == (12.0, float)
     assert (config.terminal.cwd, config.terminal.timeout, config.terminal.pass_env) == ("~/work", 1.5, ("LANG",))
-    assert config.command_allowlist == (AllowlistEntry(("git", "push"), "/srv", 1),)
+    assert config.command_allowlist == (AllowlistEntry(("git", "push"), "/srv", 1), AllowlistEntry.of_text("recursive delete"))
+    assert [entry.shown for entry in config.command_allowlist] == ["git push", "recursive delete"]
 
 
 def test_an_empty_list_of_toolsets_is_not_the_preset(file: Path) -> None:

@@ -116,6 +116,7 @@ PROJECT_VALUES = st.recursive(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=40)  # each reads two configurations
 @given(st.sampled_from([key.split(".")[0] for key in all_keys()]), PROJECT_VALUES)
 def test_no_project_file_loosens_anything(tmp_path_factory: pytest.TempPathFactory, key: str, value: str) -> None:

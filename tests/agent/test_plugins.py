@@ -69,6 +69,7 @@ class World:
             add_command=self._adder("command"),
             add_environment=self._adder("environment"),
             add_provider=self._adder("provider"),
+            add_platform=self._adder("platform"),
             project_dir=self.project,
         )
 

@@ -14,7 +14,7 @@ import pytest
 from agent.config import config_path
 from agent.run import Crib, assemble
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolsetError
-from tools.dispatch.bridge import close_loop
+from tools.dispatch.bridge import close_loop, run_async
 
 FILES = ["read_file", "write_file", "patch", "search_files"]
 PLUGIN = """
@@ -63,7 +63,7 @@ def crib(project: Path) -> Iterator[Crib]:
 def run(crib: Crib, name: str, args: Any, **options: Any) -> Any:
     session = crib.open_session(**options)
     try:
-        return session.call(name, args)
+        return session.call_sync(name, args)
     finally:
         session.close_sync()
 
@@ -175,7 +175,7 @@ def test_approval_for_a_session_holds_in_it_and_not_in_the_next(crib: Crib, proj
         session = crib.open_session(asker=asker)
         for name in ("one", "two"):
             (project / name).mkdir()
-            assert session.call("terminal", {"command": f"rm -rf {name}"}).result.is_success
+            assert session.call_sync("terminal", {"command": f"rm -rf {name}"}).result.is_success
             assert not (project / name).exists()
         session.close_sync()
         assert len(asker.asked) == 1
@@ -186,7 +186,7 @@ def test_once_is_once(crib: Crib, project: Path) -> None:
     session = crib.open_session(asker=asker)
     for _ in range(2):
         (project / "build").mkdir()
-        session.call("terminal", {"command": "rm -rf build"})
+        session.call_sync("terminal", {"command": "rm -rf build"})
     session.close_sync()
     assert len(asker.asked) == 2
 
@@ -250,7 +250,7 @@ def test_a_link_to_its_own_files_is_seen_through(crib: Crib, project: Path) -> N
 def test_everything_is_audited(crib: Crib) -> None:
     run(crib, "terminal", {"command": "rm -rf build"}, asker=approve("once"))
     run(crib, "terminal", {"command": "rm -rf build"})
-    decisions = [(entry.tool, entry.by) for entry in crib.store.audit.entries()]
+    decisions = [(entry.tool, entry.by) for entry in run_async(crib.store.audit.entries())]
     assert ("terminal", "me") in decisions
     assert ("terminal", "nobody") in decisions
 
@@ -261,7 +261,7 @@ def test_a_turn_of_a_session(crib: Crib, project: Path) -> None:
 
     async def go() -> list[Any]:
         try:
-            return await session.turn(
+            return await session.calls(
                 [ToolCall("1", "read_file", {"path": "a"}), ToolCall("2", "terminal", {"command": "echo b"})]
             )
         finally:

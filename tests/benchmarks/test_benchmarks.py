@@ -125,3 +125,16 @@ def test_runs_take_turns() -> None:
     taken = median_of_each(runs, 2)
     assert order == ["a", "b", "b", "a", "b", "b"]
     assert set(taken) == {"a", "b"}
+
+
+def test_the_store_is_measured_beside_another_process(root: Path) -> None:
+    done = run(root, "store", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [figure["name"] for figure in figures] == [
+        "store.append",
+        "store.append_rate",
+        "store.append_alone",
+        "store.blocking",
+    ]

@@ -206,13 +206,21 @@ def test_ctrl_c_twice_leaves_at_once(chatting: Any, project: Path) -> None:
     chatting.sees(r"interrupted")
 
 
-def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any) -> None:
+@pytest.mark.parametrize(
+    ("entry", "shown"),
+    [
+        ("{{argv: [rm, -rf, build], cwd: {project}, version: 1}}", "`rm -rf build` in "),
+        ("rm -rf build", "`rm -rf build` in "),
+        ("recursive delete", "all that is meant by 'recursive delete', below "),
+    ],
+)
+def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any, entry: str, shown: str) -> None:
     """003-27: an entry that no answer of the person's wrote does not count before they say so."""
-    config(f"command_allowlist: [{{argv: [rm, -rf, build], cwd: {project}, version: 1}}]\n")
+    config(f"command_allowlist: [{entry.format(project=project)}]\n")
     for said, asked in (("maybe", True), ("yes", False)):
         build = make_build(project)
         person = sit_down("chat")
-        assert "rm -rf build" in person.sees(r"Type yes or no: ?$")
+        assert shown in person.sees(r"Type yes or no: ?$")
         person.types(said)
         person.at_prompt()
         person.types(DELETE)

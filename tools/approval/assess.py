@@ -1,4 +1,4 @@
-"""From what a command would do to what a person may want to be asked about: every act is held against the table."""
+"""The assessment of a command: every act is held against the rules, and becomes findings for a person."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tools.approval.walks import into_own
 from tools.approval.writes import Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
-"""By key, paths, argv and plain: what one grant covers must not stand for what it does not (the same words behind ``sudo``)."""
+"""Findings by key, paths, argv and plain: a grant for one must not cover another (the same words behind ``sudo``)."""
 
 _LOOKS = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
 )
-"""They tell names at most, never what a file holds."""
+"""Commands that print names at most, never a file's content."""
 
 _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
 """Commands that act on a link itself and not on its target, or whose words are no paths."""
@@ -210,7 +210,7 @@ def _of_rule(row: Rule, act: Act, view: View, basis: Basis) -> Finding:
 
 
 def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
-    """Behind a link: ``r/*`` and ``r/`` are what the link leads to, ``r`` is the link itself."""
+    """Return whether a path behind a link leads to a root: ``r/*`` and ``r/`` are the link's target, ``r`` is the link itself."""
     for one in given:
         if one.text[-1:] != "/" and not one.pattern:
             continue
@@ -221,7 +221,7 @@ def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
 
 
 def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
-    """With the place where it isn't here; no grant by path or key then covers it, since those are given for here."""
+    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
     if not paths and key.startswith("fs."):
         written = [target.path for target in act.redirects if ">" in target.op]
         paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)

@@ -12,7 +12,7 @@ Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
 """``ask-once`` is asked every time and never remembered; ``block`` is refused whatever anyone granted."""
 
 UNKNOWN_PATH = "?"
-"""Stands for a path that cannot be known before the command runs; no grant covers it."""
+"""Placeholder for a path that cannot be known before the command runs; no grant covers it."""
 
 TOOL_RULE = "tool.rule@"
 """Keys of what an operator's rule for a tool asks about: this and the rule's pattern. Such a question is for a person."""

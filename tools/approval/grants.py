@@ -15,6 +15,7 @@ from dataclasses import replace
 from toolcrib import ConfigError
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
+from tools.approval.described import PREFIX, described, means, pattern_grant
 from tools.approval.findings import UNKNOWN_PATH, Finding
 from tools.approval.folders import under
 
@@ -99,17 +100,23 @@ def _stands_before_others(name: str) -> bool:
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
     """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
-    A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands. All others: the same
-    key in the same session (and task), every path at or below the grant's root; where a finding has none, the folder it would be
-    executed in, and every path among its words. ``at`` is now, in Unix seconds. A counted
-    grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
+    A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands; without a command, what
+    its pattern means, below its root. All others: the same key in the same session (and task), every path at or below the grant's
+    root; where a finding has none, the folder it would be executed in, and every path among its words. ``at`` is now, in Unix
+    seconds. A counted grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask":
         return False
     if grant.scope == "always":
-        return bool(grant.argv) and finding.plain and finding.argv == grant.argv and finding.cwd == grant.root
+        if not grant.argv:
+            return grant.key.startswith(PREFIX) and means(grant.key, finding.key) and _is_below(grant, finding, cwd)
+        return finding.plain and finding.argv == grant.argv and finding.cwd == grant.root
     if not session_id or grant.session_id != session_id or grant.key != finding.key or not _still(grant, task_id, at):
         return False
+    return _is_below(grant, finding, cwd)
+
+
+def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
     if finding.paths:
         return all(path != UNKNOWN_PATH and _within(path, grant.root) for path in finding.paths)
     if not finding.argv:
@@ -192,9 +199,14 @@ def to_allowlist(grant: Grant) -> dict[str, Json]:
     return {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
 
 
-def from_allowlist(entry: Mapping[str, Json]) -> Grant:
-    """The grant that ``to_allowlist`` wrote. Raises ConfigError for anything that a person's answer could not have made."""
+def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
+    """The grant that ``to_allowlist`` wrote. Raises ConfigError for anything that a person's answer could not have made.
+
+    Plain text, as the specification writes it, is the description of a pattern or one simple command, for the folder ``root``.
+    """
     example = "{argv: [rm, -r, build], cwd: /home/me/project, version: 1}"
+    if isinstance(entry, str):
+        return _from_text(entry, root, example)
     if not isinstance(entry, Mapping) or set(entry) != {"argv", "cwd", "version"}:
         raise ConfigError(f"command_allowlist: an entry has exactly argv, cwd and version, such as {example}; got {entry!r}")
     argv, cwd, version = entry["argv"], entry["cwd"], entry["version"]
@@ -212,3 +224,18 @@ def from_allowlist(entry: Mapping[str, Json]) -> Grant:
             " or wrappers such as sudo, env and bash); remove the entry"
         )
     return new_grant("always", ALWAYS_KEY, cwd, argv=tuple(argv), by="config.yaml")
+
+
+def _from_text(text: str, root: str, example: str) -> Grant:
+    if not root.startswith("/") or "\x00" in root:
+        raise ConfigError(f"command_allowlist: {text!r} names no folder, and there is no project here; write it as {example}")
+    if (description := described(text.strip())) is not None:
+        return pattern_grant(description, root)
+    if (argv := simple_argv(text)) is None:
+        raise ConfigError(
+            f"command_allowlist: {text!r} is neither the description of a dangerous pattern nor one plain command (no quotes,"
+            " patterns, expansions, operators, assignments, or wrappers such as sudo, env and bash); remove it, or write it as"
+            f" {example}"
+        )
+    grant = new_grant("always", ALWAYS_KEY, root, argv=argv, by="config.yaml")
+    return replace(grant, id=hashlib.sha256(f"text {grant.id}".encode()).hexdigest()[:32])  # revoked apart from a full entry

@@ -171,7 +171,7 @@ _PROCESS = re.compile(rf"/proc/(?:[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:env[\w*?\
 
 
 def judge_process(path: str, text: str) -> list[Finding]:
-    """Another process's variables and memory: keys stand there, in a form that nothing takes out of a result."""
+    """Judge access to another process's variables and memory: keys stand there, in a form that nothing redacts from a result."""
     if "/proc/" not in path or _PROCESS.search(path) is None:
         return []
     why = "reads a process's variables or memory, where keys stand"

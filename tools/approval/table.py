@@ -166,7 +166,7 @@ def opt(names: str) -> Test:
 
 
 def word(pattern: str, flags: int = 0) -> Test:
-    """Some argument is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``."""
+    """Test for an argument that is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``."""
     compiled = _lazy(pattern, flags)
     return Test(lambda view: any(map(compiled().fullmatch, view.words)))
 
@@ -193,7 +193,7 @@ def value(names: str, pattern: str, flags: int = 0) -> Test:
 
 
 def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
-    """Some operand, or the one at place ``at`` (from 0, negative from the end), is wholly this regular expression."""
+    """Test for an operand, or the one at index ``at`` (negative from the end), that is wholly this regular expression."""
     compiled = _lazy(pattern, flags)
 
     def ask(view: View) -> bool:
@@ -224,7 +224,7 @@ def env(names: str) -> Test:
 
 
 def count(least: int) -> Test:
-    """At least so many operands."""
+    """Test for at least so many operands."""
     return Test(lambda view: len(view.operands()) >= least)
 
 
@@ -232,10 +232,10 @@ FED = Test(lambda view: view.act.fed)
 """Test for arguments that come from a list that is made while the command runs (xargs, find -exec)."""
 
 UNKNOWN = Test(lambda view: any(HOLE in text for text in view.words))
-"""Some argument is unknown, wholly or in part."""
+"""Test for an argument that is unknown, wholly or in part."""
 
 DRY = word(r"--help|--version|--dry-?run(=(?!none|false|server).*)?|--simulate|--just-print|--whatif|--noop")
-"""It would only say what it would do."""
+"""Test for a dry run: the command only says what it would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,23 +279,23 @@ def rule(
 
 
 def operands(view: View) -> list[Value]:
-    """For ``paths=``: every operand."""
+    """Return every operand, for ``paths=``."""
     return view.operands()
 
 
 def last(view: View) -> list[Value]:
-    """For ``paths=``: the last operand, which cp, mv, ln and the like write to."""
+    """Return the last operand, which cp, mv, ln and the like write to, for ``paths=``."""
     return view.operands()[-1:]
 
 
 def first_operand(view: View) -> str:
-    """For ``at=``."""
+    """Return the first operand, for ``at=``."""
     given = view.operands()
     return given[0].text if given else ""
 
 
 def nth_operand(index: int) -> Callable[[View], str]:
-    """For ``at=``: the operand at ``index``, "" where there are fewer."""
+    """Return the operand at ``index``, "" where there are fewer, for ``at=``."""
 
     def at(view: View) -> str:
         given = view.operands()

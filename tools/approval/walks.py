@@ -53,7 +53,7 @@ def walk(act: Act, home: str = "") -> Walk:
 
 
 def into_own(acts: Sequence[Act], protected: Sequence[str], home: str) -> Iterator[tuple[Act, bool]]:
-    """Walks that may come to toolcrib's own files, and whose finds are read, sent or deleted; whether they surely are deleted."""
+    """Yield walks that may reach toolcrib's own files and whose finds are read, sent or deleted; True: surely deleted."""
     finders = [act for act in acts if act.name in FINDERS and not act.place]
     fed = bool(finders) and any(act.fed and act.name not in _NAMES_TOLD for act in acts)
     for act in finders:

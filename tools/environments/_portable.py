@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
-from toolcrib import Environment, EnvironmentFailed, ExecRequest, PortableState, ShellState
+from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, PortableState, ShellState
 from tools.environments.shell import driver
 
 _OF_A_SHELL = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 _OF_A_CONNECTION = frozenset({"SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_RUNTIME_DIR", "XDG_SESSION_ID"})
 _LIMIT = 60.0
+
+
+class _Runs(Protocol):
+    async def execute(self, request: ExecRequest) -> ExecOutcome: ...
 
 
 def exported(state: ShellState, given: Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +44,7 @@ def gone(cwd: str) -> str:
     return f"the working folder {cwd} no longer exists, so the stored state was not restored: make it, or choose another"
 
 
-async def told_to_restore(environment: Environment, state: PortableState) -> None:
+async def told_to_restore(environment: _Runs, state: PortableState) -> None:
     """Have the session's shell enter the folder and set the variables. Raises EnvironmentFailed."""
     exports = "".join(f" && \\builtin export {name}={driver.quote(value)}" for name, value in state.variables.items())
     outcome = await environment.execute(ExecRequest(f"\\builtin cd -P -- {driver.quote(state.cwd)}{exports}", timeout=_LIMIT))

@@ -10,12 +10,12 @@ from toolcrib._undo import Keeping
 
 
 class _Nothing:
-    """For calls outside of a session."""
+    """A keeper for calls outside of a session: it keeps nothing."""
 
     note = ""
 
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
-        """Not kept."""
+        """Keep nothing."""
 
     async def record(self) -> None:
         """Nothing to record."""

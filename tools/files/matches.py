@@ -77,7 +77,7 @@ class _Ran:
     out: bytes
     err: str
     stopped: str = ""
-    """Why it did not come to its end."""
+    """Reason that the search did not come to its end."""
 
 
 async def find_in_content(args: dict[str, Any], ctx: ToolCallContext, root: str, start: str, *, on_host: bool) -> Outcome:

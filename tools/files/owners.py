@@ -1,4 +1,4 @@
-"""Whose a file is, where it has to be written anew: only root may give a file away."""
+"""Owners of files that have to be written anew: only root may give a file away."""
 
 from __future__ import annotations
 

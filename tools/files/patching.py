@@ -61,7 +61,7 @@ class Step:
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        """Whose the file shall be, where it is written under another name."""
+        """Owner that the file shall have, where it is written under another name."""
         return None if self.info is None else self.info.owner
 
     @property

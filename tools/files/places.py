@@ -1,4 +1,4 @@
-"""From the path that was asked for to the file that is opened: resolved once, judged, and held to that."""
+"""The way from a requested path to the file that is opened: resolved once, judged, and held to that."""
 
 from __future__ import annotations
 

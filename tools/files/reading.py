@@ -20,7 +20,7 @@ from tools.files.places import Files, files_of, judged, missing, resolve, told, 
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
-"""Of a larger file only so much is looked at."""
+"""Bytes of a larger file that are looked at."""
 PAGE_LINES = 2000
 PAGE_CHARS = 30_000
 LINE_CHARS = 2000

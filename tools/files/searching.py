@@ -65,7 +65,7 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _quoted(path: str) -> str:
-    """As it is, unless control characters in it could pass for more of the result."""
+    """Return the path as it is, unless control characters in it could pass for more of the result."""
     return path if path.isprintable() else repr(path)
 
 

@@ -30,7 +30,7 @@ class Text:
     mark: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Another text in this file's encoding. Raises InvalidArguments where a character does not fit."""
+        """Encode a text as this file is encoded. Raises InvalidArguments where a character does not fit."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:

@@ -212,8 +212,10 @@ def _entry_rows(entries: Sequence[AuditEntry]) -> list[list[str]]:
 
 
 def _covers(grant: Grant) -> str:
+    from agent.allowlist import covered
+
     if grant.scope == "always":
-        return f"`{' '.join(grant.argv)}` in {grant.root}"
+        return covered(grant)
     return f"{grant.key} below {grant.root}" if grant.root else grant.key
 
 

@@ -216,7 +216,7 @@ def _history_file() -> Path | None:
 
 
 def _shorten(file: Path) -> None:
-    """It is read whole at each start, and pasted text makes it grow: the older half goes when it is too long."""
+    """Drop the older half of a history that is too long: it is read whole at each start, and pasted text makes it grow."""
     if file.stat().st_size <= _HISTORY_BYTES:
         return
     _, begin, newest = file.read_bytes()[-_HISTORY_BYTES // 2 :].partition(b"\n# ")  # an entry begins with its time
@@ -239,6 +239,6 @@ def _confirm_allowlist(crib: Crib) -> None:
         return
     print(f"{crib.config.path} names commands to run unasked that you have not confirmed:")
     for entry in entries:
-        print(f"  {exact(' '.join(entry.argv))}   in {exact(entry.cwd)}")
+        print(f"  {exact(crib.grants.describe(entry))}")
     if confirm_by_word("Shall they run unasked?"):
         crib.grants.confirm()

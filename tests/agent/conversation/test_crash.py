@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -14,38 +16,31 @@ from typing import Any
 
 import pytest
 
+from agent.events import Event, SessionBusy
 from agent.run import Agent, assemble
 from agent.store._database import Database
-from toolcrib import StoreFailed, ToolcribError
+from toolcrib import Answer, StoreFailed, SuspendTicket, ToolCallContext, ToolcribError
 from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
 
 FORKS = '''
 import json, os, signal, sys, traceback
 from agent.run import Agent
-from agent.store._database import Database
+from agent.store._writer import Writer
 import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
 
 def die_at(number, after):
     """SIGKILL before or after the write of that number: nothing in between is seen by the disk."""
-    left, run, transaction = [number], Database.run, Database.transaction
+    left, do = [number], Writer._do_batch
     def dies(then):
         if then == after and left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
     def counted(self, *args):
         left[0] -= 1
         dies(False)
-        result = run(self, *args)
+        do(self, *args)
         dies(True)
-        return result
-    import contextlib
-    @contextlib.contextmanager
-    def counted_transaction(self):
-        left[0] -= 1
-        dies(False)
-        with transaction(self) as connection:
-            yield connection
-        dies(True)
-    Database.run, Database.transaction = counted, counted_transaction
+    Writer._do_batch = counted
 
 for line in sys.stdin:
     job = json.loads(line)
@@ -90,12 +85,12 @@ def resumed(project: Path) -> list[dict[str, Any]] | None:
     """The messages that the model gets when the conversation goes on; None where nothing was said yet."""
     with ChatServer(ChatServer.text("ok")) as server:
         with assemble(project_dir=project) as crib:
-            last = crib.store.sessions.latest(platform="api")
+            last = run_async(crib.store.sessions.latest(platform="api"))
         if last is None:
             return None
         with Agent(model="m", base_url=server.base_url, project_dir=project, resume=last.id) as agent:
             agent.ask("go on")
-            roles = [record["role"] for record in agent.session.records()]
+            roles = [record["role"] for record in run_async(agent.session.records())]
         assert all(after == "results" for role, after in pairwise(roles) if role == "assistant" and after != "user")
         messages: list[dict[str, Any]] = server.requests[0]["messages"]
         return messages
@@ -123,6 +118,7 @@ def check(messages: list[dict[str, Any]], project: Path) -> None:
         assert at == len(messages) or messages[at]["role"] != "tool"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     """X-1: a turn and its calls are on disk before a handler starts, results before the next request; wherever the process
@@ -182,40 +178,77 @@ def asking(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
 
 def last_session(project: Path) -> str:
     with assemble(project_dir=project) as crib:
-        last = crib.store.sessions.latest(platform="api")
+        last = run_async(crib.store.sessions.latest(platform="api"))
         assert last is not None
         return last.id
 
 
 def test_killed_while_somebody_was_asked(asking: tuple[subprocess.Popen[str], Path]) -> None:
-    """X-1: the call is given up, and an answer that comes late no longer runs it."""
+    """X-1: where nobody can be asked the call is given up, and an answer that comes late no longer runs it."""
     process, project = asking
     process.kill()
     process.wait()
     messages = resumed(project)
     assert messages is not None
     results = [message["content"] for message in messages if message["role"] == "tool"]
-    assert ["not run: the process that asked" in result for result in results] == [True, False]
+    assert ["not run: nobody had agreed to it" in result for result in results] == [True, False]
     assert "interrupted before it ran" in results[1]
     assert (project / "build").exists()
     with assemble(project_dir=project) as crib:
         session = last_session(project)
-        assert not crib.store.tickets.pending(session)
-        assert [record.status.value for record in crib.store.ledger.calls(session)] == ["cancelled"]
+        assert not run_async(crib.store.tickets.pending(session))
+        assert [record.status.value for record in run_async(crib.store.ledger.calls(session))] == ["cancelled"]
 
 
-def test_a_session_that_is_at_work_elsewhere_is_not_taken_over(asking: tuple[subprocess.Popen[str], Path]) -> None:
+def test_killed_while_somebody_was_asked_and_asked_again(asking: tuple[subprocess.Popen[str], Path]) -> None:
+    """002-24: whoever goes on with the session is asked the same ticket, and the run goes on."""
+    process, project = asking
+    process.kill()
+    process.wait()
+    session_id, asked = last_session(project), []
+
+    def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        asked.append(ticket.id)
+        return Answer(ticket.id, payload={"approved": True, "scope": "once"}, by="me", at=time.time())
+
+    with ChatServer(ChatServer.text("done")) as server:
+        with Agent(model="m", base_url=server.base_url, project_dir=project, resume=session_id, asker=agree) as agent:
+            (pending,) = run_async(agent.crib.store.tickets.pending(session_id))
+            result = run_async(agent.resume_run())
+            assert result is not None
+            assert result.text == "done"
+            calls = run_async(agent.crib.store.ledger.calls(session_id))
+        sent = [message for message in server.requests[0]["messages"] if message["role"] == "tool"]
+    assert asked == [pending.ticket.id]
+    assert [message["tool_call_id"] for message in sent] == ["call_0", "call_1"]
+    assert [record.status.value for record in calls] == ["succeeded", "succeeded"]
+    assert not (project / "build").exists()
+
+
+def test_a_session_that_is_at_work_elsewhere_is_waited_for(asking: tuple[subprocess.Popen[str], Path]) -> None:
     """X-1: else one call would get two results, and the model would be told to ask again for what runs."""
     process, project = asking
-    session = last_session(project)
-    with assemble(project_dir=project) as crib:
-        with pytest.raises(ToolcribError, match="is at work in another process"):
-            crib.open_session(resume=session)
-        assert [record["role"] for record in crib.store.sessions.messages(session)] == ["user", "assistant"]
-        assert process.communicate("\n")[0] == "done\n"
-        again = crib.open_session(resume=session)
-        assert [record["role"] for record in again.records()] == ["user", "assistant", "results", "assistant"]
-        again.close_sync()
+    session_id, busy = last_session(project), threading.Event()
+
+    def saw(event: Event) -> None:
+        if isinstance(event, SessionBusy):
+            busy.set()
+
+    async def go_on(base_url: str) -> list[str]:
+        agent = Agent(model="m", base_url=base_url, project_dir=project, resume=session_id, on_event=saw)
+        async with agent:
+            asked = asyncio.create_task(agent.aask("and now?"))
+            await asyncio.to_thread(busy.wait)
+            said = [record["role"] for record in await agent.session.records()]
+            assert said == ["user", "assistant"]
+            output = await asyncio.to_thread(process.communicate, "\n")
+            assert output[0] == "done\n"
+            assert (await asked).text == "here"
+            return [record["role"] for record in await agent.session.records()]
+
+    with ChatServer(ChatServer.text("here")) as server:
+        roles = asyncio.run(go_on(server.base_url))
+    assert roles == ["user", "assistant", "results", "assistant", "user", "assistant"]
 
 
 def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_path: Path) -> None:
@@ -226,13 +259,13 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
         async def go() -> list[Any]:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 asked = asyncio.create_task(agent.aask("go"))
-                while not (tmp_path / "started").exists():  # noqa: ASYNC110 - another process makes it
+                while not (tmp_path / "started").exists():
                     await asyncio.sleep(0.01)
                 asked.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await asked
                 assert (await agent.aask("and now?")).text == "here"
-                return list(agent.session.records())
+                return list(await agent.session.records())
 
         records = asyncio.run(go())
     assert [record["role"] for record in records] == ["user", "assistant", "results", "user", "assistant"]
@@ -240,28 +273,21 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
     assert "may have done part" in records[2]["results"][0]["text"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("failures", [1, 3])
 def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
-    run, transaction = Database.run, Database.transaction
+    write = Database.write
     left = 1_000
 
-    def counted(self: Database) -> None:
+    async def counted(self: Database, *args: Any, **options: Any) -> Any:
         nonlocal left
         left -= 1
         if -failures < left <= 0:
             raise StoreFailed("the disk is full")
+        return await write(self, *args, **options)
 
-    def counted_run(self: Database, *args: Any) -> int:
-        counted(self)
-        return run(self, *args)
-
-    def counted_transaction(self: Database) -> Any:
-        counted(self)
-        return transaction(self)
-
-    monkeypatch.setattr(Database, "run", counted_run)
-    monkeypatch.setattr(Database, "transaction", counted_transaction)
+    monkeypatch.setattr(Database, "write", counted)
     for number in range(1, 200):
         project = tmp_path / f"p{number}"
         project.mkdir()

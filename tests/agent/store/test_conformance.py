@@ -39,7 +39,7 @@ async def together(count: int, work: Callable[[int], Awaitable[Any]]) -> list[An
         gate.wait()
         found.append(asyncio.run(as_coroutine(number)))
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(0, count // 2)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count // 2)]
     for thread in threads:
         thread.start()
     gate.wait()

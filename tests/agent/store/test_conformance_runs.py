@@ -393,7 +393,8 @@ async def test_of_many_one_reminds(make_store: MakeStore) -> None:
     assert [one.ticket.id for one in await store.tickets.due(25.0)] == ["a"]
     found = await asyncio.gather(*(store.tickets.reminded("a", 20.0, 40.0) for _ in range(4)))
     assert found.count(True) == 1
-    assert await store.tickets.due(39.0) and [one.remind_at for one in await store.tickets.due(40.0)] == [40.0, 30.0]
+    assert [one.ticket.id for one in await store.tickets.due(39.0)] == ["d"]
+    assert [one.remind_at for one in await store.tickets.due(40.0)] == [40.0, 30.0]
     await store.tickets.settle(Answer("a"), "approved")
     assert not await store.tickets.reminded("a", 40.0, None)
     assert not await store.tickets.reminded("unknown", 40.0, None)
@@ -436,7 +437,7 @@ async def test_signals_reach_who_listens(store: Store) -> None:
     await store.signals.send("nobody listens")
 
     def broken(topic: str) -> None:
-        raise RuntimeError("broken")  # not the topic: no report takes a lone surrogate
+        raise RuntimeError("this listener is broken")
 
     ends = [store.signals.listen(broken), store.signals.listen(hear)]
     await store.signals.send("s \ud800")

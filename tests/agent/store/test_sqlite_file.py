@@ -135,7 +135,8 @@ async def test_a_file_of_before_leases_keeps_all_it_holds(
     earlier.execute(
         "INSERT INTO sessions (id, platform, user, model, cwd, created_at, updated_at) VALUES ('s','cli','','','',1,2)"
     )
-    add = "INSERT INTO calls (session_id, call_id, call, status, handler_started, result, owner, opened_at) VALUES (?,?,?,?,?,?,?,?)"
+    columns = "session_id, call_id, call, status, handler_started, result, owner, opened_at"
+    add = f"INSERT INTO calls ({columns}) VALUES (?,?,?,?,?,?,?,?)"  # noqa: S608 - ours
     result = _codec.dump_result(ToolResult.success("terminal", "done"))
     earlier.execute(add, ("s", "c", _codec.dump_call(call), "succeeded", 1, result, "1:2:3", 4.0))
     earlier.execute(add, ("s", "c", _codec.dump_call(call), "suspended", 0, None, "1:2:3", 5.0))

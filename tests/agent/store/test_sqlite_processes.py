@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.store.sqlite import SqliteStore
 from agent.store._owner import new_owner
+from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus
 from toolcrib._store import Fence, Grant, Lease, TicketRecord
 

@@ -168,6 +168,24 @@ def test_an_entry_that_a_command_wrote_into_the_file_does_not_count(floors: Floo
     assert later.do("rm -rf build", "s2") == "ran"
 
 
+@pytest.mark.parametrize(("text", "other"), [("rm -rf build", "rm -rf out"), ("recursive delete", "git push --force")])
+def test_plain_text_in_the_file_counts_once_a_person_confirmed_it(floors: Floors, tmp_path: Path, text: str, other: str) -> None:
+    """003-27: as the specification writes it; what it covers, and nothing else."""
+    file = tmp_path / "config.yaml"
+    file.write_text(f"command_allowlist: [{text}]\n")
+    file.chmod(0o600)
+
+    def grants() -> PermanentGrants:
+        return PermanentGrants(MemoryGrants(), file, tmp_path / "state", project_root=PROJECT)
+
+    assert floors(grants=grants()).asks("rm -rf build")
+    grants().confirm()
+    floor = floors(grants=grants())
+    assert floor.do("rm -rf build", "s2") == "ran"
+    assert floor.asks(other)
+    assert floor.asks("rm -rf /elsewhere/build")
+
+
 @pytest.mark.parametrize(
     "command",
     [

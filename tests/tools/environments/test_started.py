@@ -25,6 +25,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["none", "bubblewrap", "without bash"])
 def test_what_it_starts_can_be_interrupted(kind: str, tmp_path: Path) -> None:
     path = None

@@ -55,7 +55,7 @@ MAX_CHARS = 100_000
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
-    """Tells ``sink`` what ``code`` would do if it ran with ``args``.
+    """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
 
     False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
     nothing of it is known); what was found until then has been told. Never raises, but for what ``sink`` raises.

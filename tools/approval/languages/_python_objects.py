@@ -284,7 +284,7 @@ _CLOUD_LOSS = re.compile(r"(?:delete|terminate|purge|deregister|schedule_key_del
 
 
 def _of_library(m: Machine, owner: Thing, name: str, args: list[Thing]) -> str:
-    """Tells what a method of sh, psutil or boto3 does; what kind of thing it gives, "" where nobody knows."""
+    """Report the effect of a method of sh, psutil or boto3; return the kind of its result, "" where nobody knows."""
     if isinstance(owner, Name):
         if owner.path == "sh" and name.isidentifier():  # its functions are programs
             m.tell.run([Value(name.rstrip("_").replace("_", "-")), *map(text, args)])

@@ -35,7 +35,7 @@ def _shell(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
 
 
 def output_taint(words: list[str], command: Value) -> Taint:
-    """Of what a program prints."""
+    """Return the taint of a program's output."""
     name = words[0].rpartition("/")[2] if words else ""
     taint = Taint.UNKNOWN | (command.taint & (Taint.REMOTE | Taint.SECRET))
     if name in _DOWNLOADERS:

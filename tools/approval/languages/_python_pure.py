@@ -54,7 +54,7 @@ def variable(name: str | None) -> Thing:
 
 
 def path_join(parts: Sequence[Value]) -> Value:
-    """As os.path.join."""
+    """Join paths as os.path.join does."""
     kept: list[Value] = []
     for part in parts:
         if part.text[:1] in ("/", "~"):
@@ -68,7 +68,7 @@ def path_join(parts: Sequence[Value]) -> Value:
 
 
 def key(thing: Thing) -> Thing:
-    """Something hashable to look up in a dict: a plain str for a known text."""
+    """Return a hashable key to look up in a dict: a plain str for a known text."""
     if isinstance(thing, Value):
         return thing.text if thing.known else Unknown(thing.taint)
     if isinstance(thing, Data):
@@ -129,7 +129,7 @@ def items(thing: Thing) -> list[Thing] | None:
 
 
 def element(thing: Thing) -> Thing:
-    """Any one element of an iterable."""
+    """Return any one element of an iterable."""
     if isinstance(thing, Many):
         return thing.each
     found = items(thing)

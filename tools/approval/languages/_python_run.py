@@ -281,7 +281,7 @@ class Machine(Calls):
         return self._branches([node.body, node.orelse])
 
     def _branches(self, bodies: Sequence[Sequence[ast.stmt]]) -> bool:
-        """Each as if alone, then what the variables may be after any of them that doesn't leave."""
+        """Run each body as if alone, then join the variables of all that don't leave."""
         scope, before = self.scope, self.scope.names
         after: list[dict[str, Thing]] = []
         for body in bodies:

@@ -31,7 +31,7 @@ class PathThing(NamedTuple):
 
 
 class Name(NamedTuple):
-    """Something that was imported, or a builtin: ``os.system``."""
+    """A name that was imported, or a builtin: ``os.system``."""
 
     path: str
 
@@ -179,7 +179,7 @@ def taint_of(thing: Thing, depth: int = 4) -> Taint:
 
 
 def text(thing: Thing) -> Value:
-    """As ``str()`` gives it; what has no known text is a HOLE."""
+    """Convert as ``str()`` does; a thing without a known text is a HOLE."""
     if isinstance(thing, Value):
         return thing
     if isinstance(thing, PathThing):
@@ -204,7 +204,7 @@ def number(thing: float | bool | None) -> str:
 
 
 def dump(thing: Thing, depth: int = 6) -> Value:
-    """As ``json.dumps`` or ``repr`` would show it, roughly: for data that is sent or stored."""
+    """Convert as ``json.dumps`` or ``repr`` would, roughly: for data that is sent or stored."""
     if isinstance(thing, str):
         return Value(thing)
     if isinstance(thing, Either):

@@ -46,7 +46,7 @@ def read_script(code: Code, args: Sequence[Value], sink: Sink, language: Languag
 
 
 class Reader(Phrases):
-    """Walks over the tokens once; ``tell`` hears what is found."""
+    """A reader that walks over the tokens once and reports its findings to ``tell``."""
 
     # -- names and calls -----------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ MAX_TEXT = 200_000
 
 
 class Ref(NamedTuple):
-    """Something named: ``fs``, ``fs.promises``, ``File``."""
+    """A named object: ``fs``, ``fs.promises``, ``File``."""
 
     path: str
 

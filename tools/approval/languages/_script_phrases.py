@@ -228,7 +228,7 @@ class Phrases:
         return ANYTHING
 
     def arguments(self, closer: str) -> list[Thing]:
-        """After the opening bracket: expressions up to the closing one, commas between them."""
+        """Read the arguments behind an opening bracket: expressions up to the closing one, commas between them."""
         found: list[Thing] = []
         while self.at < len(self.tokens):
             token = self.peek()

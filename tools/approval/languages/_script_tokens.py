@@ -45,7 +45,7 @@ class Lexicon:
 
 
 def tokens(source: str, lexicon: Lexicon) -> list[Token] | None:
-    """None where a string or comment doesn't end, or there are too many."""
+    """Split source into tokens; None where a string or comment doesn't end, or there are too many."""
     return _Lexer(source, lexicon).run()
 
 

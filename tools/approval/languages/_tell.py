@@ -43,14 +43,14 @@ def join(values: Sequence[Value], between: str = "") -> Value:
 
 
 def quoted(value: Value) -> Value:
-    """As one word of shell text."""
+    """Quote a value as one word of shell text."""
     if re.fullmatch(r"[\w./:=@%+,~-]+", value.text):
         return value
     return value._replace(text="'" + value.text.replace("'", "'\\''") + "'")
 
 
 class Tell:
-    """Says effects to a sink, each of them once; bounded."""
+    """A bounded reporter of effects to a sink: each effect is reported once."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -163,7 +163,7 @@ class Tell:
             self._writes[number][1].append(text)
 
     def reopen(self, number: int, path: Value) -> None:
-        """More is about to be written to a file whose first part was told already."""
+        """Note that more will be written to a file whose first part was reported already."""
         if number not in self._writes:
             self._writes[number] = (Target(">>", self.place(path)), [])
 

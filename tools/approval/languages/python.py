@@ -46,7 +46,7 @@ def _is_recoded(source: str) -> bool:
 
 
 def parse(source: str) -> ast.Module | None:
-    """None where Python, 3 or 2, would not take it. HOLEs outside of strings are names of something unknown."""
+    """Parse Python 3 or 2; None where neither would take it. HOLEs outside of strings are unknown names."""
     for attempt in _attempts(source):
         if _WARNS.search(attempt) is None:
             try:

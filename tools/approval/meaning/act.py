@@ -70,7 +70,7 @@ class Act:
     stdin: Value | None = None
     """Standard input from a pipe, a heredoc or a ``<`` file; None: the terminal or nothing."""
     fed: bool = False
-    """More arguments come from elsewhere (xargs, find -exec {}, parallel), unless they are known and stand in argv already."""
+    """True where more arguments come from elsewhere (xargs, find -exec {}, parallel) and are not known to stand in argv."""
     wrappers: Sequence[str] = ()
     """Wrappers around the command, outermost first: ``("sudo", "xargs")``."""
     place: str = ""
@@ -78,10 +78,10 @@ class Act:
     code: Sequence[Code] = ()
     """Text it executes that has been, or could not be, looked into."""
     language: str = "shell"
-    """In what it was written: acts found in Python source say ``python``."""
+    """Language in which the act was written: acts found in Python source have ``python``."""
     background: bool = False
     taint: Taint = Taint.NONE
-    """Of the text that this act was found in: a command out of a decoded script carries DECODED."""
+    """Taint of the text that this act was found in: a command out of a decoded script carries DECODED."""
     start: int = 0
     end: int = 0
     """Offsets in the outermost command text."""
@@ -100,7 +100,7 @@ class Act:
 
 
 class Fault(NamedTuple):
-    """Why something could not be looked into: the whole is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
+    """Reason that something could not be read; the whole is then asked about. ``kind``: syntax, depth, size, steps, opaque."""
 
     kind: str
     why: str

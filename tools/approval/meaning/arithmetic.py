@@ -28,7 +28,7 @@ _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>=", "&=", "^="
 
 
 class _Unknown(Exception):
-    """It can't be told, or is no arithmetic."""
+    """Raised where the result is unknown, or the text is no arithmetic."""
 
 
 def evaluate(it: Interpreter, state: State, text: Value, depth: int = 0) -> int | None:

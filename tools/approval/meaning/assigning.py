@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
 """Variables whose text bash expands when it shows them."""
 _NUMBERS = frozenset({"OPTIND", "RANDOM", "SRANDOM", "HISTCMD", "BASHPID"})
-"""Of every shell: what is assigned to them is calculated."""
+"""Numeric variables of every shell: an assignment to them is calculated."""
 _KEYED = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 
 
@@ -100,7 +100,7 @@ def _listed(it: Interpreter, state: State, compound: Compound, at: int) -> tuple
 
 
 def _no_index(key: Word, word: Word) -> Word | None:
-    """With braces around alternatives ``[1]={a,b}`` is no index any more, but text that the elements begin with."""
+    """Return the word of ``[1]={a,b}``: with braces around alternatives it is no index, but the elements' beginning."""
     if not braces.has_braces(word.parts) and not braces.has_braces(key.parts):
         return None
     parts = [Plain("["), *key.parts, Plain("]="), *word.parts]

@@ -51,7 +51,7 @@ class Context(NamedTuple):
     epoch: int = 0
     """Counts the texts that were parsed."""
     mounts: tuple[tuple[str, str], ...] = ()
-    """In a container: the host's folders that it may write to, by the names that they have inside."""
+    """Folders of the host that a container may write to, by the names that they have inside."""
 
 
 class Called(NamedTuple):
@@ -109,7 +109,7 @@ class Base:
         self.guard()
 
     def guard(self) -> None:
-        """Behind the counted limits, for whatever they do not count: looks now and then at the CPU time of this thread."""
+        """Check the CPU time of this thread now and then: a guard behind the counted limits, for whatever they do not count."""
         self.ticks += 1
         if not self.ticks % _LOOK_EVERY and time.thread_time() - self.began > self.budget.cpu_seconds:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")

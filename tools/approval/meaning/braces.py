@@ -18,7 +18,7 @@ _Words = list[list[Part]]
 
 
 class TooMany(Exception):
-    """More words than would be listed."""
+    """Raised for more words than would be listed."""
 
 
 def has_braces(parts: Sequence[Part]) -> bool:

@@ -98,7 +98,7 @@ def conditional(it: Interpreter, command: Conditional, state: State) -> list[Sta
 
 
 class _Reader:
-    """Goes through the words of ``[[ ]]``; expands every one, since all may hold commands."""
+    """A reader of the words of ``[[ ]]``; it expands every one, since all may hold commands."""
 
     def __init__(self, it: Interpreter, state: State, words: Sequence[Word]) -> None:
         self.it = it

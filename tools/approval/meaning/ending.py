@@ -1,4 +1,4 @@
-"""After a program: the files it leaves, what it prints, its status."""
+"""The state after a program: the files it leaves, its output, its status."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Values = Sequence[Value]
 
 _CONSUMERS = names("cat head tail sed awk grep sort tr cut tee wc xargs ssh bash sh python python3 perl")
 _PASS_ON = names("cat tee pv tr base64 base32 gzip pigz bzip2 xz zstd lz4 fold rev nl expand openssl stdbuf")
-"""They print as long as they are given something."""
+"""Programs that print as long as they are given something."""
 _NO_END = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 
 
 def finished(it: Interpreter, state: State, name: str, argv: Values) -> list[State]:
-    """After a program: its files, its output."""
+    """Return the states after a program has left its files and its output."""
     effects.apply(it, state, name, argv)
     if state.capture:
         state.emit(_flowing(name, argv, state.stdin, output.of_program(it, state, name, argv)))

@@ -177,7 +177,7 @@ def _grep(words: Sequence[str], operands: Sequence[str], value: Value) -> Value 
 
 
 def _guarded(handler: Filter) -> Filter:
-    """Only on known text."""
+    """Restrict a filter to known text."""
     return lambda words, operands, value: handler(words, operands, value) if value.known else None
 
 

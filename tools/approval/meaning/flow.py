@@ -183,7 +183,7 @@ def _settled(states: list[State]) -> tuple[list[State], list[State]]:
 def _widened(
     it: Interpreter, names: list[str], value: Value, body: Script, states: list[State]
 ) -> tuple[list[State], list[State]]:
-    """Any number of rounds more, with what changes in them unknown."""
+    """Run any number of further rounds, with what changes in them unknown."""
     done: list[State] = []
     for _ in range(4):
         before = [one.copy() for one in states]
@@ -278,7 +278,7 @@ def _fresh(states: list[State], seen: list[State]) -> list[State]:
 _AT_ONCE = names(
     ": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local"
 )
-"""They return at once: a loop of nothing else never waits."""
+"""Commands that return at once: a loop of nothing else never waits."""
 
 
 def _piles_up(acts: list[Act]) -> bool:

@@ -20,7 +20,7 @@ _CHANGES = names(
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
-"""Their first operand is no path."""
+"""Programs whose first operand is no path."""
 
 _BEFORE_PATH = re.compile(r"(?:-\w|-*[\w-]+=|@)(?=/)")
 _GLOB = re.compile(r"[*?\[]")

@@ -46,7 +46,7 @@ def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) ->
 
 
 def _all_of(part: Parameter) -> bool | None:
-    """For ``[@]`` False, for ``[*]`` True (it is joined), else None."""
+    """Return False for ``[@]``, True for ``[*]`` (it is joined), else None."""
     if part.index is None or len(part.index.parts) != 1:
         return None
     text = getattr(part.index.parts[0], "text", "")
@@ -196,7 +196,7 @@ def _default(it: Interpreter, state: State, part: Parameter, value: Value | Many
 
 
 def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many | None, word: Word) -> Value | Many | Word:
-    """It may be set or not: the command is followed once with each answer, where that can be done."""
+    """Expand a variable that may be set or not: the command is followed once with each answer, where that can be done."""
     kind = part.op[-1]
     given = value if value is not None else EMPTY
     if kind == "?":

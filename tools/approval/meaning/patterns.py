@@ -51,7 +51,7 @@ def literal(pattern: str) -> str | None:
 
 @functools.lru_cache(maxsize=512)
 def regex(pattern: str, *, lazy: bool = False) -> re.Pattern[str] | None:
-    """For ``match`` or ``fullmatch``; ``lazy``: the shortest. None where it would be too costly, or can't be told."""
+    """Compile for ``match`` or ``fullmatch``; ``lazy``: the shortest. None where that is too costly, or unknown."""
     if sum(pattern.count(char) for char in "*(") > _MAX_STARS:
         return None
     try:

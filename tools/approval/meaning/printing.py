@@ -17,7 +17,7 @@ _WIDTH_DIGITS = 4
 
 
 def unescaped(text: str, *, echo: bool = False) -> tuple[str, bool]:
-    """With its backslash escapes taken; True where ``\\c`` ended it."""
+    """Replace the backslash escapes of text; return True too where ``\\c`` ended it."""
     stop = re.search(r"(?<!\\)(?:\\\\)*\\c", text)
     if stop is not None:
         text = text[: stop.end() - 2]

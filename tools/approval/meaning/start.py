@@ -13,7 +13,7 @@ from tools.approval.meaning.value import Value, unknown
 from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
 
 _MOST_ELEMENTS = 1_000
-"""Of all arrays of the session's shell; beyond, what is in them is not known."""
+"""Limit for all arrays of the session's shell; elements beyond it are unknown."""
 
 
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget) -> Meaning:

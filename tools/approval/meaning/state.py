@@ -73,7 +73,7 @@ class Budget:
 
     chars: int = 100_000
     depth: int = 64
-    """Of nesting in the text and of calls (functions, sourced files, ``bash -c``) within calls."""
+    """Limit of nesting in the text and of calls (functions, sourced files, ``bash -c``) within calls."""
     steps: int = 10_000
     alternatives: int = 16
     """Different states that are followed at once; more are merged into unknown."""

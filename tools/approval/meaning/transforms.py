@@ -36,7 +36,7 @@ def removed(value: Value, op: str, pattern: Value) -> Value:
 
 
 def _partly_removed(value: Value, op: str, pattern: Value) -> Value:
-    """Of a text with unknown parts: the end that is not touched stays where it is literal."""
+    """Shorten a text with unknown parts: the end that is not touched stays where it is literal."""
     text = value.text
     fixed = patterns.literal(pattern.text) if pattern.known else None
     if op[0] == "%" and fixed is not None and text.endswith(fixed):

@@ -8,7 +8,7 @@ from enum import IntFlag
 from typing import NamedTuple
 
 HOLE = "\ufffc"
-"""Stands in a text for a part that cannot be known: any text, also an empty one. In a script itself it counts as unknown too."""
+"""Placeholder in a text for a part that cannot be known: any text, also an empty one. In a script it counts as unknown too."""
 
 
 class Taint(IntFlag):
@@ -26,7 +26,7 @@ class Taint(IntFlag):
     LOCAL = 16
     """The content of a file of this machine that was not read."""
     MANY = 32
-    """Stands for one after another of a list that is only known when it runs (``for f in *``, ``while read f``)."""
+    """Mark of the elements of a list that is only known when it runs (``for f in *``, ``while read f``)."""
     MAYBE = 64
     """Known, unless there is nothing: what ``command -v`` finds may be missing."""
     ENDLESS = 128
@@ -81,7 +81,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def unknown(taint: Taint = Taint.NONE, shown: str = "") -> Value:
-    """Any text, with a taint besides UNKNOWN."""
+    """Return a value that may be any text, with a taint besides UNKNOWN."""
     return Value(HOLE, taint | Taint.UNKNOWN, shown=shown) if taint or shown else ANYTHING
 
 
@@ -105,7 +105,7 @@ def joined(values: Iterable[Value], between: str = "") -> Value:
 
 
 def listed(values: Iterable[Value], between: str) -> Value:
-    """As ``joined``, where a word that is no more than a HOLE may be missing together with what parts it from the others."""
+    """Join as ``joined`` does; a word that is only a HOLE may be missing together with its separator."""
     words = list(values)
     found = joined(words, between)
     if not between or not any(word.text == HOLE or isinstance(word, Elastic) for word in words):

@@ -31,7 +31,7 @@ class Program:
         return Test(ask, wanted[-1])
 
     def at(self, path: str, name: Callable[[View], str]) -> Callable[[View], str]:
-        """For ``at=``: what ``name`` says of the words behind the subcommand; "" where it isn't that one."""
+        """Return ``name`` of the words behind the subcommand, for ``at=``; "" where the subcommand is another."""
         wanted = _split(path)
 
         def at(view: View) -> str:
@@ -65,7 +65,7 @@ class Program:
 
 
 def anywhere(words: str, unless: str = "") -> Test:
-    """Some operand is one of ``words``, and none of ``unless`` stands before it.
+    """Test for an operand of ``words`` with none of ``unless`` before it.
 
     For programs whose verb stands behind any number of nouns (``gcloud sql instances delete x``). Alternatives are blanks.
     """
@@ -88,16 +88,16 @@ def computed(value: Value) -> bool:
 
 
 MANY = Test(lambda view: view.act.fed or any(computed(value) or value.pattern for value in view.operands())) | FED
-"""It works on a list that another command makes, or on all that a pattern matches."""
+"""Test for a list that another command makes, or a pattern's matches."""
 
 
 def several(least: int) -> Test:
-    """At least so many operands, or a list that is made while it runs."""
+    """Test for at least so many operands, or a list that is made while it runs."""
     return Test(lambda view: len(view.operands()) >= least) | MANY
 
 
 def joined(view: View) -> str:
-    """For ``at=``: the operands with ``/`` between them."""
+    """Return the operands with ``/`` between them, for ``at=``."""
     return "/".join(value.text for value in view.operands())
 
 

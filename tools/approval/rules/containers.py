@@ -16,7 +16,7 @@ docker = Program(
 lxc = Program("--project --remote")
 _ALL = opt("-a --all")
 _HELP = word("--help")
-"""Of the program itself: it is looked for only where nothing else's words can stand."""
+"""Test for the program's own help: looked for only where no other program's words can stand."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 

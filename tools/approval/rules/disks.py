@@ -27,7 +27,7 @@ _FORMATS = (
 
 
 _IMAGES = Test(lambda view: view.name in ("mkfs.erofs", "mkfs.cramfs") and len(view.operands()) > 1)
-"""They pack a folder into a file that they make."""
+"""Test for programs that pack a folder into a file that they make."""
 
 
 def _bare(view: View) -> bool:

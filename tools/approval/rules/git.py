@@ -14,7 +14,7 @@ git = Program("-C -c --git-dir --work-tree --namespace --exec-path --super-prefi
 
 _DRY = opt("-n --dry-run")
 _WIDE = operand(r"\.{1,2}/?|(\./|\.\./)+|:/?|:/\*?|\./\*|\*{1,2}|:\(top\).*")
-"""This folder, the top of the repository, everything: not one file."""
+"""Test for this folder, the top of the repository or everything: not one file."""
 
 _OTHER_COMMIT = Test(lambda view: any(value.text not in ("HEAD", "@", "") for value in view.operands()))
 

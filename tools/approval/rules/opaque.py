@@ -127,7 +127,7 @@ def _is_harmless(act: Act, code: Code) -> bool:
 
 
 _COMMAND_PLACE = re.compile(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
-"""In text of a shell: an unknown part where a command's name would stand."""
+"""An unknown part of shell text where a command's name would stand."""
 
 # -- commands that nobody could name ---------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ _WHICH = re.compile(
 
 
 def unknown_command(act: Act) -> str:
-    """Why a command whose name is unknown is asked about; "" where it is plainly a tool that a variable names."""
+    """Return why a command whose name is unknown needs an approval; "" where it is plainly a tool that a variable names."""
     first = act.argv[0] if act.argv else None
     shown = first.shown if first is not None else ""
     if first is not None and first.taint & (Taint.REMOTE | Taint.DECODED):

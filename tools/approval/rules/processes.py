@@ -84,7 +84,7 @@ def _with_variables(view: View) -> bool:
 
 
 _OWN_FILES = r"(?:environ?|env\*|\*?environ\*?|mem)"
-"""Of a process, below /proc."""
+"""Files of a process, below /proc."""
 
 _BEGUN_HERE = re.compile(r'"?\$\{?!\}?"?')
 _ATTACHED = frozenset({"gcore", "reptyr", "procdump", "pyrasite", "memdump", "scanmem"})

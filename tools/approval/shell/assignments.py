@@ -50,7 +50,7 @@ class Assignments(Expansions):
         return Assignment(match[1], self.value(arrays=False), append=equals.group() == "+=", index=index)
 
     def after_bracket(self, head: str, inside: list[Part], start: int) -> Word:
-        """It was no assignment: a word that begins with a pattern such as ``a[bc]d``."""
+        """Read on behind a bracket that began no assignment: a word that begins with a pattern such as ``a[bc]d``."""
         parts: list[Part] = [Plain(head), *inside, *self.parts(modes.WORD)]
         merged: list[Part] = []
         plain: list[str] = []

@@ -17,7 +17,7 @@ class Conditionals(Assignments):
     __slots__ = ()
 
     def conditional(self) -> Conditional:
-        """From ``[[`` to ``]]``. The nesting of its parentheses is a number, not a recursion; the tree has no place for it."""
+        """Read from ``[[`` to ``]]``. The nesting of parentheses is a number, not a recursion; the tree does not show it."""
         words: list[Word] = []
         self.pos += 2
         nest = 0

@@ -14,7 +14,7 @@ from tools.approval.shell.tree import Part, Quoted, Script, Word
 
 BLANKS = re.compile(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?").match
 ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
-"""As part of a pattern: a word ends here."""
+"""Part of a pattern: a word ends here."""
 IS_ENDED = re.compile(ENDED).match
 LATE = " (bash would find this only when it runs it)"
 AND_OR_LIMIT = 8

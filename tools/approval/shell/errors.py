@@ -1,4 +1,4 @@
-"""Why a text could not be read as a shell script."""
+"""Reasons that a text could not be read as a shell script."""
 
 from __future__ import annotations
 

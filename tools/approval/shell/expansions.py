@@ -169,7 +169,7 @@ class Expansions(Words):
         return parts
 
     def no_hidden_expansion(self, parts: list[Part], start: int) -> None:
-        """In arithmetic bash expands also what stands in single quotes: too subtle a trap to follow."""
+        """Refuse single quotes in arithmetic: bash expands their content there too, a trap too subtle to follow."""
         for part in parts:
             if isinstance(part, Quoted) and ("$" in part.text or "`" in part.text):
                 self.fail("a quoted expansion in arithmetic", start)
@@ -177,7 +177,7 @@ class Expansions(Words):
                 self.no_hidden_expansion(list(part.parts), start)
 
     def arithmetic(self, start: int) -> Arithmetic | None:
-        """From ``((`` to ``))``. None, with nothing read, where the first is closed before the second: that's a subshell."""
+        """Read from ``((`` to ``))``. None, with nothing read, where the first is closed before the second: that's a subshell."""
         opened = self.pos
         if opened in self.arithmetic_not:
             return None

@@ -1,4 +1,4 @@
-"""In which surroundings text is read: what ends it there, and what is special in it."""
+"""Surroundings in which text is read: its ends, and the characters that are special in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Mode:
     opens: str = ""
     closes: str = ""
     quoted: bool = False
-    """As in double quotes: a backslash only escapes a few, single quotes are characters."""
+    """True as in double quotes: a backslash only escapes a few characters, and single quotes are characters."""
     escapes: str = ""
     """Characters that a backslash escapes, besides a newline."""
     single: bool = True

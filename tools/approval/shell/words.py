@@ -27,7 +27,7 @@ class Words(Cursor):
     __slots__ = ()
 
     readers: ClassVar[Mapping[str, Callable[[Any, Mode], Part | str]]]
-    """By its first character: what reads a special construct. It returns a part, or text that is to stand as it is."""
+    """Readers of special constructs, by first character. A reader returns a part, or text that is to stand as it is."""
 
     def word(self) -> Word:
         """The word that starts here; it must not be empty."""
@@ -97,7 +97,7 @@ class Words(Cursor):
         return Quoted(match[1])
 
     def literal_quotes(self, mode: Mode) -> str:
-        """In ``"${x:-'...'}"`` single quotes are characters, yet come in pairs; in a here-document double ones too."""
+        """Read quotes that are characters yet paired: single ones in ``"${x:-'...'}"``; in a here-document double ones too."""
         match = LITERAL_QUOTES(self.text, self.pos)
         if not match:
             self.fail(f"quotes inside {mode.name}")
@@ -173,7 +173,7 @@ class Words(Cursor):
         return ProcessSub("<" if char == "<" else ">", self.substitution().body)
 
     def substitution(self) -> CommandSub:
-        """From the ``(`` of ``$(``, ``<(`` or ``>(`` to its ``)``."""
+        """Read from the ``(`` of ``$(``, ``<(`` or ``>(`` to its ``)``."""
         start = self.pos
         pending, self.heredocs = self.heredocs, []
         self.in_substitution += 1

@@ -313,6 +313,12 @@ class DockerLink:
                     container.remove(force=True, v=True)
             watchdog.leave(str(container.id))
 
+    def rest(self) -> None:
+        """The client makes new connections when it is used again."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
     def close(self) -> None:
         self._closed = True
         with contextlib.suppress(TimeoutError, GivenUp):  # it goes on; if we end before, the watchdog does it

@@ -28,6 +28,7 @@ from toolcrib import (
 )
 from tools.environments._dropped import when_dropped
 from tools.environments._portable import check, exported, gone, told_to_restore
+from tools.environments._workers import Workers
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.oneshot import OneShot
@@ -49,6 +50,7 @@ def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox:
     return LocalEnvironment(cwd, pass_env=pass_env, **options)
 
 
+_removers = Workers("toolcrib-remove", 1)
 _WELL = "command echo well"
 
 
@@ -267,8 +269,12 @@ def _variables(pass_env: Sequence[str], restored: Mapping[str, str]) -> Mapping[
 async def _end(pool: ShellPool, root: str) -> None:
     await pool.close()
     if root:
-        shutil.rmtree(root, ignore_errors=True)
-        watchdog.leave(root)
+        await _removers.run(partial(_remove, root))
+
+
+def _remove(root: str) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    watchdog.leave(root)
 
 
 if TYPE_CHECKING:

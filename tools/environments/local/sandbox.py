@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
@@ -27,6 +27,7 @@ _INNER = "/dev/.toolcrib"
 """Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
 _EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
 """Where its commands can leave files that are gone with it."""
+_LOOKS = 100
 _START_LIMIT = 20.0
 _STATUS_LIMIT = 5.0
 """Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
@@ -180,23 +181,24 @@ class Sandbox:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
     def rest(self) -> bool:
-        """No shell is left: end the sandbox. False where commands left files that would be gone with it."""
-        with self._lock:
-            if self._process is None or not self._lives():
-                self._forget()
-                return True
-            if any(map(self._has_files, {*_EPHEMERAL, os.path.realpath(tempfile.gettempdir())} - {*self._writable})):
-                return False
-            self._forget()
-            return True
+        """End the sandbox. False where a shell is in it, or commands left files there that would be gone with it."""
+        for _ in range(_LOOKS):
+            with self._lock:
+                if self._process is None or not self._lives():
+                    self._forget()
+                    return True
+                if not _children(self._keeper):
+                    return self._end_empty()
+            time.sleep(0.002)  # the keeper has not yet waited for a shell that has just ended, or another one has begun
+        return False
 
-    def _has_files(self, folder: str) -> bool:
-        try:
-            return bool(os.listdir(f"/proc/{self._keeper}/root{folder}"))  # noqa: PTH208 - names only
-        except FileNotFoundError:
+    def _end_empty(self) -> bool:
+        ephemeral = {*_EPHEMERAL, os.path.realpath(tempfile.gettempdir())} - {*self._writable}
+        mounted = {*self._writable, *self._masked, *ephemeral}
+        if any(_has_files(f"/proc/{self._keeper}/root", folder, mounted) for folder in ephemeral):
             return False
-        except OSError:
-            return True
+        self._forget()
+        return True
 
     # -- the sandbox itself --------------------------------------------------------------------------------------
 
@@ -322,6 +324,23 @@ class Sandbox:
         """Ends everything in it."""
         with self._lock:
             self._forget()
+
+
+def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
+    """Whether there is anything in that folder but what else is ``mounted`` in it, and the folders on the way there."""
+    try:
+        for entry in os.scandir(root + folder):
+            path = f"{folder}/{entry.name}"
+            if path in mounted:
+                continue
+            on_the_way = entry.is_dir(follow_symlinks=False) and any(each.startswith(f"{path}/") for each in mounted)
+            if not on_the_way or _has_files(root, path, mounted):
+                return True
+    except FileNotFoundError:
+        return False
+    except OSError:  # it can't be told
+        return True
+    return False
 
 
 def _children(pid: int) -> list[int]:

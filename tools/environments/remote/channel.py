@@ -118,6 +118,10 @@ class Link(Protocol):
         """What to do where no shell could be started, after ``diagnose``: words for the end of a sentence. Never raises."""
         ...
 
+    def rest(self) -> None:
+        """Let go of connections: no channel is open, and ``open`` makes them anew. The place itself stays. May block."""
+        ...
+
     def close(self) -> None:
         """Lets go of everything, and removes what was made for this session. May be called twice."""
         ...

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import threading
 import time
 from collections.abc import Mapping
 
-from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health, ShellState
+from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health
 from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
+from tools.environments._pace import turn
 from tools.environments._request import command_text, never_run
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
-from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.shell import Shell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
-from tools.environments.shell.snapshot import SHELL_ENDED, Snapshot, first_state, leaves_all
+from tools.environments.remote.state import RemoteState
+from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
 
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
@@ -32,7 +32,7 @@ _ON = "A new shell goes on with the state from before: variables, functions, opt
 _OLD = "A new shell goes on; variables, functions and options that commands changed lately are lost."
 
 
-class RemoteEnvironment(RemoteFiles):
+class RemoteEnvironment(RemoteState):
     """``cwd`` is where the first command starts, ``env`` what its shell gets beyond what every process gets there. Safe to use
     from several threads and event loops at once. As in LocalEnvironment, commands are read by one bash that stays, and calls that
     come meanwhile by copies of it. Differences: what a process left running prints may be among the output of a command that runs
@@ -41,27 +41,16 @@ class RemoteEnvironment(RemoteFiles):
     """
 
     def __init__(self, link: Link, cwd: str, *, env: Mapping[str, str] | None = None) -> None:
-        self._link = link
-        self._keepers = Keepers(link)
-        self._dropped = when_dropped(self, self._keepers.end)
-        super().__init__(link, self._keepers)
-        self._cwd = self._never_in = cwd
-        self._env = {"TERM": "dumb", **(env or {})}
-        self._lock = threading.Lock()
-        self._shell: Shell | None = None
-        self._lost: Shell | None = None
-        self._snapshot: Snapshot | None = None
-        self._state: tuple[Snapshot, ShellState] | None = None
-        self._first: ShellState | None = None
-        self._busy = False
-        self._closed = False
+        keepers = Keepers(link)
+        self._dropped = when_dropped(self, keepers.end)
+        super().__init__(link, keepers, cwd, {"TERM": "dumb", **(env or {})})
+        self._never_in = cwd
         self._generation = 0
         self._bare: oneshot.OneShot | None = None
         self._epoch = -1
         self._notice = ""
         self._calls: set[Call] = set()
         self._interrupts = 0
-        self._spawned: set[Spawned] = set()
 
     @property
     def identity(self) -> str:
@@ -82,11 +71,13 @@ class RemoteEnvironment(RemoteFiles):
         cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
         if self._keepers.bare:
             return await self._without_bash(request, text, cwd, interrupts)
+        await self._keepers.awake()
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             own = not self._busy
             self._busy = True
+            self._inside += 1
         try:
             shell = await self._ready(own)
             try:
@@ -100,14 +91,15 @@ class RemoteEnvironment(RemoteFiles):
             self._notice = f"{oneshot.WHY.format(self.identity)}."
             return await self._without_bash(request, text, cwd, interrupts)
         finally:
-            if own:
-                self._busy = False
+            with self._lock:
+                self._inside -= 1
+                self._busy = self._busy and not own
 
     async def _without_bash(self, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
-            self._bare = self._bare or oneshot.OneShot(self._link, self._env)
+            self._bare = self._bare or oneshot.OneShot(self._link, {**self._env, **self._restored})
         outcome = await self._bare.execute(request, text, cwd, self._said(), lambda: self._interrupts != interrupts)
         if request.cwd is None:
             self._cwd = outcome.cwd
@@ -124,7 +116,7 @@ class RemoteEnvironment(RemoteFiles):
         elif not own:
             await self._snapshot_now()
         keeper = await self._keepers.take()
-        new = Shell(keeper, f"{self._keepers.root}/{keeper.name}")
+        new = Shell(keeper, f"{self._keepers.root}/{keeper.name}", self._status if own else 0)
         try:
             if own:
                 await self._inherit()
@@ -191,7 +183,7 @@ class RemoteEnvironment(RemoteFiles):
         return said
 
     async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int) -> Call:
-        shell.start(self._snapshot, self._env, cwd)
+        shell.start(self._snapshot, {**self._env, **self._restored}, cwd)
         call = Call(shell.keeper, output, self._keepers.beside)
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
@@ -216,6 +208,7 @@ class RemoteEnvironment(RemoteFiles):
             with self._lock:
                 self._calls.discard(call)
         shell.ended(call)
+        self._status = shell.status if shell is self._shell else self._status
         self._never_in = "" if call.exchange.begun else self._never_in
         return call
 
@@ -283,7 +276,7 @@ class RemoteEnvironment(RemoteFiles):
         channel = await aside(self._link.open, ARGV)
         spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
         try:
-            if not await spawned.start(first_lines(cwd, snapshot, self._env), text, request.env):
+            if not await spawned.start(first_lines(cwd, snapshot, {**self._env, **self._restored}), text, request.env):
                 raise EnvironmentFailed(_NOWHERE.format(cwd))
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
@@ -305,60 +298,6 @@ class RemoteEnvironment(RemoteFiles):
             call.interrupt()
         if self._bare is not None:
             self._bare.interrupt()
-
-    # -- state ---------------------------------------------------------------------------------------------------
-
-    async def shell_state(self) -> ShellState | None:
-        """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
-        snapshot = await self._snapshot_now()
-        if snapshot is None and not self._keepers.bare:
-            known = None if self._first else await aside(self._link.variables)
-            if known is not None:
-                self._first = first_state({**known, **self._env})
-            if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
-                return self._first
-            await self._try("\\builtin :")
-            snapshot = await self._snapshot_now()
-        if self._keepers.bare:
-            return None
-        if snapshot is None:
-            raise EnvironmentFailed(f"the shell in {self._link.where} does not tell its state")
-        if self._state is None or self._state[0] is not snapshot:
-            self._state = snapshot, snapshot.state()
-        return self._state[1]
-
-    async def _snapshot_now(self) -> Snapshot | None:
-        """After the last command that ended. Raises EnvironmentFailed."""
-        shell, lost = self._shell, self._lost
-        try:
-            if shell is None:
-                if lost is not None and lost.owes and await lost.recover(self._keepers.beside):
-                    self._snapshot = lost.snapshot
-                return self._snapshot
-            if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
-                await self._ask(shell)
-        except Lost as error:
-            raise await self._broke(error, "nothing was run") from error
-        self._snapshot = shell.snapshot or self._snapshot
-        return self._snapshot
-
-    async def _ask(self, shell: Shell) -> None:
-        """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
-        why = f"could not tell its state: is the disk of {self._link.where} full?"
-        with self._lock:
-            if self._busy:
-                raise EnvironmentFailed(f"the session's shell {why} Wait for what runs in it. Nothing was run")
-            self._busy = True
-        told = False
-        try:
-            self._keepers.unpark(shell.keeper)
-            told = await shell.tell()
-        finally:
-            if told:
-                self._keepers.park(shell.keeper)
-            else:
-                self._forget(shell, f"The shell {why}")
-            self._busy = False
 
     # -- the place -----------------------------------------------------------------------------------------------
 
@@ -383,6 +322,7 @@ class RemoteEnvironment(RemoteFiles):
             if self._closed:
                 return
             self._closed = True
+        await turn()
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._calls and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads

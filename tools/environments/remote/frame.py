@@ -50,6 +50,17 @@ def idle(pid: int) -> str:
     )
 
 
+def beyond(pid: int) -> str:
+    """A script: prints something where that shell has what its state does not tell, files that it opened or other limits than
+    its keeper, or where that is not known.
+    """
+    return (
+        f"[ -r /proc/{pid}/limits ] && cd /proc/{pid}/fd || echo unknown; "
+        f'for _f in *; do case $_f in [012] | {OUT} | {ERR} | 255) ;; *) echo "$_f" ;; esac; done; cd /; '
+        f'[ "$(</proc/{pid}/limits)" = "$(</proc/$$/limits)" ] || echo limits'
+    )
+
+
 def gone(pid: int) -> str:
     """A script: prints something where there is no such process any more."""
     return f"[ -e /proc/{pid} ] || echo gone"

@@ -10,6 +10,7 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Awaitable, Callable
 
 from toolcrib import EnvironmentFailed
 from tools.environments import _owner
@@ -55,10 +56,49 @@ class Keepers:
         self._idle: list[Keeper] = []
         self._lock = threading.Lock()
         self._reader = _IdleReader()
-        self._closed = False
+        self._closed = self._rests = False
+        self._scripts = 0
+
+    async def awake(self) -> None:
+        """Until it has come to rest, where it is about to: what begins meanwhile would meet what is being closed."""
+        while self._rests:  # noqa: ASYNC110 - it may be resting in the loop of another thread
+            await asyncio.sleep(0.005)
+
+    async def rest(self, may: Callable[[Keeper], Awaitable[bool]], give_back: Callable[[], Awaitable[bool]]) -> bool:
+        """Close all channels, remove our folder and give the way there back, if ``may`` and then ``give_back`` say so: while the
+        latter runs, nobody else begins anything. Raises Lost, EnvironmentFailed.
+        """
+        if not self.root:
+            return not self._scripts
+        keeper = await self.take()
+        try:
+            with self._lock:
+                busy = self._rests or self._scripts
+            if busy or not await may(keeper):
+                self.give_back(keeper)
+                return False
+            with self._lock:
+                if self._rests or self._scripts:
+                    return False
+                self._rests = True
+            try:
+                if not await give_back():
+                    return False
+                await keeper.run(f"rm -rf {self.root}", limit=_SCRIPT_LIMIT)
+                self.root, self.sessions = "", set()
+                self.close_idle()
+                self._reader.rest()
+                keeper.close()
+                await aside(self.link.rest)
+            finally:
+                self._rests = False
+        finally:
+            keeper.close()
+        return True
 
     async def take(self) -> Keeper:
         """Raises EnvironmentFailed, where nothing has been run."""
+        await self.awake()
         while True:
             with self._lock:
                 keeper = self._idle.pop() if self._idle else None
@@ -139,12 +179,22 @@ class Keepers:
 
     async def beside(self, text: str) -> Answer:
         """Runs a script over there, with nothing of the session's in its way. Raises Lost, NeverBegan."""
+        await self.awake()
+        with self._lock:
+            self._scripts += 1
+        try:
+            return await self._beside(text)
+        finally:
+            with self._lock:
+                self._scripts -= 1
+
+    async def _beside(self, text: str) -> Answer:
         try:
             if self.bare:
                 return await aside(run_once, self.link, text, [], b"")
             keeper = await self.take()
         except NoBash:
-            return await self.beside(text)
+            return await self._beside(text)
         except EnvironmentFailed as error:
             raise NeverBegan(str(error)) from error
         try:
@@ -201,22 +251,26 @@ class _IdleReader:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keepers: dict[int, Keeper] = {}
-        self._poll = select.epoll()
-        self._wake = os.pipe()
-        self._poll.register(self._wake[0], select.EPOLLIN)
-        self._thread: threading.Thread | None = None
+        self._open: tuple[select.epoll, int, threading.Thread] | None = None
+        """What it waits with, the descriptor that wakes it, and the thread; while there is something to read."""
         self._closed = False
 
     def join(self, keeper: Keeper) -> None:
         with self._lock:
             if self._closed:
                 return
+            if self._open is None:
+                self._open = self._opened()
             fd = keeper.channel.fileno()
             self._keepers[fd] = keeper
-            self._poll.register(fd, select.EPOLLIN)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._read, name="remote-output", daemon=True)
-                self._thread.start()
+            self._open[0].register(fd, select.EPOLLIN)
+
+    def _opened(self) -> tuple[select.epoll, int, threading.Thread]:
+        poll, (stop, wake) = select.epoll(), os.pipe()
+        poll.register(stop, select.EPOLLIN)
+        thread = threading.Thread(target=self._read, args=(poll, stop), name="remote-output", daemon=True)
+        thread.start()
+        return poll, wake, thread
 
     def leave(self, keeper: Keeper) -> None:
         with self._lock:
@@ -226,29 +280,33 @@ class _IdleReader:
 
     def _drop(self, fd: int) -> None:
         del self._keepers[fd]
-        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-            self._poll.unregister(fd)
+        if self._open is not None:
+            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+                self._open[0].unregister(fd)
 
-    def _read(self) -> None:
+    def _read(self, poll: select.epoll, stop: int) -> None:
         while True:
-            ready = {fd for fd, _ in self._poll.poll()}
-            if self._wake[0] in ready:
-                return
+            ready = {fd for fd, _ in poll.poll()}
+            if stop in ready:
+                break
             with self._lock:
                 for fd in ready:
                     keeper = self._keepers.get(fd)
                     if keeper is not None and not keeper.drain():
                         self._drop(fd)
+        poll.close()
+        os.close(stop)
+
+    def rest(self) -> None:
+        """Ends the thread; another one begins when there is something to read again."""
+        with self._lock:
+            opened, self._open, self._keepers = self._open, None, {}
+        if opened is not None:
+            os.close(opened[1])
+            opened[2].join()
 
     def close(self) -> None:
         """May be called twice."""
         with self._lock:
-            if self._closed:
-                return
             self._closed = True
-            self._keepers = {}
-        os.close(self._wake[1])
-        if self._thread is not None:
-            self._thread.join()
-        self._poll.close()
-        os.close(self._wake[0])
+        self.rest()

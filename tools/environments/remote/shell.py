@@ -29,7 +29,7 @@ _ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 class Shell:
     """``cwd`` is where it is, free of links; None where that is not known. ``snapshot`` is what it told last."""
 
-    def __init__(self, keeper: Keeper, folder: str) -> None:
+    def __init__(self, keeper: Keeper, folder: str, status: int = 0) -> None:
         self.keeper = keeper
         self.folder = folder
         self.alive = False
@@ -42,7 +42,7 @@ class Shell:
         """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
         is of.
         """
-        self.status = self.pid = 0
+        self.status, self.pid = status, 0
         self._called = b""
         self._first_lines = ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
@@ -13,11 +14,20 @@ Limits: TypeAlias = Mapping[int, tuple[int, int]]
 
 _OWN = frozenset({"0", "1", "2", "255"})
 """Of any bash that reads a script."""
+_LOOKS, _PAUSE = 10, 0.003
 _KINDS = tuple(sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_")))
 
 
-def holds_files(pid: int) -> bool:
+async def keeps_files(pid: int) -> bool:
     """Whether a shell in which nothing runs keeps files open that a command opened there, or that cannot be told."""
+    for _ in range(_LOOKS):
+        if not _has_files(pid):
+            return False
+        await asyncio.sleep(_PAUSE)  # right after a command it may still put its own back
+    return True
+
+
+def _has_files(pid: int) -> bool:
     try:
         return not _OWN.issuperset(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - names only
     except OSError:

@@ -26,6 +26,7 @@ _SECTIONS = (
     (r"\builtin trap -p",),
     (r"\builtin umask -p",),
     (r"\builtin echo $#", r"""\builtin printf '%q ' "$@" """),
+    (r"""\builtin printf '%q ' "${DIRSTACK[@]}" """,),
 )
 
 

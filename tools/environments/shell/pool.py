@@ -15,10 +15,11 @@ from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
 from tools.environments import _groups
 from tools.environments._census import Sessions, census
 from tools.environments._output import Output
+from tools.environments._pace import turn
 from tools.environments._request import command_text, never_run
 from tools.environments._workers import Workers
 from tools.environments.shell import driver
-from tools.environments.shell.beyond import holds_files, limits_of
+from tools.environments.shell.beyond import keeps_files, limits_of
 from tools.environments.shell.call import Call
 from tools.environments.shell.kept import Kept
 from tools.environments.shell.launcher import Launcher
@@ -186,8 +187,6 @@ class ShellPool:
     async def _copy(self, cwd: str, wanted: Callable[[], bool]) -> Shell:
         """A new shell with the state after the last command that ended in the session's own. Raises EnvironmentFailed."""
         await self._told()
-        if self._closed:
-            raise EnvironmentFailed(_CLOSED)
         return await self._new(cwd, wanted, own=False)
 
     async def _new(self, cwd: str, wanted: Callable[[], bool], *, own: bool) -> Shell:
@@ -310,11 +309,13 @@ class ShellPool:
 
     async def rest(self) -> bool:
         """See Restable."""
+        await turn()
         await self._endings.over(GRACE + CLOSE_LIMIT)  # copies that have just been used
+        if self._shell is None and self._endings.is_over() and not self._spawned:
+            return await self._rest_launcher()
         sessions = await census.take()
-        if any(spawned.code() is None for spawned in list(self._spawned.values())):
-            return False
-        if any(process.among(sessions) for process in self._endings.left):
+        beside = any(spawned.code() is None for spawned in list(self._spawned.values()))
+        if beside or any(process.among(sessions) for process in self._endings.left):
             return False
         if self._shell is not None and not await self.rest_shell(sessions):
             return False
@@ -326,12 +327,14 @@ class ShellPool:
         if shell is None or not self._is_quiet(shell, sessions):
             return False
         pid = shell.process.pid
-        limits = limits_of(pid)
-        if limits is None or any(one.pid != pid for one in shell.process.among(sessions)) or holds_files(pid):
+        if any(one.pid != pid for one in shell.process.among(sessions)):
             return False
         try:
             await self._told()
         except EnvironmentFailed:
+            return False
+        limits = limits_of(pid)
+        if limits is None or await keeps_files(pid):
             return False
         with self._lock:
             if not self._is_quiet(shell, sessions):
@@ -359,6 +362,7 @@ class ShellPool:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
+        await turn()
         with self._lock:
             self._closed = True
         self.interrupt()

@@ -52,17 +52,18 @@ class Snapshot:
     def __init__(self, sections: list[str], own: str = "") -> None:
         self.sections = sections
         self.own = own
-        variables, self._functions, self._exported, self._aliases, self._traps, self._umask, positional = sections
+        variables, self._functions, self._exported, self._aliases, self._traps, self._umask, positional, folders = sections
         self._variables = variables
         self._positional = positional
+        self._folders = folders
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> Snapshot | None:
         """None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were told before it."""
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
-        if len(parts) != 8:
+        if len(parts) != 9:
             return None
-        return cls([*parts[:4], parts[4] if traps is None else traps, *parts[5:7]], driver.last_words(inner))
+        return cls([*parts[:4], parts[4] if traps is None else traps, *parts[5:8]], driver.last_words(inner))
 
     @property
     def is_sound(self) -> bool:
@@ -150,6 +151,11 @@ class Snapshot:
         if count.strip() not in ("", "0"):
             yield from (_unquoted(word) for word in re.findall(rf"(?:{_ANSI}|\\.|''|[^\s\\])+", words, re.DOTALL))
 
+    def _pushed(self) -> list[str]:
+        """The folders on the stack below the working folder, as words. bash writes ``~`` for HOME; all others are absolute."""
+        words = re.findall(rf"(?:{_ANSI}|\\.|[^\s\\])+", self._folders, re.DOTALL)[1:]
+        return [word[1:] if word.startswith("\\~") else word for word in words]
+
     def _declared(self) -> list[tuple[str, str, str]]:
         return _pattern(_DECLARED).findall(self._variables)
 
@@ -184,6 +190,7 @@ class Snapshot:
         count, _, words = self._positional.partition("\n")
         if count.strip() not in ("", "0"):
             lines.append(f"\\builtin set -- {words.strip()}")
+        lines += [f"\\builtin pushd -n -- {word} >/dev/null" for word in reversed(self._pushed())]
         if "expand_aliases" in turned_on:
             lines.append("\\builtin shopt -s expand_aliases")
         lines += self._set_options()

@@ -86,7 +86,7 @@ class SshLink:
         return made
 
     def _beat(self) -> None:
-        while not self._closed.is_set():
+        while self._heart is threading.current_thread() and not self._closed.is_set():
             self._now.wait(guard.BEAT)
             self._now.clear()
             for connection in list(self._connections):
@@ -127,13 +127,25 @@ class SshLink:
             "end the shell or wait?"
         )
 
+    def rest(self) -> None:
+        with self._lock:
+            connections, self._connections = self._connections, []
+            heart, self._heart = self._heart, None
+            for connection in connections:
+                connection.close()
+            self._folder = ""
+        self._now.set()
+        if heart is not None:
+            heart.join()
+
     def close(self) -> None:
         self._closed.set()
         self._now.set()
         for connection in list(self._connections):
             connection.close()
-        if self._heart is not None:
-            self._heart.join()
+        heart = self._heart
+        if heart is not None:
+            heart.join()
 
 
 if TYPE_CHECKING:

@@ -179,6 +179,7 @@ def installed(root: Path, tmp_path: Path) -> Path:
     return target
 
 
+@pytest.mark.full
 def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_path: Path) -> None:
     def start(command: str) -> subprocess.CompletedProcess[str]:
         code = f"import sys; from agent.cli import main; sys.exit(main([{command!r}]))"

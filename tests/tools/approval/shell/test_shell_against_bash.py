@@ -13,6 +13,7 @@ from tests.fuzz.shell_scripts import damaged, script, soup
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed: there is nothing to compare with")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("make", "count"), [(script, 150), (damaged, 200), (soup, 200)])
 def test_generated_scripts(make, count, tmp_path):
     found = verdicts([make(number) for number in range(count)], tmp_path)
@@ -98,6 +99,7 @@ def test_a_fault_that_bash_finds_late_is_said_to_be_one():
     assert "only when it runs it" not in refusal("echo $(")
 
 
+@pytest.mark.full
 def test_every_command_of_the_corpora(corpora, tmp_path):
     """A command that isn't parsed is one that bash refuses. They are read as text; nothing of them is executed."""
     commands = [

@@ -48,6 +48,7 @@ def test_picked_scripts(text, shfmt):
     assert our_form(parse(text)) == shfmt_form(shfmt, text)
 
 
+@pytest.mark.full
 def test_generated_scripts(shfmt):
     counts: Counter[str] = Counter()
     for number in range(20_000, 20_150):

@@ -49,6 +49,7 @@ def test_a_time_limit_ends_everything_and_keeps_what_was_printed(
     assert says("echo $kept") == "1\n"
 
 
+@pytest.mark.full
 def test_time_limits_of_calls_side_by_side(env: Environment, says: Says, sleeper: Any, eventually: Eventually) -> None:
     says("kept=1; mkfifo fifo")
     texts = [f"echo before $kept; {hang.format(sleeper.command, sleeper.command)}" for hang in HANGS.values()]
@@ -84,6 +85,7 @@ def test_a_server_started_before_lives_on(run: Run, says: Says, sleeper: Any, ev
     assert sleeper.count() == 2
 
 
+@pytest.mark.full
 def test_interrupts_at_random_times(env: Environment, says: Says, sleeper: Any, folder: Path, eventually: Eventually) -> None:
     """TOOLCRIB_INTERRUPTS says how many. None is lost, the next command is right, and a server from before lives on."""
     says(f"kept=1; {sleeper.command} >/dev/null 2>&1 &")

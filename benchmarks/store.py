@@ -1,0 +1,181 @@
+"""The store on disk: what an append costs, and how long an event loop waits while another process holds the write lock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.store import _file, _schema
+from agent.store._sessions import appending
+from agent.store.sqlite import SqliteStore
+from benchmarks.core import CannotMeasureError, Figure, best_of_each
+
+CALLERS = 20
+_HELD = 3.0
+_BEAT = 0.001
+_MESSAGE = {"role": "assistant", "text": "x" * 300, "model": "m", "usage": {"prompt_tokens": 5, "completion_tokens": 7}}
+_HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("COMMIT")
+"""
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Append in us, of processor time and by the clock; the event loop's delay in ms."""
+    with tempfile.TemporaryDirectory(prefix="toolcrib-store-") as made:
+        folder = Path(made)
+        number, rounds = (200, 2) if quick else (4000, 9)
+        return [*_appends(folder, number, rounds), _blocking(folder, 0.3 if quick else _HELD, 1 if quick else 3)]
+
+
+# -- appends ---------------------------------------------------------------------------------------------------------
+
+
+def _appends(folder: Path, number: int, rounds: int) -> list[Figure]:
+    """The best of each counts: what is more is what a machine's other work took."""
+    with _direct(folder / "direct.db") as append, asyncio.Runner() as runner, _opened(folder / "store.db") as store:
+        runner.run(store.sessions.create("s", platform="cli", user=""))
+
+        def direct() -> None:
+            for _ in range(number):
+                append()
+
+        async def by(callers: int) -> None:
+            async def call() -> None:
+                for _ in range(number // callers):
+                    await store.sessions.append("s", _MESSAGE)
+
+            await asyncio.gather(*(call() for _ in range(callers)))
+
+        def several() -> None:
+            runner.run(by(CALLERS))
+
+        def alone() -> None:
+            runner.run(by(1))
+
+        runs: dict[str, Callable[[], float]] = {}
+        for clock in (time.process_time, time.perf_counter):
+            for work in (direct, several, alone):
+                runs[f"{work.__name__} {clock.__name__}"] = _each(work, number, clock)
+        took = {name: seconds * 1e6 for name, seconds in best_of_each(runs, rounds).items()}
+        kept = len(runner.run(store.sessions.messages("s")))
+        if kept != 4 * rounds * number:
+            raise CannotMeasureError(f"{kept} messages were kept of {4 * rounds * number}")
+    against = "the same append directly on a connection, in the thread that wants it"
+    busy, clock_ = "process_time", "perf_counter"
+    return [
+        _figure("store.append", took, f"several {busy}", f"direct {busy}", 1.0, f"{against}; processor time, {CALLERS} callers"),
+        _figure(
+            "store.append_rate", took, f"several {clock_}", f"direct {clock_}", 1.0, f"{against}; by the clock, {CALLERS} callers"
+        ),
+        _figure("store.append_alone", took, f"alone {clock_}", f"direct {clock_}", 4.0, f"{against}; by the clock, one caller"),
+    ]
+
+
+def _figure(name: str, took: dict[str, float], value: str, baseline: str, bar: float, against: str) -> Figure:
+    return Figure(name, took[value], "us", took[baseline], bar, "ratio", against)
+
+
+def _each(work: Callable[[], None], number: int, clock: Callable[[], float]) -> Callable[[], float]:
+    def run() -> float:
+        begin = clock()
+        work()
+        return (clock() - begin) / number
+
+    return run
+
+
+@contextlib.contextmanager
+def _direct(path: Path) -> Iterator[Callable[[], None]]:
+    """An append as a store that is not asynchronous makes it: JSON, BEGIN IMMEDIATE, the same statements, COMMIT."""
+    connection = _file.open_writer(path, "NORMAL", _schema.FOLDER)
+    add = "INSERT INTO sessions (id, platform, user, model, cwd, created_at, updated_at) VALUES ('s', '', '', '', '', 0, 0)"
+    connection.execute(add)
+
+    def append() -> None:
+        work = appending("s", [_MESSAGE], time.time())
+        connection.execute("BEGIN IMMEDIATE")
+        work(connection)
+        connection.execute("COMMIT")
+
+    yield append
+    connection.close()
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path)
+    yield store
+    store.close()
+
+
+# -- another process's lock ------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Delay:
+    """The longest that the event loop kept somebody waiting, in seconds."""
+
+    worst: float = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            due = time.perf_counter() + _BEAT
+            await asyncio.sleep(_BEAT)
+            self.worst = max(self.worst, time.perf_counter() - due)
+
+
+def _blocking(folder: Path, seconds: float, rounds: int) -> Figure:
+    """The longest delay while a turn's writes wait for the lock and reads go on; the best of several rounds."""
+    with _opened(folder / "locked.db") as store, asyncio.Runner() as runner:
+        runner.run(store.sessions.create("s", platform="cli", user=""))
+        idle = min(runner.run(_longest_delay(asyncio.sleep(seconds / 3))) for _ in range(rounds))
+        locked = min(runner.run(_while_locked(store, seconds)) for _ in range(rounds))
+        if len(runner.run(store.sessions.messages("s"))) != rounds:
+            raise CannotMeasureError("the writes that waited for the lock are not there")
+    against = f"a loop that does nothing; measured is the longest delay in {seconds:g} s, the best of {rounds}"
+    return Figure("store.blocking", locked * 1e3, "ms", idle * 1e3, 20, "value", against)
+
+
+async def _while_locked(store: SqliteStore, seconds: float) -> float:
+    holder = subprocess.Popen([sys.executable, "-c", _HOLD, str(store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        await asyncio.to_thread(holder.stdout.readline)
+        writing = asyncio.ensure_future(store.sessions.append("s", _MESSAGE))
+        end = time.monotonic() + seconds
+
+        async def read() -> None:
+            while time.monotonic() < end:
+                await store.sessions.messages("s")
+                await asyncio.sleep(0.02)
+
+        delay = await _longest_delay(read())
+        if writing.done():
+            raise CannotMeasureError("the other process's lock held nothing up")
+    finally:
+        await asyncio.to_thread(holder.communicate, b"\n")
+    await writing
+    return delay
+
+
+async def _longest_delay(meanwhile: Awaitable[None]) -> float:
+    delay = _Delay()
+    watching = asyncio.ensure_future(delay.watch())
+    try:
+        await meanwhile
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+    return delay.worst

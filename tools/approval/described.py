@@ -1,0 +1,60 @@
+"""Standing answers by description: what an entry of ``command_allowlist`` that names a dangerous pattern covers.
+
+The specification's allowlist holds the descriptions of ``DANGEROUS_PATTERNS`` ("recursive delete"). The judge does not go by
+those patterns, so each description stands for the kinds of findings that it means; one that somebody appended stands for its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from toolcrib import ConfigError
+from toolcrib._store import Grant
+from tools.approval.patterns import DANGEROUS_PATTERNS
+
+PREFIX = "pattern@"
+"""The key of such a grant is this and the description, as is that of a finding by a pattern that was appended."""
+
+_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "recursive delete": ("fs.recursive-delete",),
+        "deletes whatever find matches": ("fs.find-delete",),
+        "drops a table or database": ("sql.drop",),
+        "deletes every row of a table": ("sql.delete-all",),
+        "empties a table": ("sql.truncate",),
+        "stops a service": ("service.stop",),
+        "ends processes by name, or all": ("process.kill-by-name",),
+        "rewrites shared history": ("git.push-force",),
+    }
+)
+"""Kinds of findings by description. The others mean what is asked about every time, refused, or outside of every project."""
+_FIRST = frozenset(description for _, description in DANGEROUS_PATTERNS)
+
+
+def described(text: str) -> str | None:
+    """Return the description of the pattern that ``text`` names, by description or expression; None where it names none."""
+    return next((description for pattern, description in DANGEROUS_PATTERNS if text in (description, pattern)), None)
+
+
+def pattern_grant(description: str, root: str) -> Grant:
+    """Return the permanent grant for a pattern, for what lies below the folder ``root``.
+
+    Raises ConfigError for what no standing answer covers.
+    """
+    if description in _FIRST and description not in _KINDS:
+        raise ConfigError(
+            f"command_allowlist: {description!r} is asked about every time, refused, or never in a project; no entry allows it:"
+            " remove it"
+        )
+    key, below = f"{PREFIX}{description}", f"{root.rstrip('/')}/"
+    name = hashlib.sha256(json.dumps([key, below]).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return Grant(name, "always", key, below, by="config.yaml")
+
+
+def means(grant_key: str, finding_key: str) -> bool:
+    """Return whether a grant by description is about findings with this key."""
+    kinds = _KINDS.get(grant_key.removeprefix(PREFIX), ())
+    return grant_key == finding_key or finding_key.partition("@")[0] in kinds

@@ -1,0 +1,45 @@
+"""Turns for many that begin at once, so that the event loop gets round between some of them and the next."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+
+_SOME = 10
+"""How many begin in one round of the loop: each works for a part of a millisecond."""
+
+
+class _Round:
+    """Of one event loop."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._begun == 0:
+            loop.call_soon(self._next, loop)
+        self._begun += 1
+        if self._begun > _SOME:
+            self._waiting.append(future := loop.create_future())
+            await future
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < _SOME:
+            future = self._waiting.popleft()
+            if not future.done():  # whoever waited was cancelled
+                future.set_result(None)
+                self._begun += 1
+        if self._begun:
+            loop.call_soon(self._next, loop)
+
+
+_rounds: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = weakref.WeakKeyDictionary()
+
+
+async def turn() -> None:
+    """Return now, or some rounds later where many asked at once."""
+    loop = asyncio.get_running_loop()
+    await _rounds.setdefault(loop, _Round()).turn(loop)

@@ -1,0 +1,194 @@
+"""The state of the session's shell over there: told to gates, kept while the environment rests, and handed to another process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from toolcrib import EnvironmentFailed, PortableState, ShellState
+from tools.environments._pace import turn
+from tools.environments._portable import check, exported, gone, told_to_restore
+from tools.environments.remote import frame, processes
+from tools.environments.remote.aside import aside
+from tools.environments.remote.channel import Link
+from tools.environments.remote.files import RemoteFiles
+from tools.environments.remote.keeper import Keeper, Lost
+from tools.environments.remote.keepers import Keepers
+from tools.environments.remote.shell import Shell
+from tools.environments.remote.spawned import Spawned
+from tools.environments.shell.packed import Packed
+from tools.environments.shell.snapshot import Snapshot, first_state
+
+if TYPE_CHECKING:
+    from toolcrib import ExecOutcome, ExecRequest
+
+_GRACE = 0.5
+"""Seconds that a shell has to end by itself."""
+_LIMIT = 20.0
+_LOOKS, _PAUSE = 5, 0.01
+
+
+class RemoteState(RemoteFiles):
+    """What RemoteEnvironment does with the state of its shell."""
+
+    def __init__(self, link: Link, keepers: Keepers, cwd: str, env: Mapping[str, str]) -> None:
+        super().__init__(link, keepers)
+        self._link, self._keepers = link, keepers
+        self._cwd = cwd
+        self._env = dict(env)
+        self._restored: dict[str, str] = {}
+        self._shell: Shell | None = None
+        self._lost: Shell | None = None
+        self._kept: Snapshot | Packed | None = None
+        self._state: tuple[Snapshot, ShellState] | None = None
+        self._first: ShellState | None = None
+        self._status = 0
+        self._lock = threading.Lock()
+        self._busy = self._closed = False
+        self._inside = 0
+        self._spawned: set[Spawned] = set()
+
+    if TYPE_CHECKING:
+
+        async def execute(self, request: ExecRequest) -> ExecOutcome: ...
+
+        async def _try(self, command: str) -> ExecOutcome: ...
+
+        async def _broke(self, error: Lost, known: str) -> EnvironmentFailed: ...
+
+        def _forget(self, shell: Shell, why: str) -> None: ...
+
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        """As of the last command that ended, of which we know; unpacked where it was not needed for a while."""
+        if isinstance(self._kept, Packed):
+            self._kept = self._kept.unpack()
+        return self._kept
+
+    @_snapshot.setter
+    def _snapshot(self, snapshot: Snapshot | None) -> None:
+        self._kept = snapshot
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    async def shell_state(self) -> ShellState | None:
+        """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
+        snapshot = await self._snapshot_now()
+        if snapshot is None and not self._keepers.bare:
+            known = None if self._first else await aside(self._link.variables)
+            if known is not None:
+                self._first = first_state({**known, **self._env, **self._restored})
+            if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
+                return self._first
+            await self._try("\\builtin :")
+            snapshot = await self._snapshot_now()
+        if self._keepers.bare:
+            return None
+        if snapshot is None:
+            raise EnvironmentFailed(f"the shell in {self._link.where} does not tell its state")
+        if self._state is None or self._state[0] is not snapshot:
+            self._state = snapshot, snapshot.state()
+        return self._state[1]
+
+    async def _snapshot_now(self) -> Snapshot | None:
+        """After the last command that ended. Raises EnvironmentFailed."""
+        shell, lost = self._shell, self._lost
+        try:
+            if shell is None:
+                if lost is not None and lost.owes and await lost.recover(self._keepers.beside):
+                    self._snapshot = lost.snapshot
+                return self._snapshot
+            if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
+                await self._ask(shell)
+        except Lost as error:
+            raise await self._broke(error, "nothing was run") from error
+        self._snapshot = shell.snapshot or self._snapshot
+        return self._snapshot
+
+    async def _ask(self, shell: Shell) -> None:
+        """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
+        why = f"could not tell its state: is the disk of {self._link.where} full?"
+        with self._lock:
+            if self._busy:
+                raise EnvironmentFailed(f"the session's shell {why} Wait for what runs in it. Nothing was run")
+            self._busy = True
+        told = False
+        try:
+            self._keepers.unpark(shell.keeper)
+            told = await shell.tell()
+        finally:
+            if told:
+                self._keepers.park(shell.keeper)
+            else:
+                self._forget(shell, f"The shell {why}")
+            self._busy = False
+
+    # -- rest ----------------------------------------------------------------------------------------------------
+
+    async def rest(self) -> bool:
+        """See Restable. The container, or the account, stays as it is; channels and connections are closed."""
+        await turn()
+        if self._keepers.bare or self._inside or self._spawned or self._lost is not None:
+            return self._closed
+        try:
+            return await self._keepers.rest(self._may_rest, self._give_shell_back)
+        except (Lost, EnvironmentFailed):  # the next call will say what is wrong
+            return False
+
+    async def _may_rest(self, keeper: Keeper) -> bool:
+        """Whether nothing runs over there, and all that the shell has can be given to another. Raises Lost."""
+        snapshot, shell = await self._snapshot_now(), self._shell
+        if snapshot is not None and snapshot.exit_trap:
+            return False
+        pid = shell.pid if shell is not None else 0
+        own = {pid, *self._keepers.sessions}
+        members = processes.read((await keeper.run(processes.listing(own), limit=_LIMIT)).out).members
+        if any(one.pid not in own for one in members):
+            return False
+        for _ in range(_LOOKS if shell is not None else 0):
+            if not (await keeper.run(frame.beyond(pid), limit=_LIMIT)).out:
+                return True
+            await asyncio.sleep(_PAUSE)  # right after a command it may still put its own files back
+        return shell is None
+
+    async def _give_shell_back(self) -> bool:
+        """Nothing more is run before this is done. False where something has just begun."""
+        with self._lock:
+            shell = self._shell
+            if self._inside or self._spawned or (shell is not None and shell.owes):
+                return False
+            self._shell = self._state = None
+            if shell is not None:
+                snapshot = shell.snapshot or self._snapshot
+                self._kept = Packed(snapshot) if snapshot is not None else None
+        if shell is not None:
+            self._keepers.unpark(shell.keeper)
+            await shell.end(_GRACE)
+            shell.keeper.close()
+        return True
+
+    # -- another process -----------------------------------------------------------------------------------------
+
+    async def portable_state(self) -> PortableState:
+        """See Portable. Without what every process gets there, where that can be told."""
+        if await self._snapshot_now() is None:
+            return PortableState(self._cwd, dict(self._restored))
+        state = await self.shell_state()
+        known = await aside(self._link.variables)
+        given = {**(known or {}), **self._env}
+        return PortableState(self._cwd, {} if state is None else exported(state, given))
+
+    async def restore_state(self, state: PortableState) -> None:
+        """See Portable. This reaches the place, to see whether the folder is there; it starts no shell where none was."""
+        check(state)
+        if not await self.is_folder(state.cwd):
+            raise EnvironmentFailed(gone(state.cwd))
+        with self._lock:
+            fresh = not (self._shell or self._lost or self._kept or self._inside)
+            if fresh:
+                self._restored.update(state.variables)
+                self._first, self._cwd = None, state.cwd
+        if not fresh:
+            await told_to_restore(self, state)
