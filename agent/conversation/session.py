@@ -176,7 +176,7 @@ class Session:
         """End a run that is parked: its tickets expire, and the model reads that nobody agreed."""
         return await self._driver.give_up()
 
-    async def call(self, call: ToolCall) -> ExecutedCall:
+    async def acall(self, call: ToolCall) -> ExecutedCall:
         """Run one call that a person made by hand; the model does not hear of it."""
         return (await self.calls([call]))[0]
 
@@ -193,9 +193,9 @@ class Session:
         async with self.holding.held(self._busy):
             return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
-    def call_sync(self, name: str, args: Any) -> ExecutedCall:
+    def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
-        return run_async(self.call(ToolCall(ToolCall.new_id(), name, args)))
+        return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
 
     def _busy(self) -> None:
         from agent.events import SessionBusy
@@ -282,7 +282,7 @@ class Session:
     async def portable_shell(self, before: Shell | None) -> Shell | None:
         """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
         environment = self.scope.opened
-        if not isinstance(environment, Portable):
+        if environment is None or not isinstance(environment, Portable):
             return before
         state = await environment.portable_state()
         redactor = self.scope.redactor
@@ -315,7 +315,7 @@ class Session:
         """Give back the connection to the model, and the shells as far as nothing runs in them. The next call goes on as before."""
         await self.link.rest()
         environment = self.scope.opened
-        if isinstance(environment, Restable):
+        if environment is not None and isinstance(environment, Restable):
             await environment.rest()
 
     async def close(self) -> None:

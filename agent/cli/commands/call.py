@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         session.watch = _tell
         with interrupting(session.interrupt):
             try:
-                executed = session.call_sync(args.tool, arguments)
+                executed = session.call(args.tool, arguments)
             finally:
                 session.close_sync()
     print(result_text(executed) if args.plain else as_json(executed))

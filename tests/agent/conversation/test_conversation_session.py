@@ -47,7 +47,7 @@ def test_a_conversation_goes_on_in_the_next_process(tmp_path: Path) -> None:
         info = run_async(again.info())
         assert info is not None
         assert info.title == "do it"
-        assert again.call_sync("todo", {}).result.data["counts"]["total"] == 1
+        assert again.call("todo", {}).result.data["counts"]["total"] == 1
         again.close_sync()
         by_prefix = crib.open_session(resume=first.identity.session_id[:8])
         assert by_prefix.identity.session_id == first.identity.session_id
@@ -194,7 +194,7 @@ def test_an_end_that_cannot_be_recorded_is_one_line_for_people(crib: Crib, caplo
         return 0, b"done\n"
 
     session.scope.open_environment = lambda: FakeEnvironment(commands=last)
-    assert session.call_sync("terminal", {"command": "true"}).result.is_success
+    assert session.call("terminal", {"command": "true"}).result.is_success
     session.close_sync()
     (said,) = [record.getMessage() for record in caplog.records if "could not be recorded" in record.getMessage()]
     assert said.startswith("the end of terminal could not be recorded: the store ")
