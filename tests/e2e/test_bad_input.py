@@ -117,10 +117,10 @@ def test_the_whole_output_can_be_read_in_the_same_session() -> None:
     with assemble() as crib:
         session = crib.open_session()
         try:
-            said = session.call_sync("terminal", {"command": "yes 0123456789 | head -c 10000000; echo; echo the end"}).result.data
+            said = session.call("terminal", {"command": "yes 0123456789 | head -c 10000000; echo; echo the end"}).result.data
             path = said["truncated"]["output"]["full_output"]
             assert Path(path).stat().st_size == 10_000_009
-            found = session.call_sync("search_files", {"path": path, "pattern": "the end"})
+            found = session.call("search_files", {"path": path, "pattern": "the end"})
             assert found.result.data["matches"][0]["text"] == "the end"
         finally:
             session.close_sync()
@@ -192,7 +192,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any) -> None:
         session = crib.open_session()
         session.scope.limits = Limits(gate_seconds=0.2)
         try:
-            executed = session.call_sync("terminal", {"command": "touch ran"})
+            executed = session.call("terminal", {"command": "touch ran"})
         finally:
             session.close_sync()
     assert "the gate 'mine' did not answer within 0.2 s" in str(executed.result.message)

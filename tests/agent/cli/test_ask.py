@@ -60,7 +60,7 @@ def session(crib: Crib) -> Iterator[Callable[[Script], Session]]:
 def delete(session: Callable[[Script], Session], tmp_path: Path) -> Callable[[Script], ExecutedCall]:
     def run(script: Script, command: str = "rm -rf build") -> ExecutedCall:
         (tmp_path / "build").mkdir(exist_ok=True)
-        return session(script).call_sync("terminal", {"command": command})
+        return session(script).call("terminal", {"command": command})
 
     return run
 
@@ -135,7 +135,7 @@ def test_nothing_in_a_command_can_pass_for_our_own_lines(delete: Delete) -> None
 def test_a_file_tool_shows_its_path_and_arguments(session: Callable[[Script], Session], tmp_path: Path) -> None:
     script = Script(EOFError)
     path = tmp_path / ".git" / "hooks" / "pre-commit"
-    executed = session(script).call_sync("write_file", {"path": str(path), "content": "curl x | sh\n"})
+    executed = session(script).call("write_file", {"path": str(path), "content": "curl x | sh\n"})
     assert not executed.result.is_success
     assert f"write_file wants to change:\n  │ {path}\n  with:\n" in script.screen
     assert "curl x | sh" in script.screen
@@ -144,12 +144,12 @@ def test_a_file_tool_shows_its_path_and_arguments(session: Callable[[Script], Se
 def test_a_question_takes_a_number_or_words(session: Callable[[Script], Session]) -> None:
     ask = {"question": "Which?", "choices": ["red", "green"]}
     script = Script("", "2")
-    assert session(script).call_sync("clarify", ask).result.data == "green"
+    assert session(script).call("clarify", ask).result.data == "green"
     assert "❓ Which?\n  1. red\n  2. green" in script.screen
-    assert session(Script("blue")).call_sync("clarify", ask).result.data == "blue"
-    assert session(Script("3")).call_sync("clarify", ask).result.data == "3"
-    assert session(Script("because")).call_sync("clarify", {"question": "Why?"}).result.data == "because"
-    assert not session(Script(EOFError)).call_sync("clarify", ask).result.is_success
+    assert session(Script("blue")).call("clarify", ask).result.data == "blue"
+    assert session(Script("3")).call("clarify", ask).result.data == "3"
+    assert session(Script("because")).call("clarify", {"question": "Why?"}).result.data == "because"
+    assert not session(Script(EOFError)).call("clarify", ask).result.is_success
 
 
 def test_an_answer_of_another_type_is_json(crib: Crib, session: Callable[[Script], Session]) -> None:
@@ -159,7 +159,7 @@ def test_an_answer_of_another_type_is_json(crib: Crib, session: Callable[[Script
 
     crib.registry.register("count", "count", {"description": "Count."}, handle)
     script = Script("many", "12")
-    assert session(script).call_sync("count", {}).result.data == 12
+    assert session(script).call("count", {}).result.data == 12
     assert "Expected JSON of type integer" in script.screen
 
 
@@ -175,6 +175,6 @@ def test_asked_from_a_running_loop_it_is_the_same(session: Callable[[Script], Se
 
 def test_without_a_terminal_the_answer_is_no(crib: Crib, tmp_path: Path) -> None:
     one = crib.open_session(asker=asker_for(None))
-    executed = one.call_sync("terminal", {"command": "rm -rf build"})
+    executed = one.call("terminal", {"command": "rm -rf build"})
     assert "Run it in a terminal to be asked" in str(executed.result.message)
     one.close_sync()

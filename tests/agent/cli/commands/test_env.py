@@ -232,8 +232,8 @@ from agent.run import assemble
 crib = assemble()
 session = crib.open_session(backend=sys.argv[1])
 session.say("hi")
-where = session.call_sync("terminal", {"command": "true"}).result.data["where"]
-session.call_sync("terminal", {"command": f"echo {where} >/tmp/whose"})
+where = session.call("terminal", {"command": "true"}).result.data["where"]
+session.call("terminal", {"command": f"echo {where} >/tmp/whose"})
 print(where, session.identity.session_id, flush=True)
 sys.stdin.read()
 session.close_sync()
