@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.cli.finding import Finding, Level
 from agent.config import BrokenConfig, Config, load_config, state_dir
 from toolcrib import ConfigError, StoreFailed, ToolcribError
+from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
     from agent.run import Crib
@@ -143,7 +143,6 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
     from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
-    from tools.dispatch.bridge import run_async
 
     before = len(registry.problems)
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
@@ -163,8 +162,6 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
 
 
 def _store(crib: Crib) -> Iterator[Finding]:
-    from tools.dispatch.bridge import run_async
-
     try:
         run_async(_first(crib))
     except StoreFailed as error:
@@ -289,6 +286,6 @@ def _model(crib: Crib) -> Iterator[Finding]:
     target = choose_provider(crib.config, ModelChoice(), environ)
     if target.endpoint is None or not target.endpoint.model or is_hosted(target.endpoint):
         return
-    chosen = asyncio.run(choose_calling(target, crib.config.model.protocol, environ))
+    chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
     way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
     yield Finding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")
