@@ -9,7 +9,6 @@ from toolcrib._store import Settled, Store, TicketRecord
 from tools.arguments import misfit
 from tools.dispatch.gates import why_not
 
-
 Topic: TypeAlias = str
 
 

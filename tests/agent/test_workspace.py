@@ -57,7 +57,7 @@ def approve(scope: str) -> Any:
 def run(where: Crib | Workspace, name: str, args: Any, **wanted: Any) -> ExecutedCall:
     session = where.open_session(**wanted)
     try:
-        return session.call_sync(name, args)
+        return session.call(name, args)
     finally:
         session.close_sync()
 

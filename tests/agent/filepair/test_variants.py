@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.limits import MaxTurnsReached, RunLimits
 from agent.events import Retrying, TextDelta, ToolCallDelta, TurnFinished, TurnStarted
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import FileState
 from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
-from agent.loop import LoopLimits, MaxTurnsReached
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
@@ -223,7 +223,7 @@ def test_at_most_20_tool_turns(crib: Crib) -> None:
     assert [message.type for message in told].count("toolResult") == 20
     assert outcome.code == "<p>19"
     fewer = Streams(*turns)
-    run(crib, fewer, limits=LoopLimits(max_turns=3))
+    run(crib, fewer, limits=RunLimits(max_turns=3))
     assert len(fewer.results) == 3
     assert model.closed
 

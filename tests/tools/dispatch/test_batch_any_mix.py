@@ -152,7 +152,9 @@ async def answered(world: World, number: int, how: str) -> None:
         assert await world.store.tickets.settle(answer, "approved" if how == "yes" else "denied") == "settled"
 
 
-async def live(made: Sequence[tuple[str, dict[str, Any]]], doing: Sequence[tuple[str, int, str]]) -> tuple[World, list[BatchCall]]:
+async def live(
+    made: Sequence[tuple[str, dict[str, Any]]], doing: Sequence[tuple[str, int, str]]
+) -> tuple[World, list[BatchCall]]:
     world = World()
     items = [BatchCall(ToolCall(f"c{number}", name, args)) for number, (name, args) in enumerate(made)]
     saved = list(items)

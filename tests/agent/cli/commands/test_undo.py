@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent.loop import LoopLimits
 
 from agent.cli.conversation import Conversation, Opening
 from agent.cli.render import Screen
-from agent.loop import LoopLimits
 from agent.models import ModelChoice
 from agent.run import assemble
 from toolcrib.testing import ChatServer
