@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from agent.config import Config, load_config
 from agent.conversation.limits import RunLimits
@@ -43,6 +43,7 @@ from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
 
+T = TypeVar("T")
 _CLOSE_LIMIT = 10.0
 """Seconds that an answer may take to end when it is interrupted; commands get two."""
 
@@ -144,7 +145,7 @@ class Agent:
         """Go on with a run that was parked, or that an ended process left. None where there is none."""
         return await self._noted(self.session.advance())
 
-    async def _noted(self, work: Any) -> Any:
+    async def _noted(self, work: Awaitable[T]) -> T:
         task = asyncio.current_task()
         self._asking.add(task)
         try:

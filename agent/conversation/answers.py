@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal
+from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
-from tools.arguments import misfit
-from tools.dispatch.gates import why_not
-
-Topic: TypeAlias = str
+from tools.dispatch.answers import settle_answer
 
 
-def topic_of(session_id: str) -> Topic:
+def topic_of(session_id: str) -> str:
     """Return the topic of the signals about a session."""
     return f"session:{session_id}"
 
@@ -32,30 +27,23 @@ async def find_ticket(store: Store, prefix: str) -> TicketRecord:
 async def record_answer(store: Store, answer: Answer, approver: Principal | None = None) -> Settled:
     """Settle a ticket by this answer, and wake the session's host. ``repeated`` where the same decision counted before.
 
-    ``approver`` must be whom the session belongs to, or the local person; None leaves that to the caller. Raises NotFound for an
-    unknown ticket, InvalidArguments where the payload does not fit the ticket's schema (nothing is settled then), and Denied with
-    the reason where the answer can't count.
+    ``approver`` must be whom the session belongs to, or the local person; None leaves that to the caller. Raises as
+    tools.dispatch.answers.settle_answer, and Denied for an approver whom the ticket was not put to.
     """
-    record = await store.tickets.get(answer.ticket_id)
-    if record is None:
-        raise NotFound(f"no ticket {answer.ticket_id!r} is known here")
     if approver is not None:
-        await _check_approver(store, record, approver)
-    if answer.action == "resume" and not answer.denied and (fault := misfit(record.ticket.response_schema, answer.payload)):
-        raise InvalidArguments(f"the answer does not fit: {fault}")
-    settled = await store.tickets.settle(answer, "denied" if answer.denied or answer.action == "cancel" else "approved")
-    if settled == "refused":
-        raise Denied(f"the answer does not count: {why_not(await store.tickets.get(answer.ticket_id))}")
+        await _check_approver(store, answer.ticket_id, approver)
+    record, settled = await settle_answer(store.tickets, answer)
     await store.signals.send(topic_of(record.session_id))
     return settled
 
 
-async def _check_approver(store: Store, record: TicketRecord, approver: Principal) -> None:
+async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> None:
     if approver.is_local:
         return
-    owner = await store.sessions.get(record.session_id)
+    record = await store.tickets.get(ticket_id)
+    owner = None if record is None else await store.sessions.get(record.session_id)
     if owner is None or (owner.platform, owner.user) != (approver.platform, approver.user):
-        raise Denied(f"the ticket {record.ticket.id[:12]} was put to somebody else")
+        raise Denied(f"the ticket {ticket_id[:12]} was put to somebody else")
 
 
 async def hosted(store: Store, session_id: str) -> bool:

@@ -282,7 +282,7 @@ class Session:
     async def portable_shell(self, before: Shell | None) -> Shell | None:
         """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
         environment = self.scope.opened
-        if not isinstance(environment, Portable):
+        if environment is None or not isinstance(environment, Portable):
             return before
         state = await environment.portable_state()
         redactor = self.scope.redactor
@@ -315,7 +315,7 @@ class Session:
         """Give back the connection to the model, and the shells as far as nothing runs in them. The next call goes on as before."""
         await self.link.rest()
         environment = self.scope.opened
-        if isinstance(environment, Restable):
+        if environment is not None and isinstance(environment, Restable):
             await environment.rest()
 
     async def close(self) -> None:

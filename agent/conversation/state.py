@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from agent.conversation.limits import ERRORS, RunError, RunLimits, Stopped
+from agent.conversation.limits import ERRORS, AnswerUnfit, RunError, RunLimits, Stopped
 from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
 from toolcrib._store import RunRecord, RunStatus
 from toolcrib._types import Json
@@ -113,10 +113,7 @@ class RunState:
         """Raise the RunError that ended the run, if one did."""
         if self.error is not None:
             kind, words = self.error
-            made = ERRORS.get(kind, RunError)(words)
-            if isinstance(made, ERRORS["AnswerUnfit"]):
-                made.text = self.text
-            raise made
+            raise AnswerUnfit(words, self.text) if kind == AnswerUnfit.__name__ else ERRORS.get(kind, RunError)(words)
 
     # -- as it is stored -----------------------------------------------------------------------------------------
 

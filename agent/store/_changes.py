@@ -31,7 +31,7 @@ class SqliteChanges:
         return replace(step, id=row, changes=_with_ids(row, numbered))
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """They were not made after all. A call's step goes with its last change."""
+        """Take out changes that were not made after all. A call's step goes with its last change."""
         await self._rewrite(dict.fromkeys(change_ids))
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
@@ -51,7 +51,7 @@ class SqliteChanges:
     async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """How a step left other changes, by their ids: taken back, left as they are, or in effect again."""
+        """Record how a step left other changes, by their ids: undone, left as they are, or in effect again."""
         ways: dict[int, Callable[[FileChange], FileChange]] = {}
         ways |= dict.fromkeys(undone, lambda change: replace(change, undone_by=change.undone_by or step_id))
         ways |= dict.fromkeys(passed, lambda change: replace(change, passed_by=step_id))

@@ -1,4 +1,4 @@
-"""Whatever is kept in the file is there again, exactly."""
+"""Round trips: all that is kept in the file is there again, exactly."""
 
 from __future__ import annotations
 
