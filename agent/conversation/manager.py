@@ -190,9 +190,11 @@ class SessionManager:
     async def _drive(self, session_id: str) -> None:
         try:
             while True:
-                self._again.discard(session_id)
-                parked = await self._advance(session_id)
-                if session_id not in self._again or not await self._has_work(session_id):
+                parked, more = await self._advance(session_id), False
+                while session_id in self._again:
+                    self._again.discard(session_id)
+                    more = await self._has_work(session_id) or more
+                if not more:
                     break
             if parked:
                 await self._close(session_id)

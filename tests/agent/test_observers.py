@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent.loop import Loop
 from agent.run import Crib, assemble
 from toolcrib import hookimpl
 from toolcrib.testing import ScriptedSession
@@ -65,9 +64,13 @@ class Broken:
 
 def run(crib: Crib, *runs: ScriptedSession) -> list[str]:
     async def go() -> list[str]:
-        session = crib.open_session()
+        session = await crib.open()
         try:
-            return [(await Loop(model, session, lambda event: None).run()).text for model in runs]
+            said = []
+            for model in runs:
+                session.link.use(model)
+                said.append((await session.ask("go")).text)
+            return said
         finally:
             await session.close()
 

@@ -74,7 +74,7 @@ def test_it_does_not_rest_while_a_command_runs(env: Environment, sleeper: Any, e
     async def main() -> bool:
         assert isinstance(env, Restable)
         running = asyncio.ensure_future(env.execute(ExecRequest(sleeper.command, timeout=120)))
-        while not sleeper.count():  # noqa: ASYNC110 - a process
+        while not sleeper.count():
             await asyncio.sleep(0.01)
         rested = await env.rest()
         env.interrupt()
