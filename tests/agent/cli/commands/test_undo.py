@@ -12,6 +12,7 @@ import pytest
 
 from agent.cli.conversation import Conversation, Opening
 from agent.cli.render import Screen
+from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
 from toolcrib.testing import ChatServer
