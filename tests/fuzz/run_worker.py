@@ -2,8 +2,8 @@
 
     python tests/fuzz/run_worker.py PROJECT SESSION begin|answer N|refuse N|continue [--store URL] [--linger]
 
-The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person; both
-write their tag to PROJECT/log. Prints one line of JSON: how the session stands, with its pending tickets.
+The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person;
+both write their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: how the session stands, and its pending tickets.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ def main() -> None:
     project = Path(options.project)
     with assemble(config=load_config(), project_dir=project, store=open_store(project, options.store)) as crib:
         add_tools(crib, project / "log")
+        print("up", flush=True)
         print(json.dumps(asyncio.run(work(crib, options))), flush=True)
         if options.linger:
             sys.stdin.read()

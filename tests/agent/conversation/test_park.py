@@ -71,7 +71,7 @@ def kept(tmp_path: Path, store_url: str) -> Iterator[Store]:
 
 def does(command: list[str]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
@@ -91,6 +91,7 @@ def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Cal
     (tmp_path / "plan.json").write_text(json.dumps([[["mark", "one"], ["note", "two"], ["mark", "three"]]]))
     with subprocess.Popen(worker("begin", "--linger"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
         parked = json.loads(process.stdout.readline())
         process.kill()
     assert (parked["stopped"], len(parked["tickets"]), log(tmp_path)) == ("parked", 2, ["two"])
