@@ -119,7 +119,7 @@ class Crib:
 
     def redactor(self) -> Redactor:
         """Takes out the secrets of the environment and of the person's file, as they are now."""
-        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+        return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
         if name in PROVIDERS or name == MANUAL:
