@@ -98,7 +98,7 @@ class Workspace:
 
     def redactor(self) -> Redactor:
         """Return what takes out the secrets of the environment and of the person's file, as they are now."""
-        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+        return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
 
     # -- what is granted -----------------------------------------------------------------------------------------
 

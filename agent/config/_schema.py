@@ -313,6 +313,15 @@ class Config:
         """The PostgreSQL server that keeps sessions, with its password where $TOOLCRIB_STORE_URL has one; None for a file."""
         return self.store.url or os.environ.get("TOOLCRIB_STORE_URL") or None
 
+    @property
+    def store_secrets(self) -> Mapping[str, str]:
+        """The password in ``store_url``, in each way of writing it, by a name for whoever takes it out of texts."""
+        if self.store_url is None:
+            return {}
+        from agent.store.postgres.address import Address
+
+        return {f"TOOLCRIB_STORE_URL {number}": secret for number, secret in enumerate(Address(self.store_url).secrets(), 1)}
+
     def origin(self, key: str) -> str:
         """Return where a value was set: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,
         ``environment NAME``; several are joined by "; ". Raises ConfigError for an unknown key."""

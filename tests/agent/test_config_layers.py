@@ -72,11 +72,13 @@ def test_the_store_lies_in_the_state_folder(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_a_server_keeps_sessions_where_one_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     assert load_config(file).store_url is None
+    assert load_config(file).store_secrets == {}
     monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://me:secret@there/crib")
     config = load_config(file)
     assert config.store_url == "postgresql://me:secret@there/crib"
     assert config.origin("store.url") == "environment TOOLCRIB_STORE_URL"
     assert "secret" not in repr(config)
+    assert list(config.store_secrets.values()) == ["secret"]
     file.write_text("store: {url: 'postgresql://me@here/crib'}")
     config = load_config(file)
     assert config.store_url == "postgresql://me@here/crib"
