@@ -357,7 +357,7 @@ class ShellPool:
         if self._inside or self._shell is not None or self._spawned or not self._endings.is_over():
             return False
         self._lingering.rest()
-        return await _enders.run(self._launcher.rest)
+        return await self._launcher.rest()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
