@@ -212,7 +212,7 @@ class UndoConfig:
         check=at_least_one,
     )
     required: bool = setting(
-        False, "Whether file tools may change only what can be undone; else they say what can't.", expect="true or false"
+        False, "Whether file tools may change only what can be undone; if not, results name what can't.", expect="true or false"
     )
 
 

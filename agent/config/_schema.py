@@ -131,9 +131,9 @@ class TerminalConfig:
     backend: str = setting(
         "local",
         "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
-        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. A place that\n"
-        "can't be had is an error: nothing then runs elsewhere.",
-        expect="the name of a place",
+        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
+        "unavailable is an error: nothing then runs elsewhere.",
+        expect="the name of a backend",
     )
     cwd: str | None = setting(
         None,

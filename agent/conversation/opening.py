@@ -58,7 +58,9 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
     todos, fence = TodoStore(), Fence()
     store = here.store.fenced(fence)
-    asker = here.behind_model(wanted.asker, wanted.platform, lambda event: session.watch(event))
+    asker = wanted.asker
+    if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
+        asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     scope = here.scope(
         identity,
         names,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +34,24 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def approvals(store: Store) -> Approvals:
-    store.sessions.create("s1", platform="cli", user="ann")
-    store.sessions.create("s2", platform="cli", user="ben")
+    for session, user in (("s1", "ann"), ("s2", "ben")):
+        asyncio.run(store.sessions.create(session, platform="cli", user=user))
     return Approvals(store, PermanentGrants(store.grants))
 
 
-def session_grant(store: Store, session: str = "s1", **more: Any) -> Grant:
+async def session_grant(store: Store, session: str = "s1", **more: Any) -> Grant:
     grant = new_grant("session", DELETE, "/p", session_id=session, by="terminal", at=1.0)
     fields = {name: more.get(name, getattr(grant, name)) for name in Grant.__slots__}
     kept = Grant(**fields)
-    store.grants.add(kept)
+    await store.grants.add(kept)
     return kept
 
 
-def ask(store: Store, ticket_id: str, session: str = "s1", *, expires_at: float | None = None) -> TicketRecord:
+async def ask(store: Store, ticket_id: str, session: str = "s1", *, expires_at: float | None = None) -> TicketRecord:
     call = ToolCall(f"c-{ticket_id}", "terminal", {"command": "rm -rf build"})
     ticket = SuspendTicket("approve_tool", "terminal: rm -rf build\nrecursive delete", call, {}, id=ticket_id)
     record = TicketRecord(ticket, session, at=time.time(), expires_at=expires_at)
-    store.tickets.put(record)
+    await store.tickets.put(record)
     return record
 
 
@@ -60,68 +62,68 @@ def finding(*paths: str) -> Finding:
 # -- grants --------------------------------------------------------------------------------------------------------------
 
 
-def test_grants_that_still_count_are_listed(store: Store, approvals: Approvals) -> None:
-    here, there = session_grant(store), session_grant(store, "s2")
-    left = session_grant(store, scope="uses", uses_left=1)
-    session_grant(store, scope="uses", uses_left=0)
-    session_grant(store, scope="until", until=time.time() - 1)
-    later = session_grant(store, scope="until", until=time.time() + 600)
-    assert approvals.grants() == [here, there, left, later]
-    assert approvals.grants("s2") == [there]
+async def test_grants_that_still_count_are_listed(store: Store, approvals: Approvals) -> None:
+    here, there = await session_grant(store), await session_grant(store, "s2")
+    left = await session_grant(store, scope="uses", uses_left=1)
+    await session_grant(store, scope="uses", uses_left=0)
+    await session_grant(store, scope="until", until=time.time() - 1)
+    later = await session_grant(store, scope="until", until=time.time() + 600)
+    assert await approvals.grants() == [here, there, left, later]
+    assert await approvals.grants("s2") == [there]
 
 
-def test_a_grant_is_found_by_the_beginning_of_its_id(store: Store, approvals: Approvals) -> None:
-    one, other = session_grant(store, id="aa11"), session_grant(store, id="aa22")
-    assert approvals.grant("aa1") == one
-    assert approvals.grant("aa22") == other
+async def test_a_grant_is_found_by_the_beginning_of_its_id(store: Store, approvals: Approvals) -> None:
+    one, other = await session_grant(store, id="aa11"), await session_grant(store, id="aa22")
+    assert await approvals.grant("aa1") == one
+    assert await approvals.grant("aa22") == other
     with pytest.raises(ToolcribError, match=r"2 grants begin with 'aa' \(aa11, aa22\)"):
-        approvals.grant("aa")
+        await approvals.grant("aa")
     for prefix in ("", "bb"):
         with pytest.raises(NotFound, match="`toolcrib approvals` lists them"):
-            approvals.grant(prefix)
+            await approvals.grant(prefix)
 
 
-def test_a_revoked_grant_covers_nothing(store: Store, approvals: Approvals) -> None:
+async def test_a_revoked_grant_covers_nothing(store: Store, approvals: Approvals) -> None:
     """003-26"""
-    grant = session_grant(store)
+    grant = await session_grant(store)
     assert covers(grant, finding("/p/build"), session_id="s1", cwd="/p")
-    assert approvals.revoke(grant.id[:6]) == grant
-    assert store.grants.all("s1") == []
+    assert await approvals.revoke(grant.id[:6]) == grant
+    assert await store.grants.all("s1") == []
     with pytest.raises(NotFound):
-        approvals.revoke(grant.id)
+        await approvals.revoke(grant.id)
 
 
-def test_a_grant_is_narrowed_to_a_folder_below_its_own(store: Store, approvals: Approvals) -> None:
+async def test_a_grant_is_narrowed_to_a_folder_below_its_own(store: Store, approvals: Approvals) -> None:
     """003-26"""
-    grant = session_grant(store)
-    narrower = approvals.narrow(grant.id, "build")
+    grant = await session_grant(store)
+    narrower = await approvals.narrow(grant.id, "build")
     assert (narrower.id, narrower.root) == (grant.id, "/p/build")
-    assert store.grants.all("s1") == [narrower]
+    assert await store.grants.all("s1") == [narrower]
     assert covers(narrower, finding("/p/build/x"), session_id="s1", cwd="/p")
     assert not covers(narrower, finding("/p/src"), session_id="s1", cwd="/p")
-    assert approvals.narrow(grant.id, "/p/build/deep").root == "/p/build/deep"
+    assert (await approvals.narrow(grant.id, "/p/build/deep")).root == "/p/build/deep"
 
 
 @pytest.mark.parametrize("root", ["/p", ".", "", "..", "/", "/pq", "build/../..", "build/../../p", "/etc"])
-def test_nothing_is_widened(store: Store, approvals: Approvals, root: str) -> None:
-    grant = session_grant(store)
+async def test_nothing_is_widened(store: Store, approvals: Approvals, root: str) -> None:
+    grant = await session_grant(store)
     with pytest.raises(ToolcribError, match="does not lie below /p"):
-        approvals.narrow(grant.id, root)
-    assert store.grants.all("s1") == [grant]
+        await approvals.narrow(grant.id, root)
+    assert await store.grants.all("s1") == [grant]
 
 
-def test_what_was_revoked_meanwhile_does_not_come_back_narrower(store: Store) -> None:
-    grant = session_grant(store)
+async def test_what_was_revoked_meanwhile_does_not_come_back_narrower(store: Store) -> None:
+    grant = await session_grant(store)
 
     class Meanwhile(PermanentGrants):
-        def all(self, session_id: str | None = None) -> Any:
-            found = super().all(session_id)
-            store.grants.revoke(grant.id)
+        async def all(self, session_id: str | None = None, principal: str = "") -> Any:
+            found = await super().all(session_id, principal)
+            await store.grants.revoke(grant.id)
             return found
 
     with pytest.raises(ToolcribError, match="revoked meanwhile"):
-        Approvals(store, Meanwhile(store.grants)).narrow(grant.id, "build")
-    assert store.grants.all() == []
+        await Approvals(store, Meanwhile(store.grants)).narrow(grant.id, "build")
+    assert await store.grants.all() == []
 
 
 # -- permanent ones ------------------------------------------------------------------------------------------------------
@@ -131,112 +133,112 @@ def always(*argv: str) -> Grant:
     return new_grant("always", "", "/p", argv=argv, by="terminal", at=1.0)
 
 
-def test_a_permanent_grant_has_the_same_id_everywhere(store: Store) -> None:
+async def test_a_permanent_grant_has_the_same_id_everywhere(store: Store) -> None:
     """003-27: what the chat was told for good, another process takes back: out of the file, and in the chat too."""
     chat = PermanentGrants(store.grants)
     given = always("rm", "-rf", "build")
-    chat.add(given)
-    chat.add(always("make", "clean"))
+    await chat.add(given)
+    await chat.add(always("make", "clean"))
     elsewhere = MemoryStore()
     other = Approvals(elsewhere, PermanentGrants(elsewhere.grants))
-    assert given.id in [one.id for one in other.grants()]
-    assert len(chat.all("s1")) == 2
-    revoked = other.revoke(given.id[:8])
+    assert given.id in [one.id for one in await other.grants()]
+    assert len(await chat.all("s1")) == 2
+    revoked = await other.revoke(given.id[:8])
     assert (revoked.argv, revoked.root) == (given.argv, "/p")
-    assert [one.argv for one in chat.all("s1")] == [("make", "clean")]
+    assert [one.argv for one in await chat.all("s1")] == [("make", "clean")]
     assert [entry.argv for entry in load_config().command_allowlist] == [("make", "clean")]
 
 
-def test_what_another_process_grants_for_good_counts_in_new_sessions_only(store: Store) -> None:
+async def test_what_another_process_grants_for_good_counts_in_new_sessions_only(store: Store) -> None:
     """003-27: a process goes by what it read at its start, and by what was taken back since."""
     chat, other = PermanentGrants(store.grants), PermanentGrants(MemoryStore().grants)
-    other.add(always("make", "clean"))
-    assert chat.all("s1") == []
-    assert [one.argv for one in PermanentGrants(store.grants).all("s1")] == [("make", "clean")]
+    await other.add(always("make", "clean"))
+    assert await chat.all("s1") == []
+    assert [one.argv for one in await PermanentGrants(store.grants).all("s1")] == [("make", "clean")]
 
 
-def test_where_the_confirmations_are_gone_nothing_counts(store: Store) -> None:
+async def test_where_the_confirmations_are_gone_nothing_counts(store: Store) -> None:
     chat = PermanentGrants(store.grants)
-    chat.add(always("make", "clean"))
-    assert len(chat.all("s1")) == 1
+    await chat.add(always("make", "clean"))
+    assert len(await chat.all("s1")) == 1
     (state_dir() / "allowlist.json").unlink()
-    assert chat.all("s1") == []
+    assert await chat.all("s1") == []
 
 
-def test_a_permanent_grant_can_not_be_narrowed(approvals: Approvals, store: Store) -> None:
+async def test_a_permanent_grant_can_not_be_narrowed(approvals: Approvals, store: Store) -> None:
     permanent = PermanentGrants(store.grants)
-    permanent.add(given := always("rm", "-rf", "build"))
+    await permanent.add(given := always("rm", "-rf", "build"))
     with pytest.raises(ToolcribError, match="nothing narrower can be said; revoke it"):
-        Approvals(store, permanent).narrow(given.id, "build")
+        await Approvals(store, permanent).narrow(given.id, "build")
     assert "rm" in config_path().read_text()
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_only_question_needs_no_id(store: Store, approvals: Approvals) -> None:
+async def test_the_only_question_needs_no_id(store: Store, approvals: Approvals) -> None:
     """003-25"""
     with pytest.raises(NotFound, match="no question waits"):
-        approvals.question("", user="ann")
-    record = ask(store, "aa11")
-    assert approvals.question("", user="ann").ticket.id == record.ticket.id
-    ask(store, "ab22")
+        await approvals.question("", user="ann")
+    record = await ask(store, "aa11")
+    assert (await approvals.question("", user="ann")).ticket.id == record.ticket.id
+    await ask(store, "ab22")
     with pytest.raises(ToolcribError, match=r"2 questions wait \(aa11, ab22\): say which"):
-        approvals.question("", user="ann")
-    assert approvals.question("ab", user="ann").ticket.id == "ab22"
+        await approvals.question("", user="ann")
+    assert (await approvals.question("ab", user="ann")).ticket.id == "ab22"
     with pytest.raises(NotFound, match="no question begins with 'zz'"):
-        approvals.question("zz", user="ann")
+        await approvals.question("zz", user="ann")
 
 
-def test_questions_to_others_are_neither_answered_nor_named(store: Store, approvals: Approvals) -> None:
+async def test_questions_to_others_are_neither_answered_nor_named(store: Store, approvals: Approvals) -> None:
     """003-28"""
-    ask(store, "aa11", "s2")
+    await ask(store, "aa11", "s2")
     for user in ("ann", ""):
         with pytest.raises(Denied, match="somebody else"):
-            approvals.question("aa11", user=user)
+            await approvals.question("aa11", user=user)
         with pytest.raises(NotFound, match="no question waits"):
-            approvals.question("", user=user)
-    mine = ask(store, "bb22")
-    assert approvals.question("", user="ann").ticket.id == mine.ticket.id
-    assert approvals.question("", user="ben").ticket.id == "aa11"
-    ask(store, "cc33", "nowhere")
+            await approvals.question("", user=user)
+    mine = await ask(store, "bb22")
+    assert (await approvals.question("", user="ann")).ticket.id == mine.ticket.id
+    assert (await approvals.question("", user="ben")).ticket.id == "aa11"
+    await ask(store, "cc33", "nowhere")
     with pytest.raises(Denied):
-        approvals.question("cc33", user="")
+        await approvals.question("cc33", user="")
 
 
-def test_a_question_of_another_session_is_not_this_one_s(store: Store, approvals: Approvals) -> None:
-    store.sessions.create("s3", platform="cli", user="ann")
-    ask(store, "aa11")
+async def test_a_question_of_another_session_is_not_this_one_s(store: Store, approvals: Approvals) -> None:
+    await store.sessions.create("s3", platform="cli", user="ann")
+    await ask(store, "aa11")
     with pytest.raises(NotFound):
-        approvals.question("aa11", user="ann", session_id="s3")
-    assert [one.ticket.id for one in approvals.pending("s1")] == ["aa11"]
-    assert approvals.pending("s3") == []
+        await approvals.question("aa11", user="ann", session_id="s3")
+    assert [one.ticket.id for one in await approvals.pending("s1")] == ["aa11"]
+    assert await approvals.pending("s3") == []
 
 
-def test_a_late_answer_is_told_why(store: Store, approvals: Approvals) -> None:
-    ask(store, "aa11")
-    ask(store, "bb22", expires_at=time.time() - 1)
-    approvals.refuse("aa11", by="ann", reason="not today")
+async def test_a_late_answer_is_told_why(store: Store, approvals: Approvals) -> None:
+    await ask(store, "aa11")
+    await ask(store, "bb22", expires_at=time.time() - 1)
+    await approvals.refuse("aa11", by="ann", reason="not today")
     with pytest.raises(Denied, match=r"settled before \(denied\)"):
-        approvals.question("aa11", user="ann")
+        await approvals.question("aa11", user="ann")
     with pytest.raises(Denied, match=r"settled before \(expired\)"):
-        approvals.question("bb22", user="ann")
+        await approvals.question("bb22", user="ann")
     for ticket_id in ("aa11", "bb22"):
         with pytest.raises(Denied, match="settled before"):
-            approvals.refuse(ticket_id, by="ann")
+            await approvals.refuse(ticket_id, by="ann")
 
 
-def test_refusing_is_kept_with_who_and_why(store: Store, approvals: Approvals) -> None:
+async def test_refusing_is_kept_with_who_and_why(store: Store, approvals: Approvals) -> None:
     """003-28"""
-    ask(store, "aa11")
-    ask(store, "aa22")
+    await ask(store, "aa11")
+    await ask(store, "aa22")
     with pytest.raises(ToolcribError, match=r"2 questions begin with 'aa' \(aa11, aa22\)"):
-        approvals.refuse("aa", by="ann")
+        await approvals.refuse("aa", by="ann")
     for prefix in ("", "zz"):
         with pytest.raises(NotFound, match="`toolcrib approvals pending` lists"):
-            approvals.refuse(prefix, by="ann")
-    approvals.refuse("aa1", by="ann", reason="not today")
-    record = store.tickets.get("aa11")
+            await approvals.refuse(prefix, by="ann")
+    await approvals.refuse("aa1", by="ann", reason="not today")
+    record = await store.tickets.get("aa11")
     assert record is not None
     assert record.answer is not None
     assert (record.state, record.answer.by, record.answer.payload) == (
@@ -244,36 +246,36 @@ def test_refusing_is_kept_with_who_and_why(store: Store, approvals: Approvals) -
         "ann",
         {"approved": False, "reason": "not today"},
     )
-    assert [one.ticket.id for one in approvals.pending()] == ["aa22"]
+    assert [one.ticket.id for one in await approvals.pending()] == ["aa22"]
 
 
-def test_of_a_yes_and_a_no_at_once_one_counts(store: Store, approvals: Approvals) -> None:
+async def test_of_a_yes_and_a_no_at_once_one_counts(store: Store, approvals: Approvals) -> None:
     for number in range(20):
         ticket_id = f"t{number}"
-        ask(store, ticket_id)
+        await ask(store, ticket_id)
         start = threading.Barrier(2)
         won: list[str] = []
 
-        def yes(ticket_id: str = ticket_id, start: threading.Barrier = start, won: list[str] = won) -> None:
-            start.wait()
-            if store.tickets.settle(Answer(ticket_id, payload={"approved": True}, by="ann"), "approved"):
+        async def yes(ticket_id: str = ticket_id, won: list[str] = won) -> None:
+            answer = Answer(ticket_id, payload={"approved": True}, by="ann")
+            if await store.tickets.settle(answer, "approved") == "settled":
                 won.append("approved")
 
-        def no(ticket_id: str = ticket_id, start: threading.Barrier = start, won: list[str] = won) -> None:
-            start.wait()
-            try:
-                approvals.refuse(ticket_id, by="ben")
+        async def no(ticket_id: str = ticket_id, won: list[str] = won) -> None:
+            with contextlib.suppress(Denied):
+                await approvals.refuse(ticket_id, by="ben")
                 won.append("denied")
-            except Denied:
-                return
 
-        both: list[Callable[[], None]] = [yes, no]
-        threads = [threading.Thread(target=one) for one in both]
+        def in_time(work: Callable[[], Coroutine[Any, Any, None]], start: threading.Barrier = start) -> None:
+            start.wait()
+            asyncio.run(work())
+
+        threads = [threading.Thread(target=in_time, args=(one,)) for one in (yes, no)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
-        record = store.tickets.get(ticket_id)
+            await asyncio.to_thread(thread.join, 60)
+        record = await store.tickets.get(ticket_id)
         assert record is not None
         assert won == [record.state]
 
@@ -281,9 +283,9 @@ def test_of_a_yes_and_a_no_at_once_one_counts(store: Store, approvals: Approvals
 # -- history -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_last_decisions(store: Store, approvals: Approvals) -> None:
+async def test_the_last_decisions(store: Store, approvals: Approvals) -> None:
     for number in range(5):
-        store.audit.record(AuditEntry(float(number), f"s{number % 2}", f"c{number}", "terminal", "allowed", "rule"))
-    assert [entry.at for entry in approvals.history()] == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert [entry.at for entry in approvals.history(limit=2)] == [3.0, 4.0]
-    assert [entry.at for entry in approvals.history("s1")] == [1.0, 3.0]
+        await store.audit.record(AuditEntry(float(number), f"s{number % 2}", f"c{number}", "terminal", "allowed", "rule"))
+    assert [entry.at for entry in await approvals.history()] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [entry.at for entry in await approvals.history(limit=2)] == [3.0, 4.0]
+    assert [entry.at for entry in await approvals.history("s1")] == [1.0, 3.0]

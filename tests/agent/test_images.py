@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agent.events import Event, ImageMade, TurnFinished
-from agent.loop import Loop, LoopResult
-from agent.run import Agent, Crib, assemble
+from agent.run import Agent, Crib, RunResult, assemble
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import (
@@ -48,18 +47,17 @@ def plot(args: Any, ctx: ToolCallContext) -> ToolResult:
     return ToolResult.success_with_images(ctx.tool_name, "a plot", [JPEG])
 
 
-def run(crib: Crib, model: ScriptedSession, events: list[Event]) -> tuple[LoopResult, list[Any]]:
-    session = crib.open_session()
-    session.scope.granted = None
-
-    async def go() -> LoopResult:
-        session.say("draw", [PNG])
+def run(crib: Crib, model: ScriptedSession, events: list[Event]) -> tuple[RunResult, list[Any]]:
+    async def go() -> tuple[RunResult, list[Any]]:
+        session = await crib.open()
+        session.scope.granted = None
+        session.link.use(model)
         try:
-            return await Loop(model, session, events.append).run()
+            return await session.ask("draw", [PNG], emit=events.append), list(await session.records())
         finally:
             await session.close()
 
-    return asyncio.run(go()), list(session.records())
+    return asyncio.run(go())
 
 
 def test_004_21_a_run_keeps_its_images(crib: Crib) -> None:

@@ -447,9 +447,9 @@ def test_a_profile_that_names_another_server_does_not_get_its_key() -> None:
 def test_several_calls_of_a_turn_are_each_asked_about(start: Start) -> None:
     house = start(ChatServer.text(APPROVE), ChatServer.text(ASK))
     (house.project / "dist").mkdir()
-    session = house.crib.open_session(asker=house.person)
 
     async def turn() -> list[ExecutedCall]:
+        session = await house.crib.open(asker=house.person)
         calls = [
             ToolCall(f"c{at}", "terminal", {"command": f"rm -rf {name}"}) for at, name in enumerate(["node_modules", "dist"])
         ]

@@ -3,7 +3,8 @@
     python tests/infra/postgres.py [--durable]
 
 prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. URL has a password, and its
-user may make databases. Nothing is synced to disk, except with ``--durable``. Lines that it takes, each answered by ``ok PID``:
+user may make databases. Nothing is synced to disk, except with
+``--durable``; what was committed outlives the server all the same. Lines that it takes, each answered by ``ok PID``:
 ``kill`` (SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all of it) and ``go on``.
 """
 
@@ -92,7 +93,7 @@ class Server:
             "unix_socket_directories": "",
             "max_connections": 100,
             "log_min_messages": "warning",
-            **({} if self._durable else {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}),
+            **({} if self._durable else {"fsync": "off", "full_page_writes": "off"}),
         }
         given = [f"--{key}={value}" for key, value in settings.items()]
         self._process = self._run("postgres", "-D", str(self.folder / "data"), *given, log=self.folder / "log")

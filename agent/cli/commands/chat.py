@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, INTERRUPTED, OK, open_crib
+from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
 from agent.cli.escape import tame
 from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, folder_of, limits_of, wants_trace
 from agent.cli.signals import Ended, interrupting
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.cli.terminal import is_interactive
 
     interactive = is_interactive()
-    with open_crib(args) as crib, asyncio.Runner() as runner:
+    with running_crib(args) as (crib, runner):
         if interactive:
             _confirm_allowlist(crib)
         conversation = _conversation(args, crib, interactive=interactive)

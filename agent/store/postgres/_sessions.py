@@ -105,8 +105,9 @@ class PostgresSessions:
         await self.append_many(session_id, [message])
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
-        sql = f"WITH grown AS ({GROW.format(source='')}), said AS ({SAY}) SELECT FROM grown"
-        if not await self._database.write(self._fence, sql, {**said(session_id, messages), **self._database.now()}):
+        values = {**said(session_id, messages), **self._database.now()}
+        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY})"
+        if not await self._database.write(self._fence, "SELECT row FROM grown", values, parts=parts):
             raise KeyError(session_id)
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:

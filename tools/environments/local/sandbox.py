@@ -175,6 +175,10 @@ class Sandbox:
             self._running()
             return f"/proc/{self._keeper}/root"
 
+    def is_up(self) -> bool:
+        """Whether it runs now, as far as nobody starts or ends it at this moment."""
+        return self._process is not None and self._lives()
+
     def serves(self, view: str) -> bool:
         """Whether that view is still one: then what is not found there is not there."""
         with self._lock:
