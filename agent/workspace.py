@@ -92,9 +92,9 @@ class Workspace:
     def dispatcher(self) -> Any:
         return self._crib.dispatcher
 
-    async def start(self) -> None:
-        """Start the process's plugins; see Crib.start."""
-        await self._crib.start()
+    async def start_plugins(self) -> None:
+        """Start the process's plugins, unless that was done."""
+        await self._crib.lifecycle.start()
 
     def redactor(self) -> Redactor:
         """Return what takes out the secrets of the environment and of the person's file, as they are now."""
