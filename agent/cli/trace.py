@@ -38,7 +38,7 @@ class Tracer:
         self._asked = self._first = 0.0
 
     def set_up(self, system: str, model: str) -> None:
-        """``system`` is what the model is told before anything else."""
+        """``system`` is the system prompt."""
         names = self._session.names
         self._say(f"{len(names)} tools: {' '.join(names)}")
         self._say(f"session {self._session.identity.session_id}, model {model or 'none'}")
@@ -58,7 +58,7 @@ class Tracer:
                 self._first = self._first or time.perf_counter()
             case TurnFinished(number=number, text=text, calls=calls, usage=usage):
                 counts = " ".join(f"{name}={count}" for name, count in usage.items())
-                self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage told'}")
+                self._say(f"turn {number}: status 200, {self._timing()}, {calls} calls, {counts or 'no usage given'}")
                 self._say(f"turn {number}: content {one_line(text, _PREVIEW)!r}")
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 self._say(f"attempt {attempt} failed after {self._timing()}: {reason}; again in {seconds:.2f} s")

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class PluginSession:
-    """``session`` of the provider ``name``; ``key`` is kept out of what is told. What it has beyond a ProviderSession (model,
+    """``session`` of the provider ``name``; ``key`` is kept out of messages. What it has beyond a ProviderSession (model,
     steer) is there as it is.
     """
 
@@ -35,7 +35,7 @@ class PluginSession:
                 self._session.say(text)
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """Text that it did not stream is told in one piece."""
+        """Text that it did not stream is sent in one piece."""
         told = False
         ours: list[BaseException] = []
 
