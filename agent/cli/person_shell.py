@@ -1,4 +1,4 @@
-"""A shell for a person in a place, on their own terminal. Nothing of it is judged or recorded."""
+"""A shell for a person in a backend, on their own terminal. Nothing of it is judged or recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the schema about the places where commands run."""
+"""The part of the schema about backends, which run commands."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class SshConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
-    """The places where commands run. `toolcrib env` lists and tests them; terminal.backend or --backend chooses one"""
+    """Backends, which run commands. `toolcrib env` lists and tests them; terminal.backend or --backend chooses one"""
 
     local: LocalConfig = field(default_factory=LocalConfig)
     docker: DockerConfig = field(default_factory=DockerConfig)

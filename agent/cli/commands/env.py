@@ -1,4 +1,4 @@
-"""``toolcrib env``: the places where commands run."""
+"""``toolcrib env``: the backends, which run commands."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
 
     False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
-    nothing of it is known); what was found until then has been told. Never raises, but for what ``sink`` raises.
+    nothing of it is known); what was found until then has been reported. Never raises, but for what ``sink`` raises.
     """
     module = _MODULES.get(code.language)
     text = code.text.text

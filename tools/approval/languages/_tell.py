@@ -1,4 +1,4 @@
-"""The one place where effects get their words, so that equal effects are equal whatever language they were found in."""
+"""The wording of effects, in one module, so that equal effects are equal whatever language they were found in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRET = re.compile(
 
 
 class TooMuch(Exception):
-    """A limit was reached: what was found is told, the rest is unseen."""
+    """Raised where a limit was reached: what was found is reported, the rest is unseen."""
 
 
 def is_secret(path: str) -> bool:
@@ -153,7 +153,7 @@ class Tell:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """A file is opened to write; ``more`` adds what is written, and it is told before the next effect or at ``flush``."""
+        """A file is opened to write; ``more`` adds text, and all is reported before the next effect or at ``flush``."""
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next
@@ -174,7 +174,7 @@ class Tell:
                 self.say([], [target], join(texts) if texts else None)
 
     def read(self, path: Value) -> Value:
-        """The content of a file; its reading is told where the path is known."""
+        """Return the content of a file; report its reading where the path is known."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         if not path.known or path.pattern:

@@ -31,7 +31,7 @@ class Code(NamedTuple):
 class Sink(Protocol):
     """Receiver of the effects that a reader of another language's source (tools/approval/languages) finds: the interpreter.
 
-    Equal effects are told in the shell's words, so that one table judges them all: ``os.remove(p)`` is
+    Equal effects are reported in the shell's words, so that one table judges them all: ``os.remove(p)`` is
     ``run([Value("rm"), p])``, ``open(p, "w")`` is ``run([], [RedirectTarget(">", p)])``.
     """
 
@@ -109,7 +109,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Meaning:
-    """All that a command would do, as far as can be told. ``faults`` empty: nothing was left unseen by a limit or an error."""
+    """All that a command would do, as far as that is known. ``faults`` empty: nothing was left unseen by a limit or an error."""
 
     acts: Sequence[Act]
     faults: Sequence[Fault] = ()

@@ -27,7 +27,7 @@ _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
 
 
 def unknown_command(it: Interpreter, state: State, argv: Values, targets: Targets, cmd: Simple | None) -> list[State]:
-    """A command whose name can't be told."""
+    """Run a command whose name is unknown."""
     first = argv[0]
     it.act(state, argv, targets, name=HOLE if first.text == HOLE or first.pattern else None)
     if state.capture:

@@ -71,7 +71,7 @@ class Interpreter(Base):
     # the tree
 
     def whole(self, script: Script, state: State) -> list[State]:
-        """The outermost script: where an expansion fails, it goes on with the next command."""
+        """Run the outermost script: where an expansion fails, it continues with the next command."""
         states = [state]
         for index, item in enumerate(script.items):
             self.line = script.lines[index] if index < len(script.lines) else self.line
