@@ -27,7 +27,6 @@ from toolcrib import (
     InvalidArguments,
     LeaseLost,
     Principal,
-    ProviderTurn,
     SuspendTicket,
     ToolCallContext,
     ToolResult,
@@ -82,9 +81,7 @@ def log(project: Path) -> list[str]:
 def results(store: Store) -> list[list[tuple[str, str]]]:
     """(call id, text) of every record of results."""
     records = run_async(store.sessions.messages(SESSION))
-    return [
-        [(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"
-    ]
+    return [[(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"]
 
 
 def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
@@ -332,7 +329,7 @@ async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Pat
     await manager.say("chat", "go")
     first = await asyncio.wait_for(came.get(), 60)
     assert first.stopped == "parked"
-    while manager.open_sessions:  # noqa: ASYNC110 - the session is closed after the result was told
+    while manager.open_sessions:
         await asyncio.sleep(0.01)
     with assemble(project_dir=tmp_path) as other:
         ticket = first.tickets[0]

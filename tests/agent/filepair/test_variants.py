@@ -21,6 +21,7 @@ from agent.models import ModelChoice
 from agent.run import Crib, assemble
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
 from toolcrib.testing import ChatServer, Response, ScriptedSession
+from tools.dispatch.bridge import run_async
 
 PAGE = "<html>\n" + "".join(f"<p>line {number}</p>\n" for number in range(30)) + "</html>"
 
@@ -88,7 +89,7 @@ def test_one_run_from_prompt_to_code(crib: Crib) -> None:
     assert outcome.error is None
     assert outcome.result is not None
     assert outcome.code == PAGE.replace("line 3<", "LINE 3<")
-    assert (outcome.result.path, outcome.result.loop.text) == ("index.html", "Done.")
+    assert (outcome.result.path, outcome.result.run.text) == ("index.html", "Done.")
     first = [message for message in told if message.event_id == "c1"]
     assert [message.type for message in first].count("toolStart") == 1
     assert [message.type for message in first][-2:] == ["setCode", "toolResult"]
@@ -199,7 +200,7 @@ def test_variants_run_side_by_side_each_with_its_own_file(crib: Crib) -> None:
         assert own[-1].value == f"done {place}"
     order = [message.variant for message in told]
     assert order != sorted(order)
-    assert len(crib.store.sessions.list()) == 3
+    assert len(run_async(crib.store.sessions.list())) == 3
 
 
 def test_one_that_fails_leaves_the_others(crib: Crib, caplog: pytest.LogCaptureFixture) -> None:
@@ -276,8 +277,9 @@ def test_prompt_messages(crib: Crib) -> None:
     (good,), _ = run(crib, model, prompt=[*before, {"role": "user", "text": "two"}])
     assert good.error is None
     assert model.said == ["two"]
-    (info,) = crib.store.sessions.list()
-    assert [record["role"] for record in crib.store.sessions.messages(info.id)] == ["user", "assistant", "user", "assistant"]
+    (info,) = run_async(crib.store.sessions.list())
+    records = run_async(crib.store.sessions.messages(info.id))
+    assert [record["role"] for record in records] == ["user", "assistant", "user", "assistant"]
     (outcome,), _ = run(crib, ScriptedSession("ok"), prompt=before)
     assert "must end with what the person asks" in str(outcome.error)
 
