@@ -40,8 +40,8 @@ _log = logging.getLogger(__name__)
 class Workspace:
     """Made by ``Crib.workspace``, and kept as long as the Crib. Sessions that are opened here run by its configuration.
 
-    What a process has (store, tools, plugins, dispatcher) is the Crib's. ``grants`` are the local person's lasting ones, of the
-    configuration file; those of others lie in the store.
+    What a process has (store, tools, plugins, dispatcher) is the Crib's. ``grants`` are the local person's lasting ones, shared
+    by all workspaces of one configuration file and folder; those of others lie in the store.
     """
 
     def __init__(

@@ -223,7 +223,7 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
     assert goes_on("{}", "older") == "local"
     with crib_of(tmp_path, named) as crib:
         run_async(crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path)))
-    with pytest.raises(ToolcribError, match="from before sessions were bound to places"):
+    with pytest.raises(ToolcribError, match="from before sessions were bound to backends"):
         goes_on(f"{named}\nterminal: {{backend: box}}", "oldest")
     with crib_of(tmp_path, named) as crib:
         kept = run_async(crib.store.sessions.get(far))

@@ -16,7 +16,7 @@ from agent.events import Event, Retrying
 from agent.models import ModelChoice, choose_provider, find_endpoint, open_provider
 from agent.providers.manual import ManualSession
 from agent.retry import RetryPolicy
-from agent.run import Agent, Crib, RunResult, Session, assemble
+from agent.run import Agent, RunResult, Session, assemble
 from toolcrib import AuthFailed, ConfigError, Overloaded, ProviderError, RateLimited, StreamBroken
 from toolcrib.testing import ChatServer, Response
 
@@ -52,15 +52,15 @@ def gemini_reply(*parts: Any) -> Response:
 
 
 def drive(project: Path, act: Callable[[Session], Awaitable[Any]]) -> Any:
-    async def go(crib: Crib) -> Any:
-        session = await crib.open()
-        try:
-            return await act(session)
-        finally:
-            await session.close()
+    async def go() -> Any:
+        async with assemble(project_dir=project) as crib:
+            session = await crib.open()
+            try:
+                return await act(session)
+            finally:
+                await session.close()
 
-    with assemble(project_dir=project) as crib:
-        return asyncio.run(go(crib))
+    return asyncio.run(go())
 
 
 def run(

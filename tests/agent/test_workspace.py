@@ -126,6 +126,8 @@ def test_a_grant_of_one_workspace_covers_nothing_in_another(crib: Crib, folders:
     assert run(b, "terminal", DELETES).result.is_error
     [grant] = a.grants.permanent()
     assert grant.root == str(a.project_dir)
+    [read] = crib.workspace(folders("c")).grants.permanent()  # one file, read anew for another folder
+    assert (read.id, read.root) == (grant.id, grant.root)
 
 
 def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: Callable[[str], Path], tmp_path: Path) -> None:

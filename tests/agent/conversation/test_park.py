@@ -28,7 +28,6 @@ from toolcrib import (
     InvalidArguments,
     LeaseLost,
     Principal,
-    ProviderTurn,
     SuspendTicket,
     ToolCallContext,
     ToolResult,
@@ -359,7 +358,7 @@ async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Pat
     assert session_id is not None
     first = await asyncio.wait_for(came.get(), 60)
     assert first.stopped == "parked"
-    while manager.open_sessions:  # noqa: ASYNC110 - the session is closed after the result was told
+    while manager.open_sessions:
         await asyncio.sleep(0.01)
     with assemble(project_dir=tmp_path) as other:
         assert await hosted(other.store, session_id)
