@@ -1,4 +1,4 @@
-"""One command in a shell that stays: its output is read, and it ends by itself, by its time limit or by ours."""
+"""One command in a persistent shell: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ class Call:
             self._release()
 
     def _at_once(self, give_up: float) -> bool:
-        """Whether it ended, and all that writes to its streams, before anybody else had to be told to wait for it."""
+        """Return True if the command and everything that writes to its streams ended before the event loop had to wait for
+        it.
+        """
         while self.ended == "exited" and self._shell.status is None and self._shell.says(give_up):
             self._shell.collect()
         if not self.done() or self.ended != "exited":
@@ -122,7 +124,7 @@ class Call:
             self._drain()
 
     def _look(self) -> None:
-        """Whether the shell has run all it was given and yet said nothing: then it never will."""
+        """Mark the command as lost if the shell has run all its input and reported nothing: no report can follow."""
         self._gone()
         if self.done() or self._shell.folder.unread():
             return
@@ -157,7 +159,7 @@ class Call:
     # -- being told to stop --------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self.interrupt_now)
         except RuntimeError:  # its loop is closed, so nobody awaits it any more
@@ -205,7 +207,7 @@ class Call:
             self._pump(name)
 
     def _read(self, name: str) -> int:
-        """One chunk; its length, 0 where there is none now."""
+        """Read one chunk and return its length, 0 where none is available."""
         try:
             chunk = os.read(self._shell.folder.streams[name], _CHUNK)
         except BlockingIOError:
@@ -222,7 +224,7 @@ class Call:
         return len(chunk)
 
     def _drain(self) -> None:
-        """What the FIFOs hold already, all of it, however slow we are. Not more: a writer that escaped us may never stop."""
+        """Read everything that the FIFOs hold, however long it takes, but no more: a writer that escaped may never stop."""
         for name in STREAMS:
             if read := self._read(name):
                 left = self._shell.folder.room(name) - read

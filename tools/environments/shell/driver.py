@@ -31,7 +31,7 @@ _SECTIONS = (
 
 
 def quote(text: str) -> str:
-    """One word, whatever is in it."""
+    """Quote any text as one word for bash."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -53,13 +53,16 @@ def arm(inner: str) -> str:
 
 
 def last_words(inner: str) -> str:
-    """What that trap runs."""
+    """Return the command that our EXIT trap runs."""
     return f'\\builtin eval "$(<{inner}/x)"'
 
 
 def at_exit(inner: str, mark: str) -> str:
-    """Its traps, its folder and its state. No signal may come in between: bash would say again what it had begun to say.
-    A fork that is ended before it has become a program runs this too.
+    """Return the text that reports the shell's traps, folder and state at its exit.
+
+    No signal may interrupt it: bash would repeat what it had begun to write. A fork that ends before it has become a program
+    runs
+    this too.
     """
     to = f">{inner}/s"
     traps = f"\\builtin echo {mark} EXIT {to};\\builtin trap -p {to};\\builtin trap '' INT TERM HUP"
@@ -82,10 +85,12 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
 
 
 def speak(inner: str) -> str:
-    """From then on what is not a command's own output goes to ``s``: a path would be read, and the file opened, each time.
+    """Return the command that sends the driver's reports to ``s`` from then on: a path would be read, and the file opened,
+    each time.
 
-    Programs do not inherit it, as bash keeps it aside while a command runs. A command that may use its descriptors for something
-    else is therefore followed by this again, and what tells its state does not count on it.
+    Programs do not inherit the descriptor, because bash keeps it aside while a command runs. A command that may use its
+    descriptors
+    for something else is therefore followed by this again, and the report of the state does not rely on it.
     """
     # bash would end where `exec` finds nothing there.
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"
@@ -99,13 +104,14 @@ readonly return select set shift shopt source suspend time times trap type types
 case do done then fi else elif esac
 """
 _BUILTINS = frozenset(_KEYWORDS.split())
-"""What may change the shell that reads it, and what begins more than one command."""
+"""Words that may change the shell that reads them, or that begin more than one command."""
 
 
 def changes_nothing(command: str, own: Collection[str]) -> bool:
-    """Whether this is one program, or a builtin that leaves the shell as it was: then it need not say its state again.
+    """Return True if the command is one program, or a builtin that leaves the shell as it was: its state is not reported
+    again.
 
-    ``own`` are the names of its functions and aliases.
+    ``own`` are the names of the shell's functions and aliases.
     """
     text = command.strip(" \n")
     if len(text) > _SHORT or not _PLAIN.fullmatch(text):
@@ -115,7 +121,7 @@ def changes_nothing(command: str, own: Collection[str]) -> bool:
 
 
 def may_trap(command: str) -> bool:
-    """Whether it may set a trap, in what can be seen of it."""
+    """Return True if the command may set a trap, as far as its text shows."""
     return bool(re.search(r"\btrap\b|\bsource\b|\beval\b|(?:^|[\s;&|({])\.\s", command))
 
 
@@ -139,7 +145,9 @@ def run(command: bytes) -> bytes | None:
 
 
 def run_long(inner: str) -> bytes:
-    """What is long must not come through the FIFO; what is not plain text might be read there for what it is not."""
+    """Return the argument that reads a command from its file: long text must not pass the FIFO, and bash may misread
+    undecodable text.
+    """
     return f'\'"$(<{inner}/c)"'.encode()
 
 
@@ -162,12 +170,12 @@ def finish(inner: str, nonce: str) -> str:
 
 
 def finish_only(nonce: str) -> str:
-    """The same without the state, after a command that changes nothing."""
+    """Return the text that ends a command which changes nothing: its exit code without the shell's state."""
     return f"\\builtin echo {nonce} $?"
 
 
 def finish_apart(inner: str, nonce: str) -> str:
-    """The same where a DEBUG trap is set."""
+    """Return the text that ends a command where a DEBUG trap is set."""
     return f"\\builtin echo {nonce} $? >{inner}/s;{tell_apart(inner)}"
 
 

@@ -1,4 +1,4 @@
-"""How a command is ended: the shell is told, and what was born in the command; others that its session holds are let be."""
+"""End a command: signal the shell and the processes that the command started, and leave others in its session alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RACE = 3
 _SETTLED = 0.04
 """... which is told after as many seconds: by then, what only cleans up has mostly ended."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
-"""What a shell without job control makes its background jobs ignore."""
+"""Signals that a shell without job control makes its background jobs ignore."""
 
 
 class Ending:
@@ -34,7 +34,9 @@ class Ending:
         self._at = 0.0
         self._argv = _groups.argv(process.pid)
         self._told: dict[_groups.Member, bool] = {}
-        """Whether it was a fork of the shell then: one that becomes a program loses what it was told before."""
+        """Members that were signalled; True for a fork of the shell: a fork that becomes a program loses the signals it got
+        before.
+        """
 
     def begin(self, number: signal.Signals, *, done: bool) -> None:
         """The next step. ``done``: the shell has no part in it any more."""

@@ -41,9 +41,10 @@ def _base() -> str:
 
 
 class Folder:
-    """One shell's. ``inner`` is where the shell itself finds it. Raises EnvironmentFailed where it cannot be made.
+    """The private folder of one shell. ``inner`` is its path as the shell sees it. Raises EnvironmentFailed where it can't
+    be made.
 
-    Commands in a sandbox can change what is in it: it is reached by descriptor, and links in it are not followed.
+    Commands in a sandbox can change its contents: the files are reached by descriptor, and links in it are not followed.
     """
 
     def __init__(self, root: str, inner_root: str) -> None:
@@ -121,8 +122,8 @@ class Folder:
             os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
-        """Whether no command has removed it, as ``rm -rf`` in a temporary folder may, nor put anything in place of a FIFO: the
-        shell would write there.
+        """Return True if no command has removed the folder, as ``rm -rf`` in a temporary folder may, or replaced a FIFO: the
+        shell would write to the replacement.
         """
         try:
             return all(stat.S_ISFIFO(os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mode) for name in _FIFOS)
@@ -153,7 +154,7 @@ class Folder:
 
 
 def _make_folder(root: str) -> str:
-    """Its name: short, as bash reads it byte by byte with each command, and never one that was used before."""
+    """Make the folder and return its name: short, since bash reads it byte by byte with each command, and never used before."""
     while True:
         name = f"{next(_numbers):x}"
         with contextlib.suppress(FileExistsError):  # made by a command

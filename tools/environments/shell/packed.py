@@ -26,7 +26,7 @@ _lock = threading.Lock()
 
 
 class Packed:
-    """The same snapshot, after ``unpack``."""
+    """A snapshot in compressed form. ``unpack`` returns an equal one."""
 
     __slots__ = ("_own", "_sections")
 

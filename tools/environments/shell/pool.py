@@ -39,11 +39,11 @@ _TELL_LIMIT = 20.0
 class _Lease:
     shell: Shell
     own: bool
-    """Whether it is the session's own shell, and not a copy."""
+    """True for the session's own shell, False for a copy."""
 
 
 class _NoLongerWanted(Exception):
-    """Nothing was run."""
+    """The call was interrupted, or the pool closed, before anything ran."""
 
 
 class ShellPool:
@@ -154,7 +154,7 @@ class ShellPool:
 
     @contextlib.contextmanager
     def _entered(self, *, beside: bool = False) -> Iterator[bool]:
-        """Whether the session's own shell is for this call. ``close`` waits for all that are in here."""
+        """Enter a call: yield True if the session's own shell is for it. ``close`` waits for all calls that have entered."""
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed(_CLOSED)
@@ -170,7 +170,7 @@ class ShellPool:
                 self._quiet_since = time.monotonic()
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Whether a call is still wanted that began after so many interrupts."""
+        """Return True while a call is wanted that began after so many interrupts."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:
@@ -292,7 +292,7 @@ class ShellPool:
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def state(self) -> ShellState:
-        """As of the last command that ended; the same object until another one has, or a rest."""
+        """Return the state after the last command that ended; the same object until another ends, or the shell rests."""
         await self._told()
         self._collect()
         return self._kept.state()
@@ -304,7 +304,7 @@ class ShellPool:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """Whether it has a shell, in which nothing of ours runs."""
+        """True if the pool has a shell in which no command of ours runs."""
         return not self._inside and not self._closed and self._shell is not None
 
     async def rest(self) -> bool:
@@ -350,7 +350,7 @@ class ShellPool:
         return True
 
     def _is_quiet(self, shell: Shell, sessions: Sessions) -> bool:
-        """Whether nothing of ours has run in that shell since the look at all processes began."""
+        """Return True if no command of ours has run in the shell since the look at all processes began."""
         return self._shell is shell and not (self._inside or self._closed) and self._quiet_since < sessions.begun
 
     async def _rest_launcher(self) -> bool:

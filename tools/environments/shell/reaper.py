@@ -103,13 +103,13 @@ class Endings:
         self.put_away(shell, grace)
 
     def put_away(self, shell: Shell, grace: float = 0.0) -> None:
-        """It ends, or has ended."""
+        """Wait in the background until the shell has ended, then reap it."""
         with self._lock:
             self._under_way.add(shell)
         _reaper.add(shell, grace, self._over)
 
     def kill(self, shell: Shell) -> None:
-        """With everything in its session."""
+        """Kill the shell with everything in its session."""
         with self._lock:
             self._under_way.add(shell)
         _killers.submit(lambda: self._kill(shell))
@@ -129,7 +129,7 @@ class Endings:
             process.reap()
 
     def is_over(self) -> bool:
-        """Whether nothing is left of them, and of what they started."""
+        """True if none of these shells, and no process that they started, is left."""
         return not self._under_way and not self._left
 
     @property
@@ -139,7 +139,7 @@ class Endings:
             return list(self._left)
 
     def forget(self) -> None:
-        """Nothing that they started is left."""
+        """Reap the ended shells: no process that they started is left."""
         with self._lock:
             left, self._left = self._left, []
         for process in left:

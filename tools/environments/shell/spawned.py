@@ -94,7 +94,7 @@ class Spawned:
         return self._look()
 
     def _look(self) -> int | None:
-        """Its exit code, once it has one."""
+        """Return the exit code, or None while the process runs."""
         shell = self._shell
         if self._code is None and shell is not None:
             shell.collect()
@@ -140,7 +140,9 @@ class Spawned:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Its exit code. What it printed and was not read is dropped once nothing writes any more."""
+        """Wait for the process and return its exit code. Output that was not read is dropped once no process writes any
+        more.
+        """
         loop = asyncio.get_running_loop()
         while (code := self._look()) is None:
             await self._pause(loop, None)
@@ -167,7 +169,7 @@ class Spawned:
         return {one.pid for one in shell.process.members()} - {shell.process.pid}
 
     def end(self) -> None:
-        """At once. May be called twice."""
+        """End the process at once. May be called twice."""
         with self._lock:
             shell, self._shell = self._shell, None
         if shell is None:
