@@ -1,4 +1,6 @@
-"""Where commands run, by name. Built-in kinds are imported when first opened; plugins register theirs."""
+"""Backends by name: open the environments that commands run in. Built-in backends are imported when first opened; plugins
+register theirs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _BUILT_IN = {
     "ssh": ("tools.environments.ssh", "open_ssh"),
 }
 _registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
-"""By name, all that were registered: the last one counts."""
+"""All factories that were registered, by name: the last one counts."""
 _lock = threading.Lock()
 _METHODS = [name for name, member in vars(Environment).items() if callable(member) and not name.startswith("_")]
 

@@ -50,7 +50,7 @@ class Capture:
             self._cut()
 
     def finish(self) -> Captured:
-        """What was kept. Closes the file; may be called twice."""
+        """Return the output that was kept. Closes the file; may be called twice."""
         if self._file is not None:
             try:
                 os.close(self._file)

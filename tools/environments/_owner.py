@@ -10,7 +10,7 @@ from tools import alive
 
 
 def us() -> str:
-    """This process: machine, boot, process namespace, number, start."""
+    """Return this process's identity: machine, boot, process namespace, number, start."""
     return " ".join((*_here(), str(os.getpid()), alive.started(os.getpid()) or ""))
 
 

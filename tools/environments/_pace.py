@@ -8,11 +8,11 @@ import weakref
 from collections import deque
 
 _SOME = 10
-"""How many begin in one round of the loop: each works for a part of a millisecond."""
+"""Number of starts in one round of the event loop: each works for a part of a millisecond."""
 
 
 class _Round:
-    """Of one event loop."""
+    """The starts of one event loop, and those that wait there."""
 
     def __init__(self) -> None:
         self._begun = 0

@@ -30,5 +30,5 @@ def command_text(request: ExecRequest) -> str:
 
 
 def never_run(cwd: str, where: str) -> ExecOutcome:
-    """What becomes of a command that was interrupted before it could begin."""
+    """Return the outcome of a command that was interrupted before it could begin."""
     return ExecOutcome(130, Captured(), Captured(), cwd, 0.0, where, "interrupted")

@@ -25,7 +25,7 @@ class Spare:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """For a while they are there to be used."""
+        """Close the spare descriptors for the length of this context, so that others can open as many."""
         with self._lock:
             held, self._held = self._held, []
         for fd in held:

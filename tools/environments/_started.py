@@ -1,4 +1,4 @@
-"""What we start can be interrupted, also where we cannot be."""
+"""Start work that can be interrupted even where its caller can't be."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import asyncio
 
 
 class Waiter:
-    """For one coroutine at a time, and for one event loop at a time."""
+    """A wait for news, for one coroutine and one event loop at a time."""
 
     def __init__(self) -> None:
         self._told: asyncio.Future[None] | None = None
@@ -24,6 +24,6 @@ class Waiter:
                 timer.cancel()
 
     def wake(self) -> None:
-        """In the loop that waits."""
+        """Wake the waiting coroutine. Call this in its loop."""
         if self._told is not None and not self._told.done():
             self._told.set_result(None)

@@ -17,7 +17,7 @@ _IDLE = 5.0
 
 
 class Workers:
-    """At most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
+    """A pool of at most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most

@@ -1,4 +1,4 @@
-"""This machine: a shell that stays, and the files as its commands see them."""
+"""Environment on this machine: a persistent shell, and the files as its commands see them."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class LocalEnvironment:
         files.delete(path)
 
     def holder(self, path: str) -> str:
-        """What holds this file: this machine, whichever shell runs commands."""
+        """Return the holder of this file: this machine, whichever shell runs commands."""
         return "local"
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
@@ -265,7 +265,7 @@ class LocalEnvironment:
 
 
 def _variables(pass_env: Sequence[str], restored: Mapping[str, str]) -> Mapping[str, str]:
-    """What the first shell of an environment starts with."""
+    """Return the variables that the first shell of an environment starts with."""
     return {**child_environment(pass_env), **restored}
 
 

@@ -28,7 +28,9 @@ def resolve(path: str, cwd: str) -> str:
 
 
 def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
-    """The same in another root: a link's absolute target begins there. ``inside``: answers with the path from here."""
+    """Resolve ``path`` in another root, where a link's absolute target begins too. ``inside``: return the path seen from
+    here.
+    """
     _check_text(path)
     left = [part for part in str(Path(cwd, os.path.expanduser(path))).split("/") if part][::-1]  # noqa: PTH111 - as above
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""One shell process a command; only the working folder is kept from one to the next."""
+"""Run each command in a shell process of its own; only the working folder is kept from one to the next."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class OneShot:
             each.interrupt()
 
     def rest(self) -> bool:
-        """Whether nothing is held: no command runs, and none left something running."""
+        """Return True if nothing is held: no command runs, and none left something running."""
         with self._lock:
             if self._running or any(_groups.left_behind(left) for left in self._left):
                 return False

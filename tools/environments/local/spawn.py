@@ -39,7 +39,7 @@ class Started:
 
 
 def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: bytes) -> Started:
-    """In a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
+    """Start the command in a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
     ours: list[int] = []
     theirs: list[int] = []
     try:
@@ -80,7 +80,7 @@ def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: b
 
 
 def reported_cwd(report: int, start: str) -> str:
-    """Where the ended command was, free of links; ``start`` where it did not say."""
+    """Return the ended command's working folder, free of links; ``start`` where it reported none."""
     os.set_blocking(report, False)
     try:
         said = os.read(report, 1 << 16)
