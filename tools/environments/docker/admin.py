@@ -43,11 +43,11 @@ class OurContainer:
 
     @property
     def left_behind(self) -> bool:
-        """Its process is gone, and nobody means to use it again."""
+        """True if the process that owned the container is gone and the container is not kept for another session."""
         return self.owner_lives is False and not self.kept
 
     def idle_for(self, seconds: float) -> bool:
-        """Whether it is kept, nobody works in it, and it was not started within the last ``seconds``."""
+        """Return True if it is kept, nobody works in it, and it was not started within the last ``seconds``."""
         return self.kept and not self.in_use and time.time() - self.since >= seconds
 
 
@@ -102,7 +102,7 @@ def _read(container: Any, host: str) -> OurContainer:
 
 
 def _seconds(stamp: str) -> float:
-    """From ``2026-01-31T12:00:00.123456789Z``; 0 for what never was."""
+    """Return the Unix time of a stamp such as ``2026-01-31T12:00:00.123456789Z``; 0 for one that stands for never."""
     with contextlib.suppress(ValueError):
         then = datetime.fromisoformat(f"{stamp.partition('.')[0].removesuffix('Z')}+00:00").timestamp()
         return max(0.0, then)

@@ -1,4 +1,4 @@
-"""Why an engine does not answer, and what to do about it."""
+"""Reasons why an engine does not answer, and advice on what to do."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class DockerEnvironment(RemoteEnvironment):
         return f"{self._container.news()} {super()._said()}".strip()
 
     def holder(self, path: str) -> str:
-        """What holds this file: a folder that outlives the container, or the container."""
+        """Return the holder of this file: a folder that outlives the container, or the container."""
         over = [mount for mount in self._mounts if path.startswith(f"{mount.target}/")]
         mount = max(over, key=lambda each: len(each.target), default=None)
         return self.identity if mount is None else f"docker mount {mount.source}{path[len(mount.target) :]}"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _NEVER = "0001-"
-"""How the engine's moments begin that have not come."""
+"""Beginning of the engine's moments that have not come."""
 # What a restart takes away remembers whether one of us was there since: /dev/shm, else /tmp.
 _SEEN = """
 for d in /dev/shm /tmp; do

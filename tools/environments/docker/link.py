@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where an image says nothing."""
+"""PATH of commands where the image sets none."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
 _GRACE = 0.5
@@ -36,7 +36,7 @@ _FEW = 16
 """Processes with which a shell may not come up."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
-"""What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
+"""Exit codes of a container whose first process could not be started; one that had a shell ends with others."""
 
 
 class DockerLink:
@@ -83,7 +83,9 @@ class DockerLink:
         return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
 
     def _knock(self) -> None:
-        """Whether somebody is at home; docker-py leaves a socket open where nobody is. Raises OSError."""
+        """Connect to the engine's socket and close it: docker-py leaves a socket open where no engine answers. Raises
+        OSError.
+        """
         if self._address.startswith("unix://"):
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(_TIMEOUT)
@@ -150,7 +152,7 @@ class DockerLink:
         return container
 
     def news(self) -> str:
-        """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
+        """Return, once, what a session that continues in a kept container must know of it; "" where there is nothing."""
         said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
         return said
 
@@ -219,7 +221,7 @@ class DockerLink:
 
     @contextlib.contextmanager
     def _a_shell(self) -> Iterator[None]:
-        """Where none can be opened since the container has ended, it is said why. Raises EnvironmentFailed."""
+        """Explain why no shell can be opened since the container has ended. Raises EnvironmentFailed."""
         import docker
 
         try:

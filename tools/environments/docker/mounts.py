@@ -1,4 +1,4 @@
-"""Which folders of this machine a container may see."""
+"""Mounts: the folders of this machine that a container may see."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/ro
 """Neither they nor what is in them, but for what people put there:"""
 _ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
-"""Where everybody's sockets and files are: only folders in them."""
+"""Folders that hold everybody's sockets and files: only folders in them can be mounted."""
 _KEYS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".netrc", ".git-credentials", ".pgpass", ".password-store"}
 )
 _SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
-"""In a home."""
+"""Folders of settings in a home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Mount:
 
 
 def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Mount:
-    """From ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
+    """Parse ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
     if not 1 <= len(parts) <= 2 or not parts[0]:

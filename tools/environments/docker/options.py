@@ -1,4 +1,4 @@
-"""What a container is made of."""
+"""Options of a container."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ _KEEP = ("remove", "reuse")
 
 @dataclass(frozen=True)
 class Options:
-    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
+    """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
 
-    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
-    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
-    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
+    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours,
+    so
+    that we own the files that commands write to the project. ``keep`` decides what happens to the container at the end:
+    ``remove``
+    it, or ``reuse`` it: the next session with the same ``session`` name and options continues in it. ``host`` is the engine's
+    address.
     """
 
     image: str
@@ -94,11 +97,11 @@ class Options:
 
     @property
     def key(self) -> str:
-        """The same for the same options."""
+        """A digest of the options; equal options have equal keys."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def create(self) -> dict[str, Any]:
-        """For docker-py."""
+        """Return the keyword arguments with which docker-py creates the container."""
         memory = self.memory
         return {
             "image": self.image,

@@ -25,7 +25,8 @@ class Patience:
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
-        """What ``work``, in a thread of its own, returns or raises. What comes when nobody waits any more is closed.
+        """Run ``work`` in a thread of its own and return or raise as it does. A result that nobody waits for any more is
+        closed.
 
         Raises GivenUp; TimeoutError after ``limit`` seconds.
         """
@@ -73,7 +74,7 @@ class Patience:
 
     @property
     def hangs(self) -> bool:
-        """Whether work goes on that nobody waits for any more."""
+        """True while work goes on that nobody waits for any more."""
         with self._lock:
             return self._at_work > len(self._waited_for)
 

@@ -1,6 +1,6 @@
-"""What removes our containers at once when this process is killed and can remove nothing itself.
+"""Watchdog process that removes our containers at once when this process is killed and can remove nothing itself.
 
-Where it is killed too, or the engine is away, the next start of toolcrib finds them: see link.py and remote/left.
+Where it is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and remote/left.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Watchdog:
 
 
 def end(known: dict[str, list[str]]) -> None:
-    """In the small process, once we are gone."""
+    """Remove the containers. The watchdog process calls this once toolcrib's process is gone."""
     import docker
     import requests
 
