@@ -1,4 +1,4 @@
-"""Who we are: keys from files and from the agent, tried in the order that OpenSSH has. Never a password."""
+"""Authenticate with keys from files and from the agent, tried in OpenSSH's order. Never with a password."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _hung_up(tried: list[str]) -> str:
 
 
 def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
-    """Which ways in the server would take, as far as it says."""
+    """Return the ways of authentication that the server accepts, as far as it says."""
     import paramiko
 
     allowed = ""

@@ -1,4 +1,4 @@
-"""One process on the host, over one channel of a connection."""
+"""A process on the host, over one channel of a connection."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class SshChannel:
         return None
 
     def _check(self, over: bool) -> None:
-        """Everything has been read. Raises where nothing more can come."""
+        """Raise if the channel has ended, after everything has been read."""
         if over and not self._end.closed and self._end.code is None:
             raise ChannelBroken(self._why())
         if over:

@@ -1,4 +1,4 @@
-"""One connection to the host, with the channels that its server allows."""
+"""A connection to the host, with the channels that its server allows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Where no channel is left for a guard, there is none. Where one has ended there is another."""
+        """Start a guard, or another where one has ended. Without a free channel there is none."""
         if self._guard is not None and self._guard.gone:
             self.silenced()
             self._guard = None
@@ -103,7 +103,7 @@ class Connection:
                 self._guard = guard.Guard(channel) if channel is not None else None
 
     def silenced(self) -> bool:
-        """Whether, a moment ago, the guard ended all that ran, since it had heard nothing of us for too long."""
+        """Return True if the guard has just ended all that ran, because it had heard nothing from us for too long."""
         if self.alive and self._guard is not None and self._guard.has_ended_all(_SIGN_LIMIT):
             self._guard, self._silence = None, time.monotonic()
         return time.monotonic() - self._silence < _LATELY
@@ -126,9 +126,9 @@ class Connection:
     # -- its state -----------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """How much can be sent without waiting: nothing while keys are exchanged, or into a full socket.
+        """Return how many bytes can be sent without waiting: none while keys are exchanged, or into a full socket.
 
-        One that is writable has room for a third of what it holds.
+        A writable socket has room for a third of what it holds.
         """
         if not self.alive:
             return _SMALL  # it fails at once
@@ -142,7 +142,7 @@ class Connection:
         return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
 
     def _why(self) -> str:
-        """What broke it, for people; tells the link."""
+        """Return the reason why the connection was lost, for people, and report it to the link."""
         text = self._reason()
         if not text and self._transport.over.wait(_NOTICE):  # whoever sends may meet it before those who read
             text = self._reason()

@@ -29,7 +29,7 @@ a pause that grows, for so long.
 """
 _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
-"""What a server says that drops us so, if anything."""
+"""Messages with which a busy server drops a new connection, if it sends any."""
 _AT_ONCE = threading.BoundedSemaphore(4)
 """Connections that this process makes at the same time, for the same reason."""
 
@@ -43,7 +43,7 @@ class _NoGreeting(Exception):
 
 
 def connect(hops: Sequence[Hop]) -> list[Transport]:
-    """One transport a hop, the host's own last. Raises EnvironmentFailed."""
+    """Open a transport for each hop and return them, the host's own last. Raises EnvironmentFailed."""
     made: list[Transport] = []
     try:
         for index, hop in enumerate(hops):
@@ -187,7 +187,7 @@ class limited:  # noqa: N801 - used as a function
 
 
 def answers(hop: Hop, within: float) -> bool:
-    """Whether something takes connections there now."""
+    """Return True if the hop's port accepts connections now."""
     with contextlib.suppress(OSError, UnicodeError), socket.create_connection((hop.host, hop.port), timeout=within):
         return True
     return False

@@ -1,8 +1,9 @@
-"""What ends, over there, everything that a connection started, when that is gone: closed, cut, or we killed.
+"""Guard process on the host, which ends everything that a connection started once the connection is gone: closed, lost, or
+its owner killed.
 
-sshd does not do that: processes without a terminal live on. A bash of its own on each connection hears from us now and then;
-when it hears no more, it ends the sessions whose leaders sshd started for this connection. A leader is told nothing before the
-guard has seen it.
+sshd does not do that: processes without a terminal live on. A bash of its own on each connection receives our signs of life;
+when they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the guard
+has seen it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ SILENCE = 60
 """Seconds without one after which the guard acts: where a link is cut, sshd itself learns it only much later."""
 
 _OVER = "over"
-"""What it says before it ends the others."""
+"""The guard's report before it ends the others."""
 
 _YOUNG = 50
-"""How often it looks at a process that leads no session, a hundredth of a second apart."""
+"""Number of looks at a process that leads no session, a hundredth of a second apart."""
 
 # A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
 SCRIPT = rf"""
@@ -118,12 +119,13 @@ class Guard:
 
     @property
     def gone(self) -> bool:
-        """Whether it guards no more."""
+        """True if the guard has ended."""
         return self._channel.closed
 
     def has_ended_all(self, within: float) -> bool:
-        """Whether it heard nothing of us, and ended all that ran. Waits ``within`` seconds for a sign of life: while it ends the
-        others it gives none.
+        """Return True if the guard heard nothing from us and ended all that ran. Waits ``within`` seconds for a sign of
+        life: the guard
+        gives none while it ends the others.
         """
         give_up = time.monotonic() + within
         number = 0
@@ -137,7 +139,7 @@ class Guard:
 
 
 class Ticket:
-    """One new process, to be seen by the guard before anything is sent to it."""
+    """A new process that the guard must see before anything is sent to it."""
 
     def __init__(self) -> None:
         self._number = 0

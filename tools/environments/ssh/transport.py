@@ -32,7 +32,7 @@ _MANY = 8
 
 @dataclass(slots=True)
 class End:
-    """How a channel's process ended, as far as the far side has said."""
+    """End of a channel's process, as far as the far side has reported it."""
 
     code: int | None = None
     closed: bool = False
@@ -40,7 +40,7 @@ class End:
 
 
 def _demote(record: logging.LogRecord) -> bool:
-    """What goes wrong is raised, and told in words of ours: paramiko's own, with their traces, are for who looks for them."""
+    """Log paramiko's records, with their traces, as debug output only: errors are raised, in our words."""
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return logging.getLogger(_LOG).isEnabledFor(logging.DEBUG)
 
@@ -165,10 +165,10 @@ class Line(socket.socket):
     """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
 
     greeting = b""
-    """What was said first."""
+    """The server's first line."""
     before_waiting: Callable[[], None] = staticmethod(lambda: None)
     _ahead = memoryview(b"")
-    """What has come and was not asked for yet."""
+    """Bytes that were received and not yet asked for."""
 
     def prepare(self) -> None:
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +178,7 @@ class Line(socket.socket):
                 self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Of one thread."""
+        """Receive up to ``size`` bytes. Call it from one thread only."""
         if not self._ahead:
             self._ahead = memoryview(self._more(flags))
         data = bytes(self._ahead[:size])
@@ -244,7 +244,7 @@ class Heard:
 
 
 def keep_asking(transport: Transport) -> None:
-    """So that silence means something; for as long as the transport lives."""
+    """Send keepalive requests as long as the transport lives, so that silence means a lost connection."""
 
     def ask() -> None:
         while transport.is_active():
