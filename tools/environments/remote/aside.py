@@ -13,8 +13,10 @@ Result = TypeVar("Result")
 
 
 async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-    """As asyncio.to_thread, whose threads are few: who only asks would wait there for those who make places. What comes when
-    nobody waits for it any more is closed, if it can be.
+    """Run ``work`` in a thread of its own, as asyncio.to_thread does in few shared ones: there a short question would wait for
+    those that open environments.
+
+    A result that nobody waits for any more is closed, if it can be.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()

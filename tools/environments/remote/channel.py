@@ -1,8 +1,8 @@
-"""What a place must offer so that a shell can be kept there: links that open channels.
+"""Protocols of a remote backend that can keep a shell: links that open channels.
 
 A ``Channel`` is one process over there and the bytes to and from it; a ``Link`` opens them. Both are plain and synchronous:
 ``Link.open`` may block (it is called in a worker thread), ``Channel`` never does. Nothing here is bound to an event loop, since
-a session's calls may come from several; whoever waits does so on ``Channel.fileno`` in its own loop.
+a session's calls may come from several; a caller waits for ``Channel.fileno`` in its own loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ChannelBroken(Exception):
 
 
 class Channel(Protocol):
-    """One process on the far side, its stdin, and its stdout and stderr kept apart.
+    """A process on the far side, its stdin, and its stdout and stderr kept apart.
 
     Used by one thread at a time, though not always by the same one. No method waits. After ChannelEnded or ChannelBroken was
     raised, only ``close`` is called.
@@ -50,7 +50,7 @@ class Channel(Protocol):
         ...
 
     def write(self, data: bytes | memoryview) -> int:
-        """How many of the bytes were taken, 0 where none can be now: then try again a little later.
+        """Send bytes and return how many were taken. After 0 the caller tries again a little later.
 
         Raises ChannelEnded or ChannelBroken.
         """
@@ -73,7 +73,7 @@ class Link(Protocol):
 
     @property
     def where(self) -> str:
-        """What results say about where they ran, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
+        """The environment's name in results, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
         ...
 
     @property
@@ -93,7 +93,8 @@ class Link(Protocol):
         ...
 
     def variables(self) -> Mapping[str, str] | None:
-        """What every process gets there, where that can be told without making or reaching the place; else None. May block.
+        """Return the variables of every process there, or None where that requires a new container or connection. May block.
+
         Raises EnvironmentFailed.
         """
         ...
@@ -103,19 +104,21 @@ class Link(Protocol):
         ...
 
     def diagnose(self) -> str:
-        """Why channels broke just now, as far as it can be found out within a few seconds: a sentence without a full stop
-        ("the container NAME was removed"), or "" where the place is well. Never raises.
+        """Return why channels were just lost, as far as a few seconds suffice to find out: a sentence without a full stop ("the
+        container NAME was removed"), or "" where nothing is wrong. Never raises.
         """
         ...
 
     def silence(self) -> str:
-        """Where the place itself ended what ran there just now, since it had heard nothing of us: a sentence that says so. Else
-        "". May block for some seconds, never raises.
+        """Return a sentence that says so if the environment itself has just ended everything because it had heard nothing from
+        us, else "". May block for some seconds; never raises.
         """
         ...
 
     def advice(self) -> str:
-        """What to do where no shell could be started, after ``diagnose``: words for the end of a sentence. Never raises."""
+        """Return what to do where no shell could be started, as words that follow ``diagnose`` at the end of a sentence. Never
+        raises.
+        """
         ...
 
     def rest(self) -> None:

@@ -130,7 +130,7 @@ class RemoteEnvironment(RemoteState):
         return new
 
     async def _inherit(self) -> None:
-        """What can still be known of the shell before. Raises Lost: the next call asks again."""
+        """Take over the state of the shell before, as far as it can be read. Raises Lost: the next call asks again."""
         lost = self._lost
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):

@@ -207,7 +207,9 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> Answer:
-        """What is cancelled meanwhile must not come true later, over what somebody else wrote. Raises EnvironmentFailed."""
+        """Run a script that a cancelled call can't bring into effect later, over somebody else's write. Raises
+        EnvironmentFailed.
+        """
         given_up = threading.Event()
         try:
             return await aside(run_once, self.__link, text, args, data, given_up.is_set)
@@ -217,7 +219,7 @@ class RemoteFiles:
             given_up.set()
 
     async def is_folder(self, path: str) -> bool:
-        """Whether it can be entered, before a command is run there."""
+        """Return True if a command can enter the folder."""
         return (await self._script(f"cd -P -- {quote(path)}", [], known=_NOT_RUN)).status == 0
 
     async def nearest(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""One channel with a bash at its end that stays: it runs scripts of ours, and keeps the session's shell alive."""
+"""Channel to a persistent bash that runs our scripts and keeps the session's shell alive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer:
 
 
 class Exchange:
-    """What is sent with two nonces, and what comes back between them."""
+    """Text that is sent with two nonces, and the output between them."""
 
     def __init__(self, out: Callable[[bytes], None], err: Callable[[bytes], None]) -> None:
         self.first, self.last = secrets.token_hex(16), secrets.token_hex(16)
@@ -169,7 +169,7 @@ class Keeper:
         await self._waiter.wait(deadline)
 
     def notify(self) -> None:
-        """In the loop that waits."""
+        """Wake the waiting coroutine. Call this in its loop."""
         self._waiter.wake()
 
     def close(self) -> None:

@@ -28,11 +28,11 @@ _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
 _MISSING = (126, 127)
-"""How a program that cannot be started ends."""
+"""Exit codes of a program that can't be started."""
 _IDLE = 16
 """Channels that are kept for later."""
 _BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
-"""Where the private folder may be; memory first, which a full disk does not stop."""
+"""Folders that may hold the private folder; memory first, which a full disk does not stop."""
 
 
 class NoBash(EnvironmentFailed):
@@ -47,10 +47,10 @@ class Keepers:
         self.root = ""
         self.home = "/"
         self.bare = False
-        """Whether bash was found to be missing."""
+        """True if bash is missing."""
         self.sessions: set[int] = set()
         self.ended: list[str] = []
-        """What a toolcrib that was killed had left running and that was ended for it: its number and name."""
+        """Number and name of each process that a killed toolcrib had left running and that was ended."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
@@ -169,7 +169,7 @@ class Keepers:
         self._reader.leave(keeper)
 
     def give_back(self, keeper: Keeper) -> None:
-        """Nothing runs in it any more."""
+        """Keep a keeper in which nothing runs for the next use, or close it."""
         if keeper.lost or self._closed or len(self._idle) >= _IDLE:
             keeper.close()
             return
@@ -252,7 +252,7 @@ class _IdleReader:
         self._lock = threading.Lock()
         self._keepers: dict[int, Keeper] = {}
         self._open: tuple[select.epoll, int, threading.Thread] | None = None
-        """What it waits with, the descriptor that wakes it, and the thread; while there is something to read."""
+        """The epoll, the descriptor that wakes it, and the thread; set while there are channels to read."""
         self._closed = False
 
     def join(self, keeper: Keeper) -> None:

@@ -72,6 +72,6 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: 
 
 
 def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """What stands between the marks, and what after the last."""
+    """Return the data between the marks, and the data after the last."""
     start, stop = said.find(begin) + len(begin), said.rfind(end)
     return bytes(memoryview(said)[start:stop]), bytes(said[stop + len(end) :])

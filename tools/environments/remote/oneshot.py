@@ -1,4 +1,4 @@
-"""Where bash is missing over there: an sh for each command. Nothing is kept from one to the next but the folder."""
+"""Run each command in an sh of its own where bash is missing over there. Only the folder is kept from one to the next."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class OneShot:
             raise Lost(str(error)) from error
 
     async def _files(self, data: bytes) -> str:
-        """What the names of a command's files begin with. Raises EnvironmentFailed."""
+        """Return the prefix of the names of a command's files. Raises EnvironmentFailed."""
         try:
             return await self._written(data)
         except Lost as error:
@@ -140,7 +140,7 @@ class OneShot:
         return name
 
     async def tell(self, number: int, sessions: set[int], *, whole: bool) -> bool:
-        """Whether any lived; ``whole``: also their leaders. Raises Lost."""
+        """Send a signal to the sessions and return True if any process lived; ``whole``: also to their leaders. Raises Lost."""
         names = {"SESSIONS": " ".join(map(str, sessions)), "NUMBER": str(int(number)), "ALL": "y" if whole else ""}
         text = _END
         for name, value in names.items():
@@ -180,7 +180,7 @@ class _Running:
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
-        """Its exit code. When cancelled, ends it. Raises Lost."""
+        """Wait for the command and return its exit code. Ends it when cancelled. Raises Lost."""
         try:
             await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
             with self.keeper.listening():
@@ -223,7 +223,7 @@ class _Running:
             raise Lost("the command could not be ended")
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
 
         def told() -> None:
             self.ended = self.ended or "interrupted"

@@ -36,18 +36,20 @@ class Shell:
         self.cwd: str | None = None
         self.snapshot: Snapshot | None = None
         self.stale = self.unknown = False
-        """Whether, when it was last asked, its state after the last command could not be had; ``unknown``: nor that before it."""
+        """``stale``: at the last question, the state after the last command was unavailable; ``unknown``: the state before it
+        was too.
+        """
         self._mark = secrets.token_hex(16)
         self._before = self._runs = self._ended = self._told = ""
-        """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
-        is of.
+        """Commands, by the nonces that end their frames: the last two that were given, the last one that ended, the one whose
+        state is known.
         """
         self.status, self.pid = status, 0
         self._called = b""
         self._first_lines = ""
 
     async def prepare(self) -> None:
-        """Its files. Raises Lost."""
+        """Make the shell's files. Raises Lost."""
         files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
         whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
@@ -56,7 +58,7 @@ class Shell:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
     def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
-        """With the next command, unless it lives. It has ``state``, or, where there is none yet, ``env``."""
+        """Start the shell with the next command, unless it lives. It gets ``state``, or, without one, the variables in ``env``."""
         if not self.alive:
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
@@ -106,7 +108,7 @@ class Shell:
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
     async def living(self, beside: Beside) -> list[int]:
-        """What runs in its session that was lost. Where it does nothing itself, it is ended. Raises Lost."""
+        """Return the processes in the lost shell's session, and end the shell if it is idle. Raises Lost."""
         members = processes.read((await beside(processes.listing([self.keeper.session]))).out).members
         own = [self.keeper.pid]
         if self.pid and (await beside(frame.idle(self.pid))).out:
@@ -118,7 +120,7 @@ class Shell:
 
     @property
     def owes(self) -> bool:
-        """Whether its state after the last command that ended has not been fetched: ``snapshot`` is of one before."""
+        """True while the state after the last command has not been fetched: ``snapshot`` is of one before."""
         return self._told != self._ended
 
     async def learn(self, beside: Beside) -> bool:
@@ -174,7 +176,7 @@ class Shell:
         return data
 
     async def recover(self, beside: Beside) -> bool:
-        """What it told last, of a shell that can no longer be reached. Raises Lost."""
+        """Read the last report of a shell that is out of reach. Raises Lost."""
         told = self._told
         missing = await self._fetch(beside, self._before) is not None
         self.stale = missing and told != self._ended
@@ -183,7 +185,7 @@ class Shell:
         return self.snapshot is not None
 
     async def testament(self, beside: Beside) -> bool:
-        """What it told at its end, where it could."""
+        """Read the state that the shell wrote at its end. Return False where there is none."""
         answer: Answer = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
@@ -212,7 +214,7 @@ async def ended_by_silence(link: Link, shell: Shell, call: Call) -> str:
 
 
 def what_happened(call: Call) -> str:
-    """To a shell that has ended."""
+    """Return the outcome's notice for a shell that has ended."""
     if call.lost:
         return (
             "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."

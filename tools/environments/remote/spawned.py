@@ -23,7 +23,9 @@ _KEEP = 1 << 20
 
 
 def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> str:
-    """For a bash without a keeper, which takes over the session's state; where that has none yet, ``env``."""
+    """Return the first lines of a bash without a keeper: it takes over the session's state, or, without one, the variables in
+    ``env``.
+    """
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n"
@@ -118,7 +120,7 @@ class Spawned:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Its exit code. Of what it prints meanwhile the last part can still be read."""
+        """Wait for the process and return its exit code. The last part of its output meanwhile can still be read."""
         while (code := self._look()) is None:
             while sum(len(data) for _, data in self._chunks) > _KEEP:
                 self._chunks.popleft()
