@@ -1,1 +1,1 @@
-"""What file tools replace is kept, and given back when a person asks for it."""
+"""Undo: keep the contents of files before tools replace them, and restore them when a person asks for it."""
