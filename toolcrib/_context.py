@@ -1,4 +1,4 @@
-"""What a handler and a gate may know of the call they serve."""
+"""Context of a call, for its handler and its gates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ T = TypeVar("T")
 
 
 LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
-"""Where nobody else than whoever runs the process speaks, unless a user is named."""
+"""Platforms on which only the person who runs the process speaks, unless a user is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...), and the user's roles there.
+    """The person that a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...) and the user's
+    roles.
 
     The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
     a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
@@ -99,7 +100,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityEvent:
-    """What a tool reports while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
+    """A report of a tool while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
 
     message_id: str
     activity_type: str
@@ -145,12 +146,12 @@ class ScopeView(Protocol):
     def undo(self) -> UndoLog | None: ...
     @property
     def policy(self) -> object | None:
-        """What the approval gate goes by in this session (tools.approval.policy.Policy); None for the gate's own."""
+        """The approval gate's policy in this session (tools.approval.policy.Policy), or None for the gate's own."""
         ...
 
 
 class _Done:
-    """What the report methods return: sync handlers ignore it, async ones may await it."""
+    """Return value of the report methods: sync handlers ignore it, async ones may await it."""
 
     __slots__ = ()
 
@@ -175,13 +176,13 @@ class ToolCallContext:
     answers: Mapping[str, tuple[str, Answer]]
     """Answers given to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
     resume_input: Json
-    """What an answer handed to the tool (resume mode ``pass_to_tool``), else None."""
+    """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
-    """What the tool said it would do, resolved once: gates judge this, and the handler acts on this."""
+    """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
     snapshot: Mapping[str, Json]
     """The session's state as it was when the call began."""
     used_environment: bool
-    """Whether the handler has asked for the environment: then the result says where it ran."""
+    """True once the handler has asked for the environment: then the result says where it ran."""
 
     def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
         if mint is not _MINT:
@@ -216,7 +217,7 @@ class ToolCallContext:
 
     @property
     def environment(self) -> Environment:
-        """Where this session runs things; opened at first use. Raises EnvironmentFailed."""
+        """The environment in which this session runs commands; opened at first use. Raises EnvironmentFailed."""
         self.used_environment = True
         return self._scope.environment
 
@@ -232,7 +233,7 @@ class ToolCallContext:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What the operator set for tools, by dotted name, such as ``terminal.timeout``."""
+        """The operator's settings for tools, by dotted name, such as ``terminal.timeout``."""
         return self._scope.settings
 
     @property
@@ -242,12 +243,12 @@ class ToolCallContext:
 
     @property
     def undo(self) -> UndoLog | None:
-        """Where a tool that changes files keeps what it replaces, before it does; None where nothing is kept."""
+        """The log in which a tool keeps each file before it replaces it, or None where nothing is kept."""
         return self._scope.undo
 
     @property
     def policy(self) -> object | None:
-        """What the approval gate goes by in this session; opaque to everybody else."""
+        """The approval gate's policy in this session; opaque to everybody else."""
         return self._scope.policy
 
     def answer_to(self, binds: str) -> Answer | None:
@@ -294,5 +295,5 @@ class ToolCallContext:
 
 
 def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
-    """For the dispatcher."""
+    """Make the context of a call. Only the dispatcher may do that."""
     return ToolCallContext(_MINT, call, scope)

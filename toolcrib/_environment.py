@@ -204,7 +204,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PortableState:
-    """What another process needs to go on in an environment like this one: the folder, and exported variables by name.
+    """State with which another process can continue in an equal environment: the folder, and exported variables by name.
 
     Plain data. An environment does not know which values are secret: leave those out before the state is stored.
     """

@@ -54,7 +54,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self._tools: dict[str, ToolEntry] = {}
         self._lent: dict[str, ToolEntry] = {}
-        """What children see: all but what was registered while this one was ``adopting``."""
+        """Entries that children see: all but those registered while this registry was ``adopting``."""
         self._lock = threading.RLock()
         self._dispatch: Dispatch | None = None
         self._check_schema: SchemaCheck | None = None

@@ -1,4 +1,4 @@
-"""What must be remembered, as protocols. ``agent/store`` implements them; the dispatcher and the gates only name them.
+"""Protocols of the store. ``agent/store`` implements them; the dispatcher and the gates only name them.
 
 Every method is async, and none blocks the event loop. It may be awaited from any thread and any loop. A store that keeps
 everything in memory never suspends, so that a coroutine which awaits it can be driven by hand.
@@ -72,7 +72,7 @@ class CallLedger(Protocol):
     async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None: ...
 
     async def handler_started(self, session_id: str, call_id: str) -> None:
-        """From here on the call may have had effects."""
+        """Note that the handler has started: from here on the call may have had effects."""
         ...
 
     async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None: ...
@@ -94,7 +94,7 @@ class TicketStore(Protocol):
     async def get(self, ticket_id: str) -> TicketRecord | None: ...
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """Those that wait for an answer, of one session or of all, oldest first."""
+        """Return the tickets that wait for an answer, of one session or of all, oldest first."""
         ...
 
     async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
@@ -179,7 +179,7 @@ class SessionStore(Protocol):
         ...
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """In order, from the ``offset``-th on, at most ``limit``."""
+        """Return messages in order, from the ``offset``-th on, at most ``limit``."""
         ...
 
     async def get(self, prefix: str) -> SessionInfo | None:
@@ -193,7 +193,7 @@ class SessionStore(Protocol):
     async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
-        """Those in which a user said something, the last one that was used first; what is given must be equal."""
+        """Return sessions in which a user said something, the last used first; the arguments that are given must match."""
         ...
 
 
@@ -239,7 +239,7 @@ class RunStore(Protocol):
 
 
 class Inbox(Protocol):
-    """What was said to sessions and no run has taken yet, in order. Never fenced: anybody may say something."""
+    """Messages to sessions that no run has taken yet, in order. Never fenced: anybody may add one."""
 
     async def put(self, item: InboxItem) -> InboxItem | None:
         """Keep it and return it with its id; None where this session has had an item with that (non-empty) key before."""
@@ -255,7 +255,7 @@ class Inbox(Protocol):
 
 
 class OriginStore(Protocol):
-    """Where files of a session came from, as its judge found: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
+    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
 
     async def of(self, session_id: str) -> Mapping[str, int]: ...
 
@@ -320,7 +320,7 @@ class Store(Protocol):
         ...
 
     async def old(self, before: float) -> int:
-        """How many ``prune`` would forget."""
+        """Return the number of sessions that ``prune`` would delete."""
         ...
 
     async def prune(self, before: float) -> int:

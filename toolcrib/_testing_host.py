@@ -16,7 +16,7 @@ from toolcrib._types import Json
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message that a platform brought."""
+    """A message that a platform brought."""
 
     key: str
     text: str
@@ -28,7 +28,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer that a platform brought."""
+    """An answer that a platform brought."""
 
     ticket_id: str
     payload: Json

@@ -106,7 +106,7 @@ class FakeEnvironment:
         return [info for name in names if (info := await self.stat(name)) is not None]
 
     def interrupt(self) -> None:
-        """Nothing runs here."""
+        """Do nothing: no command runs here."""
 
     async def close(self) -> None:
         self.closed = True
@@ -130,7 +130,7 @@ class _FakeProcess:
         self.written += data
 
     def close_stdin(self) -> None:
-        """Nothing reads it."""
+        """Do nothing: no process reads the input."""
 
     async def wait(self) -> int:
         return self._code
