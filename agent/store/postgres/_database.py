@@ -26,7 +26,7 @@ NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
 """The server's time in Unix seconds, so that no two clocks are compared; a clock that was given is for tests."""
 CONNECTIONS = 4
 _SECONDS = 45.0
-"""How long an operation may take before its connection is ended. The server's own limits come first."""
+"""Limit of an operation; after it the connection is ended. The server's own limits come first."""
 _ATTEMPTS = 4
 
 
@@ -106,7 +106,7 @@ class PostgresDatabase:
             ) from error
 
     async def signal(self, channel: str, payload: str) -> None:
-        """In the store's loop: NOTIFY those that listen."""
+        """NOTIFY the listeners of a channel. Call this in the store's loop."""
 
         async def notify(connection: Connection) -> None:
             await connection.execute("SELECT pg_notify(%s, %s)", [channel, payload])

@@ -1,4 +1,4 @@
-"""What an error of the server means to a person, and what to do about it."""
+"""Explain errors of the server to a person, with advice on what to do."""
 
 from __future__ import annotations
 

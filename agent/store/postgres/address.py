@@ -1,4 +1,4 @@
-"""Where the server is, and how to name it without its secrets."""
+"""Address of the server, and its name without secrets."""
 
 from __future__ import annotations
 
