@@ -1,4 +1,4 @@
-"""One conversation: what it may call, where it runs, and the one way in: say, answer, interrupt, advance."""
+"""Session: the calls it may make, its environment, and the one way in: say, answer, interrupt, advance."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Session:
         self.scope.interrupt()
 
     async def waits_for_answers(self) -> bool:
-        """Whether a run of this session is parked, or its process ended while somebody was asked."""
+        """Return True if a run of this session is parked, or its process ended while somebody was asked."""
         return await self._driver.waits()
 
     async def give_up(self) -> RunResult | None:
@@ -312,7 +312,7 @@ class Session:
         await tell(self.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
 
     async def rest(self) -> None:
-        """Give back the connection to the model, and the shells as far as nothing runs in them. The next call goes on as before."""
+        """Give back the connection to the model, and the shells in which nothing runs. The next call continues as before."""
         await self.link.rest()
         environment = self.scope.opened
         if environment is not None and isinstance(environment, Restable):

@@ -20,7 +20,7 @@ _STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running",
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """One call of the turn's batch. ``tickets`` are those that it waits for; ``settled`` means that its result is in the ledger.
+    """State of a call in the turn's batch. ``tickets`` are those that it waits for; ``settled``: its result is in the ledger.
 
     ``end_run``: a gate ended the run with it.
     """
@@ -63,7 +63,7 @@ class RunState:
     ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the call
     that failed last with how often in a row, ``unreadable`` how many turns in a row had no readable call. ``batch`` is the turn's
     calls. ``first`` is the place in the transcript of the message that the run answers. ``schema`` is what the answer must fit;
-    ``mends`` means that it was asked for once more, ``last`` that this turn may have no calls. ``shell`` is set while it is parked.
+    ``mends``: it was asked for once more; ``last``: this turn may have no calls. ``shell`` is set while the run is parked.
     """
 
     id: str
@@ -176,7 +176,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run came out. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
+    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
 
     text: str
     stopped: Stopped
