@@ -26,12 +26,10 @@ _KEEP = ("remove", "reuse")
 class Options:
     """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
 
-    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours,
-    so
+    ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
     that we own the files that commands write to the project. ``keep`` decides what happens to the container at the end:
-    ``remove``
-    it, or ``reuse`` it: the next session with the same ``session`` name and options continues in it. ``host`` is the engine's
-    address.
+    ``remove`` it, or ``reuse`` it: the next session with the same ``session`` name and options continues in it. ``host`` is the
+    engine's address.
     """
 
     image: str

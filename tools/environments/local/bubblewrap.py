@@ -30,15 +30,12 @@ _TRIES = 5
 class BubblewrapEnvironment(LocalEnvironment):
     """An environment on this machine, in a sandbox.
 
-    Only ``writable`` folders and the one it starts in can be written, ``masked`` paths are empty, ``network`` says whether
-    there is
-    any, and ``processes`` limits how many there may be at once (the kernel does not hold root to it). Raises EnvironmentFailed
-    where
-    a sandbox is unavailable; it never runs without one.
+    Only ``writable`` folders and the one it starts in can be written, ``masked`` paths are empty, ``network`` says whether there
+    is any, and ``processes`` limits how many there may be at once (the kernel does not hold root to it). Raises
+    EnvironmentFailed where a sandbox is unavailable; it never runs without one.
 
     Files are seen as commands see them: masked paths are empty, and read-only files refuse to be written (OSError, EROFS). /tmp
-    is
-    the sandbox's own and is deleted with it.
+    is the sandbox's own and is deleted with it.
     """
 
     def __init__(
@@ -76,9 +73,8 @@ class BubblewrapEnvironment(LocalEnvironment):
         return self._sandbox.view()
 
     def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
-        """Return the result of ``look`` at the sandbox's root folder. A file that is not found in a sandbox that was ending
-        is looked for
-        in the next; ``again``: ``look`` reports a missing file by its result too, not only by an error.
+        """Return the result of ``look`` at the sandbox's root folder. A file that is not found in a sandbox that was ending is
+        looked for in the next; ``again``: ``look`` reports a missing file by its result too, not only by an error.
         """
         for _ in range(_TRIES):
             view = self._view()

@@ -1,4 +1,4 @@
-"""One command while it runs: read its output and end it by itself, by its time limit or by an interrupt."""
+"""A command while it runs: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class _Process:
 
 
 class Sandbox:
-    """One bubblewrap and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
+    """A bubblewrap process and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
 
     Where commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
     """

@@ -1,4 +1,4 @@
-"""One command in a remote shell: read its output and end it by itself, by its time limit or by an interrupt."""
+"""A command in a remote shell: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 

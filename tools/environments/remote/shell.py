@@ -58,7 +58,7 @@ class Shell:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
     def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
-        """Start the shell with the next command, unless it lives. It gets ``state``, or, without one, the variables in ``env``."""
+        """Start the shell with the next command, unless it lives. It gets ``state``, or else the variables of ``env``."""
         if not self.alive:
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)

@@ -61,8 +61,7 @@ def at_exit(inner: str, mark: str) -> str:
     """Return the text that reports the shell's traps, folder and state at its exit.
 
     No signal may interrupt it: bash would repeat what it had begun to write. A fork that ends before it has become a program
-    runs
-    this too.
+    runs this too.
     """
     to = f">{inner}/s"
     traps = f"\\builtin echo {mark} EXIT {to};\\builtin trap -p {to};\\builtin trap '' INT TERM HUP"
@@ -85,12 +84,11 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
 
 
 def speak(inner: str) -> str:
-    """Return the command that sends the driver's reports to ``s`` from then on: a path would be read, and the file opened,
-    each time.
+    """Return the command that sends the driver's reports to ``s`` from then on: a path would be read, and the file opened, each
+    time.
 
     Programs do not inherit the descriptor, because bash keeps it aside while a command runs. A command that may use its
-    descriptors
-    for something else is therefore followed by this again, and the report of the state does not rely on it.
+    descriptors for something else is therefore followed by this again, and the report of the state does not rely on it.
     """
     # bash would end where `exec` finds nothing there.
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"

@@ -19,7 +19,7 @@ from tools.environments.shell.watchdog import watchdog
 
 
 class ShellProcess(Protocol):
-    """One bash process. ``pid`` and ``session`` are numbers as this machine's kernel knows them."""
+    """A bash process. ``pid`` and ``session`` are numbers as this machine's kernel knows them."""
 
     pid: int
     session: int

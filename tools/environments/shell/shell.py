@@ -1,4 +1,4 @@
-"""One bash and its reports: it gets one command at a time, and answers with a frame and then with its state."""
+"""A bash and its reports: it gets one command at a time, and answers with a frame and then with its state."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ class Shell:
     def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
         """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
 
-        ``brief``: it changes nothing, so that its state need not be told.
-        ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
+        ``brief``: it changes nothing, so that its state need not be told. ``stdin`` None: it will be written to the descriptor
+        that this answers with. ``running`` says when it may be closed.
         """
         if self._in_report:
             self.collect()
@@ -163,12 +163,11 @@ class Shell:
             os.write(self.folder.input, data)
 
     def says(self, give_up: float) -> bool:
-        """Return True if the shell reports anything before ``give_up``, in the time of ``perf_counter``. Output of commands
-        does not count.
+        """Return True if the shell reports anything before ``give_up``, in the time of ``perf_counter``. Output of commands does
+        not count.
 
         This polls and yields the processor: waking a processor that was put to sleep takes longer, above all on a virtual
-        machine, than
-        the shortest commands take.
+        machine, than the shortest commands take.
         """
         while time.perf_counter() < give_up:
             if self._poll.poll(0):

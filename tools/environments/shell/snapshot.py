@@ -45,9 +45,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class Snapshot:
-    """One report of a shell. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own``
-    is the
-    text of our EXIT trap, which is none of the user's.
+    """A report of a shell. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own`` is
+    the text of our EXIT trap, which is none of the user's.
     """
 
     def __init__(self, sections: list[str], own: str = "") -> None:

@@ -123,9 +123,8 @@ class Guard:
         return self._channel.closed
 
     def has_ended_all(self, within: float) -> bool:
-        """Return True if the guard heard nothing from us and ended all that ran. Waits ``within`` seconds for a sign of
-        life: the guard
-        gives none while it ends the others.
+        """Return True if the guard heard nothing from us and ended all that ran. Waits ``within`` seconds for a sign of life:
+        the guard gives none while it ends the others.
         """
         give_up = time.monotonic() + within
         number = 0

@@ -22,8 +22,8 @@ _SETTINGS = (
 
 def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None, **wish: Any) -> list[str]:
     """Return the command line to start in a terminal. The options are those of ``open_ssh``; ``env`` is not passed on, since
-    everybody on the host would see it in the list of processes. Where ``cwd`` can't be entered, the shell reports it and starts in
-    the login folder.
+    everybody on the host would see it in the list of processes. Where ``cwd`` can't be entered, the shell reports it and starts
+    in the login folder.
 
     Raises EnvironmentFailed where the options or ``~/.ssh/config`` can't be understood.
     """
