@@ -27,9 +27,9 @@ _METHODS = [name for name, member in vars(Environment).items() if callable(membe
 
 
 def register_environment(name: str, factory: Factory) -> Callable[[], None]:
-    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
+    """Register a backend: ``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
 
-    Answers with what takes it back, in whatever order others are.
+    Return a function that reverts it, in whatever order others are reverted.
     """
     mine = object()
     with _lock:

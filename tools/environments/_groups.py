@@ -1,4 +1,4 @@
-"""Ending processes by session and group, so that nothing which a command started is left behind."""
+"""End processes by session and group, so that nothing which a command started is left behind."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def _ticks() -> int:
 
 @functools.cache
 def _loadavg() -> int:
-    """Kept open: it is read before each command."""
+    """Return the descriptor of /proc/loadavg. It stays open, since it is read before each command."""
     return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class Member(NamedTuple):
-    """``start`` in clock ticks since the machine was booted."""
+    """A process of a session. ``start`` is in clock ticks since the machine was booted."""
 
     pid: int
     start: int
@@ -100,7 +100,7 @@ class Moment(NamedTuple):
         return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
 
     def is_before(self, member: Member) -> bool:
-        """Numbers grow, and begin anew somewhere above 32,768 processes."""
+        """Return True if the member was born later. Process numbers grow, and begin anew somewhere above 32,768."""
         if member.start != self.tick:
             return member.start > self.tick
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
@@ -113,7 +113,7 @@ class Moment(NamedTuple):
 
 
 _FORKS = 20_000
-"""More processes than are started in a second."""
+"""A number of processes that no machine starts in a second."""
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Whose something is, so that what a process left behind that was killed is put away at the next start."""
+"""Owners of what processes keep outside themselves, so that the next start removes what a killed one left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns for many that begin at once, so that the event loop gets round between some of them and the next."""
+"""Turns for many commands that begin at once, so that the event loop can do other work between them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tools.environments.shell import driver
 
 _LARGEST = 120_000
 _LARGEST_ALL = 1_000_000
-"""Bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
+"""Most bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
 
 
 def command_text(request: ExecRequest) -> str:

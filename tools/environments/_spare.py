@@ -11,7 +11,7 @@ _FEW = 3
 
 
 class Spare:
-    """Safe to use from several threads."""
+    """Spare descriptors. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

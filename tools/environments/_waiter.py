@@ -1,4 +1,4 @@
-"""Waiting for a moment or a word, whichever comes first."""
+"""Wait for news or a deadline, whichever comes first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Waiter:
         self._told: asyncio.Future[None] | None = None
 
     async def wait(self, deadline: float | None) -> None:
-        """Until ``wake`` is called or the deadline (of the loop's clock) passes. A word from before does not count."""
+        """Wait until ``wake`` is called or the deadline (of the loop's clock) passes. An earlier ``wake`` does not count."""
         loop = asyncio.get_running_loop()
         self._told = loop.create_future()
         timer = None if deadline is None else loop.call_at(deadline, self.wake)

@@ -26,7 +26,8 @@ _KEEP = "toolcrib.keep"
 
 @dataclass(frozen=True, slots=True)
 class OurContainer:
-    """``since`` is when it was started last, in Unix seconds. ``owner_lives`` None where that cannot be known from here.
+    """A container of toolcrib's. ``since`` is when it was started last, in Unix seconds. ``owner_lives`` is None where that
+    can't be known.
 
     ``in_use``: something runs in it beside what keeps it up.
     """
@@ -57,14 +58,14 @@ def engine_of(host: str) -> str:
 
 
 def containers(host: str = "") -> list[OurContainer]:
-    """Ours there, those of all processes, the newest first. Raises EnvironmentFailed."""
+    """Return toolcrib's containers there, of all processes, the newest first. Raises EnvironmentFailed."""
     with client_of(host) as client:
         found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
         return [_read(each, host) for each in found]
 
 
 def stop(container: OurContainer) -> str:
-    """Ends what runs in it, and removes it unless it is kept for later. What was done. Raises EnvironmentFailed."""
+    """Return a report of how the container was stopped. It is removed unless it is kept for later. Raises EnvironmentFailed."""
     with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         found = client.containers.get(container.name)
         if container.kept:

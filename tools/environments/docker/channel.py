@@ -13,7 +13,9 @@ _HEADER = 8
 
 
 class DockerChannel:
-    """``left`` holds the socket's owner, which would close it when collected. ``code`` asks the engine how the process ended."""
+    """A process in a container. ``left`` holds the socket's owner, which would close it when collected. ``code`` asks the
+    engine how the process ended.
+    """
 
     def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None]) -> None:
         self._sock = sock

@@ -61,8 +61,8 @@ def open_docker(
     protected: Sequence[str] = (),
     **options: Any,
 ) -> DockerEnvironment:
-    """``cwd`` is the project's folder here, which the container sees at the same path. For the rest see Options. Raises
-    EnvironmentFailed for options that cannot be had or would hand this machine over.
+    """Open a docker environment. ``cwd`` is the project's folder here, which the container sees at the same path. For the rest
+    see Options. Raises EnvironmentFailed for options that cannot be had or would hand this machine over.
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
     return DockerEnvironment(made, made.workdir)

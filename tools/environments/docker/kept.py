@@ -21,7 +21,8 @@ exit 1
 
 
 def started_again(container: Container) -> str:
-    """Says so where it was stopped since one of us used it last, whoever started it; else "". It runs, and is just looked at.
+    """Return a notice if the container was stopped since one of us used it last, whoever started it; else "". It only looks at
+    a running container.
 
     Raises what the engine's client raises.
     """

@@ -33,14 +33,14 @@ _GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
 _FEW = 16
-"""Processes with which a shell may not come up."""
+"""Number of processes with which a shell may fail to start."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
 """Exit codes of a container whose first process could not be started; one that had a shell ends with others."""
 
 
 class DockerLink:
-    """``epoch`` grows with each container. Safe to use from several threads."""
+    """Link to a container. ``epoch`` grows with each container. Safe to use from several threads."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -185,7 +185,7 @@ class DockerLink:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """Whoever waits for the engine does so no longer; one that is well has answered by then."""
+        """End all waits for the engine; one that is well has answered by then."""
         self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
@@ -195,7 +195,7 @@ class DockerLink:
 
     @property
     def _limit(self) -> float | None:
-        """None: the engine's client has one of its own."""
+        """Limit of an operation in seconds; None for the limit of the engine's client."""
         return _LEAVING if self._leaves and self._patience.hangs else None
 
     def _open(self, argv: Sequence[str]) -> DockerChannel:
@@ -337,7 +337,7 @@ class DockerLink:
 
 
 def _reap(client: docker.DockerClient) -> None:
-    """Removes what dead processes left behind, but for what is to be used again."""
+    """Remove what dead processes left behind, except containers that are kept."""
     import docker
 
     # Sparse: without a question for each, of which one may be gone by then.

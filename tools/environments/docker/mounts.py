@@ -11,9 +11,9 @@ from pathlib import Path
 from toolcrib import EnvironmentFailed
 
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
-"""Only to be read."""
+"""Folders that can only be mounted read-only."""
 _NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/root", "/run", "/sys", "/var")
-"""Neither they nor what is in them, but for what people put there:"""
+"""Folders that can't be mounted, nor anything in them, except where people keep their files:"""
 _ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
 """Folders that hold everybody's sockets and files: only folders in them can be mounted."""
@@ -26,7 +26,7 @@ _SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """``source`` here, free of links, is ``target`` there."""
+    """A mount: ``source`` here, free of links, is ``target`` in the container."""
 
     source: str
     target: str
@@ -47,8 +47,8 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
 def check_mount(
     mount: Mount, protected: Sequence[str] = (), host: str = "", *, instead: str = "Mount a folder of the project instead"
 ) -> Mount:
-    """``host`` is the engine's address, ``instead`` says what to do where it may not be. Raises EnvironmentFailed for what
-    would hand this machine, its keys or our own settings to the container.
+    """Check a folder. ``host`` is the engine's address, ``instead`` says what to do where it may not be mounted. Raises
+    EnvironmentFailed for what would hand this machine, its keys or our own settings to the container.
     """
     source = mount.source
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import docker
 
 _PATIENCE = 60.0
-"""Seconds that the engine has to come back, if it is away when we are killed."""
+"""Seconds that the engine has to answer again, if it does not when this process is killed."""
 _PASSED = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "HOME", "PATH")
 # Nothing is imported before it is needed: it waits as long as we run.
 _CHILD = """import sys

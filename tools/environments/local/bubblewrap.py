@@ -21,7 +21,7 @@ MASKED = (
     *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
     *("~/.config/toolcrib", "~/.local/state/toolcrib"),
 )
-"""Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
+"""Paths that are empty in the sandbox by default: commands that read and send files must not find keys."""
 PROCESSES = 4096
 _starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-"""Passed where they are set, and with them every ``LC_*``."""
+"""Names of variables that commands get where they are set, and with them every ``LC_*``."""
 
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 

@@ -147,7 +147,7 @@ def delete_folder(path: str, root: str = "/") -> None:
 
 @contextmanager
 def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """(a descriptor of the folder that holds ``path``, its last name). Raises OSError; a link on the way is ELOOP."""
+    """Return a descriptor of the folder that holds ``path``, and its last name. Raises OSError; a link on the way is ELOOP."""
     _check_text(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:
@@ -240,7 +240,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _take_over(fd: int, old: os.stat_result | None, mode: int | None) -> None:
-    """Owner and permissions of what is replaced. The owner first: changing it clears setuid bits."""
+    """Take over the replaced file's owner and permissions. The owner first: changing it clears setuid bits."""
     if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
             os.fchown(fd, old.st_uid, old.st_gid)

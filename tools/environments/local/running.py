@@ -28,7 +28,7 @@ _LOOK = 0.01
 
 
 class Running:
-    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
+    """A running command. It belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
 
     Takes over ``pipes``: read ends by stream name. Those which something left behind still holds open are in ``pipes``
     afterwards, the others are closed.
@@ -58,7 +58,7 @@ class Running:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
         try:
             await self._until_done(None if limit is None else self._loop.time() + limit)
             if self.ended != "exited":
@@ -88,7 +88,7 @@ class Running:
             await self._waiter.wait(deadline)
 
     async def _end(self) -> None:
-        """INT, TERM, KILL to everything in the session, each only while something lives."""
+        """Send INT, TERM, KILL to everything in the session, each only while something lives."""
         session = self._process.pid
         for number, grace in _STEPS:
             groups = {session} | _groups.groups_of(session)
@@ -184,7 +184,7 @@ class Running:
                 pass
 
     def _release(self) -> None:
-        """Leaves the loop. A command that still runs here was cancelled twice, or its loop is going away."""
+        """Detach from the loop. A command that still runs here was cancelled twice, or its loop is about to close."""
         if not self.exited:
             self._kill()
         for fd in self.pipes.values():

@@ -44,7 +44,9 @@ while IFS= read -r folder; do
   } </dev/null >/dev/null 2>&1 3>&- &
 done
 """
-"""Starts a shell for each line that it reads; at the end of its input it ends, and all that is in the sandbox with it."""
+"""Script that starts a shell for each line that it reads; at the end of its input it ends, and with it all that is in the
+sandbox.
+"""
 
 
 class _Process:
@@ -332,7 +334,7 @@ class Sandbox:
         watchdog.remove(process.pid)
 
     def close(self) -> None:
-        """Ends everything in it."""
+        """End everything in the sandbox."""
         with self._lock:
             self._forget()
 
@@ -380,7 +382,7 @@ def _is_readable(fd: int, wait: float) -> bool:
 
 
 def _read_all(fd: int, end: bytes) -> bytes:
-    """Up to ``end``; b"" where it does not come."""
+    """Read up to ``end``; b"" where it does not come."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):

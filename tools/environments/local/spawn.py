@@ -1,4 +1,4 @@
-"""Starts one shell command: its argument list, its descriptors, its session."""
+"""Start one shell command: its argument list, its descriptors, its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))
 _LONGEST_ARGUMENT = 100_000
-"""Bytes. Linux takes 131,072 for one argument; a longer command is read from a file."""
+"""Most bytes of an argument. Linux takes 131,072 for one; a longer command is read from a file."""
 _HIGH = 200
 """The descriptor for reporting cwd is at least this: scripts use the low numbers as their own."""
 
@@ -31,7 +31,9 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """``pipes`` are the read ends of its output by stream name, ``report`` the one on which it says where it ended."""
+    """A started command. ``pipes`` are the read ends of its output by stream name; ``report`` is the one on which it reports
+    its folder.
+    """
 
     process: subprocess.Popen[bytes]
     pipes: dict[str, int]

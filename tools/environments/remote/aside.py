@@ -1,4 +1,4 @@
-"""Work that blocks, in a thread of its own; and work that must come to its end."""
+"""Run work that blocks in a thread of its own, and finish work that must not be cancelled."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
 
 
 async def in_spite(work: Coroutine[Any, Any, None]) -> None:
-    """Returns when ``work`` is done, though whoever waits for it is cancelled meanwhile, however often. Raises what it raises."""
+    """Return when ``work`` is done, even if the caller is cancelled meanwhile, however often. Raises as ``work`` does."""
     task = asyncio.get_running_loop().create_task(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

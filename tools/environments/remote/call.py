@@ -16,19 +16,19 @@ from tools.environments.remote.aside import in_spite
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost, NeverBegan
 
 Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
-"""Runs a script over there in another channel. Raises Lost, NeverBegan."""
+"""Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
 """Steps to end a command: each signal, and the most seconds until the next."""
 _SOON = (0.015, 0.02)
 _AGAIN = 0.04
-"""Seconds until looks at what it has done, at first and then."""
+"""Seconds until a look at what it has done, at first and then."""
 _BUSY = 12
 """Number of times that a shell has run since its interrupt if it starts one program after the other; one that ends runs fewer
 times.
 """
 _REST = 0.05
-"""Seconds in which one that has something to do after a signal would do something."""
+"""Seconds within which a process that has something to do after a signal does something."""
 _WATCH = 0.25
 _LOOKS = 5
 _WATCH_MOST = 4.0
@@ -58,7 +58,7 @@ class Call:
 
     @property
     def shell_pid(self) -> int:
-        """0 before the command has begun."""
+        """The shell's process number, 0 before the command has begun."""
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
 
@@ -69,7 +69,7 @@ class Call:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends it. Raises Lost."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end it. Raises Lost."""
         with self._keeper.listening():
             try:
                 await self._until(None if limit is None else self._loop.time() + limit)
@@ -162,7 +162,7 @@ class Call:
         await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
+        """Send INT, TERM, KILL, each only while something lives: to the shell first, then to the processes of this command."""
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self._keeper.next(give_up)
@@ -204,7 +204,7 @@ class Call:
         raise AssertionError("unreachable")
 
     async def _pause(self, seconds: float) -> None:
-        """Until the frame's end comes, or some time has passed."""
+        """Wait until the frame's end comes, or some time has passed."""
         again = self._loop.time() + seconds
         if self.exchange.done:
             await asyncio.sleep(seconds / 4)
@@ -231,8 +231,8 @@ class Call:
         return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
 
     async def _tell(self, number: int, last: int, shells: int) -> processes.Seen:
-        """``last``: only those born before that tick, or little after, are told now.
-        ``shells`` is what the shell is told.
+        """Signal members. ``last``: only those born before that tick, or little after, are signalled now. ``shells`` is what
+        the shell is told.
 
         The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
         interrupt. Where that has just ended or begun, the shell is let go on a little; or, where it may be told again, told now.

@@ -61,7 +61,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of it, at once and without waiting for the far side, whose process may live on: end that one before.
+        """Close the channel, at once and without waiting for the far side, whose process may live on: end that one before.
 
         May be called twice, also from another thread when nobody else uses it any more.
         """
@@ -78,8 +78,8 @@ class Link(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Grows whenever the place itself was replaced (another container), so that what lived in it is gone. Connecting again
-        to the same host is no reason to grow.
+        """Number that grows whenever the container itself was replaced, so that what lived in it is gone. Connecting again to
+        the same host is no reason to grow.
         """
         ...
 
@@ -100,7 +100,9 @@ class Link(Protocol):
         ...
 
     def leave(self, folder: str) -> None:
-        """``folder`` was made there for this session: to be removed where we are killed, as far as the place can do that."""
+        """Note the folder that was made there for this session: it is removed when this process is killed, as far as the
+        backend can.
+        """
         ...
 
     def diagnose(self) -> str:
@@ -126,5 +128,5 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of everything, and removes what was made for this session. May be called twice."""
+        """Close everything, and remove what was made for this session. May be called twice."""
         ...

@@ -239,7 +239,7 @@ class RemoteEnvironment(RemoteState):
         )
 
     async def _settle(self, shell: Shell, call: Call, moves: bool) -> None:
-        """Takes stock of what a command did to the session's shell."""
+        """Note what a command did to the session's shell."""
         silence = await ended_by_silence(self._link, shell, call)
         self._notice += f" {silence}"
         if not shell.alive:

@@ -183,7 +183,7 @@ class RemoteFiles:
         return _info(path, answer.out.decode("ascii", "replace").split()) if answer.status == 0 else None
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
-        """``path`` is resolved, as for ``write_file``."""
+        """Read a file. ``path`` is resolved, as for ``write_file``."""
         folder, name = _split(path)
         answer = await self._script(_READ, [folder, name, "" if limit is None else str(limit)])
         self._raise(answer, path)
@@ -229,22 +229,22 @@ class RemoteFiles:
         return os.fsdecode((await self._script(tests, [])).out) or "/"
 
     async def delete_file(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE, [folder, name]), path)
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """``path`` is resolved, as for ``write_file``; a regular file."""
+        """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
         folder, name = _split(path)
         self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"]), path)
 
     async def delete_folder(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``; an empty folder."""
+        """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE_FOLDER, [folder, name]), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
-        """``path`` is resolved, as for ``write_file``."""
+        """List a folder. ``path`` is resolved, as for ``write_file``."""
         _check(path)
         answer = await self._script(_LIST, [path])
         self._raise(answer, path)

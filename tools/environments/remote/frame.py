@@ -36,7 +36,7 @@ def begin(nonce: str, facts: str = "") -> str:
 
 
 def finish(nonce: str, then: str = "") -> str:
-    """Says the last status, who answers and the folder's name."""
+    """Return the text that reports the last exit code, the answering process and the folder's name."""
     said = f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ \\\"\\$PWD\\\" {nonce} >&{OUT}"
     last = f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
     return f'\\builtin eval "{";".join([said, last, *([then] if then else [])])}"\n'
@@ -82,10 +82,11 @@ def _only(keeper: int) -> str:
 
 
 def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> str:
-    """``bare``: without the variables that every process gets there, since ``restore`` brings them.
+    """Return the text that starts a shell. ``bare``: without the variables that every process gets there, since ``restore``
+    brings them.
 
-    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or the
-    keeper would go on where the shell is only stopped.
+    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or
+    the keeper would go on where the shell is only stopped.
     """
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n"
     state = f"\\builtin eval {quote(restore)}\n"
@@ -97,7 +98,7 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
 
 _LOOK = "\\builtin mapfile -tn1 __crib </proc/uptime; \\builtin mapfile -tn1 -O1 __crib </proc/loadavg; "
 FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
-"""Before a command: without a process of its own, as `$(<file)` would be."""
+"""Facts before a command, read without a process of their own, as `$(<file)` would be."""
 
 
 def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@ done 2>/dev/null
 
 
 class OneShot:
-    """``env`` is what each command gets beyond what every process gets there."""
+    """Runner of a process per command. ``env`` is added to the variables that every process gets there."""
 
     def __init__(self, link: Link, env: Mapping[str, str]) -> None:
         self._link = link
@@ -69,7 +69,7 @@ class OneShot:
     async def execute(
         self, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
     ) -> ExecOutcome:
-        """``interrupted``: whether it was, since it was asked for. Raises EnvironmentFailed."""
+        """Run a command. ``interrupted`` tells whether it was interrupted since it was asked for. Raises EnvironmentFailed."""
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
@@ -176,7 +176,7 @@ class _Running:
 
     @property
     def session(self) -> int:
-        """0 before it has begun."""
+        """The session's number, 0 before it has begun."""
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
@@ -206,7 +206,7 @@ class _Running:
             await self.keeper.next(deadline)
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
+        """Send INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
         give_up = self._loop.time() + _CLOSE_LIMIT
         while not self.keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self.keeper.next(give_up)

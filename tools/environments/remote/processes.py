@@ -1,4 +1,4 @@
-"""Processes over there, as bash finds them in /proc without starting one, and how they are told to end."""
+"""Processes over there: list them by bash and /proc without starting one, and signal them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Doing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``parents`` and ``doing`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so
-    young that it may not yet be what it is to be. ``unborn``: those children.
+    """Processes of a look. ``parents`` and ``doing`` are by process. ``changing``: those with a child that has ended and was
+    not yet waited for, or one so young that it may not yet be what it is to be. ``unborn``: those children.
     """
 
     now: Moment
@@ -102,7 +102,9 @@ def freeze(group: int) -> str:
 
 
 def thaw(group: int) -> str:
-    """All of it at once: where its leader ended while others are still stopped, the kernel would hang up on these."""
+    """Return the script that continues a stopped group, all at once: the kernel hangs up on stopped members whose leader has
+    ended.
+    """
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 

@@ -27,7 +27,9 @@ _ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 
 
 class Shell:
-    """``cwd`` is where it is, free of links; None where that is not known. ``snapshot`` is what it told last."""
+    """A session's shell. ``cwd`` is its folder, free of links; None where that is not known. ``snapshot`` is what it reported
+    last.
+    """
 
     def __init__(self, keeper: Keeper, folder: str, status: int = 0) -> None:
         self.keeper = keeper
@@ -65,7 +67,7 @@ class Shell:
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
     async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
-        """Hands the command over. ``brief``: it changes nothing, so that its state need not be told. Raises Lost."""
+        """Hand a command over. ``brief``: it changes nothing, so that its state need not be reported. Raises Lost."""
         lines = self._first_lines
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
             lines += f"\\builtin [ $$ != {self.keeper.pid} ] && {arm(self.folder)}"
@@ -82,7 +84,7 @@ class Shell:
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
-        """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
+        """Read the frame of an ended command. Return True if the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
         self._ended = self._runs
@@ -92,7 +94,7 @@ class Shell:
         return self.alive
 
     async def end(self, limit: float) -> bool:
-        """Asks it to end by itself. False where it does not, or cannot be reached."""
+        """Ask the shell to end by itself. Return False where it does not, or is out of reach."""
         out: list[bytes] = []
         exchange = Exchange(out.append, out.append)
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
@@ -103,7 +105,7 @@ class Shell:
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
     async def look_where(self, beside: Beside, pid: int) -> None:
-        """Sets ``cwd``. Raises Lost."""
+        """Read the shell's folder into ``cwd``. Raises Lost."""
         path = (await beside(f"readlink /proc/{pid}/cwd")).out
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
@@ -124,8 +126,8 @@ class Shell:
         return self._told != self._ended
 
     async def learn(self, beside: Beside) -> bool:
-        """Fetches that, also while the next command runs: the frame of a command comes before the state that it left. False where
-        it cannot be had. Raises Lost.
+        """Fetch the state after the last command, also while the next one runs: a command's frame comes before its state.
+        Return False where it cannot be had. Raises Lost.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
@@ -142,7 +144,7 @@ class Shell:
         return not self.owes
 
     async def tell(self) -> bool:
-        """Has it say its state itself, where it could not leave it for us to fetch. Nothing runs in it. Raises Lost."""
+        """Have an idle shell report its state itself, where it could not leave it for us to fetch. Raises Lost."""
         said: list[bytes] = []
         exchange = Exchange(said.append, lambda data: None)
         report = driver.report(self._mark, f"&{frame.OUT}")
@@ -160,7 +162,7 @@ class Shell:
                 await self.keeper.next(deadline)
 
     async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
-        """Takes in what it told last (then None), where that is whole and of now or of ``also``. It may begin to tell anew while
+        """Read the last report (then return None), where it is whole and of now or of ``also``. It may begin a new report while
         we read: so its first line is read twice.
         """
         file = f"{self.folder}/s"

@@ -34,7 +34,7 @@ def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> 
 
 
 class Spawned:
-    """Not bound to an event loop. ``forget`` is called once it is over."""
+    """A background process. Not bound to an event loop. ``forget`` is called once it is over."""
 
     def __init__(self, channel: Channel, beside: Beside, forget: Callable[[Spawned], None]) -> None:
         self._keeper = Keeper(channel)
@@ -53,7 +53,7 @@ class Spawned:
         return int(first) if first.isdigit() else 0
 
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
-        """Returns when it has begun; False where it could not. Raises Lost."""
+        """Return True when it has begun; False where it could not. Raises Lost."""
         text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Spawned:
         return self.exchange.begun
 
     def _look(self) -> int | None:
-        """Reads a little. Its exit code, once it has one."""
+        """Read a little. Return the exit code, or None while the process runs."""
         if self._code is None:
             try:
                 if self._keeper.pump(self.exchange, 1):
@@ -128,7 +128,7 @@ class Spawned:
         return code
 
     async def kill(self) -> None:
-        """INT, TERM, KILL to all that it started, as far as needed."""
+        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(Lost):  # out of reach
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -142,7 +142,7 @@ class Spawned:
         self.end()
 
     def end(self) -> None:
-        """Lets go of it. May be called twice."""
+        """Close the channel. May be called twice."""
         self._look()
         self._code = 128 + signal.SIGKILL if self._code is None else self._code
         self._keeper.close()

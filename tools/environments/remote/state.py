@@ -93,7 +93,7 @@ class RemoteState(RemoteFiles):
         return self._state[1]
 
     async def _snapshot_now(self) -> Snapshot | None:
-        """After the last command that ended. Raises EnvironmentFailed."""
+        """Return the snapshot after the last command that ended. Raises EnvironmentFailed."""
         shell, lost = self._shell, self._lost
         try:
             if shell is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 Limits: TypeAlias = Mapping[int, tuple[int, int]]
-"""Soft and hard, by resource."""
+"""Soft and hard limit, by resource."""
 
 _STREAMS = frozenset({"0", "1", "2"})
 _LOOKS, _PAUSE = 10, 0.003

@@ -26,11 +26,13 @@ _LINGER = 0.2
 """Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
 _LOOK = 0.01
 _AT_ONCE = 0.003
-"""Seconds that a command is waited for in place, after one that ended so soon: the event loop takes longer to watch for it ..."""
+"""Seconds for which a command is awaited in place, after one that ended so soon: the event loop takes longer to watch for it
+...
+"""
 _GLANCE = 0.0002
-"""... and otherwise, as nobody else in the loop has a turn meanwhile."""
+"""... and otherwise, since nothing else in the loop has a turn meanwhile."""
 _TELLING = 0.3
-"""Seconds that a command which is to be ended waits for its shell to come to it."""
+"""Seconds for which a command that is to be ended waits until its shell begins it."""
 _WATCH = 0.25
 """Seconds between looks at whether the shell still answers."""
 
@@ -70,7 +72,7 @@ class Call:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
         begin = time.perf_counter()
         try:
             if not self._at_once(begin + (_AT_ONCE if self._shell.is_quick else _GLANCE)):
@@ -136,7 +138,7 @@ class Call:
             self._gone()
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives."""
+        """Send INT, TERM, KILL, each only while something lives."""
         give_up = self._loop.time() + _TELLING
         while self._shell.is_telling and not self.done() and self._loop.time() < give_up:
             await self._waiter.wait(self._loop.time() + _LOOK)
@@ -166,7 +168,7 @@ class Call:
             kill_session(self._shell.process)
 
     def interrupt_now(self) -> None:
-        """Before ``finish``, from the loop's own thread."""
+        """Interrupt the command before ``finish``, from the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
             self._waiter.wake()
@@ -232,7 +234,7 @@ class Call:
                     left -= read
 
     def _release(self) -> None:
-        """Leaves the loop."""
+        """Detach from the loop."""
         self._released = True
         if self._attached and not self._loop.is_closed():
             self._loop.remove_reader(self._shell.epoll.fileno())

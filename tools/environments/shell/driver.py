@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 
 _SHORT = 1000
 _FAST = 100
-"""Bytes that bash reads from a FIFO, one by one, in the time that a file would take."""
+"""Most bytes of a command that passes the FIFO: bash reads them, one by one, in the time that a file would take."""
 
 FIRST_LINE = b"[[ 1 ]] <&$((LINENO=0))\n"
-"""Before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
+"""Line before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
 
 _SECTIONS = (
     (r"\builtin declare -p",),
@@ -36,7 +36,8 @@ def quote(text: str) -> str:
 
 
 def report(mark: str, to: str | None = None) -> str:
-    """Says the state, section by section, each ended by ``mark``. errexit is over with the command that set it.
+    """Return the text that reports the state, section by section, each ended by ``mark``. errexit ends with the command that
+    set it.
 
     With ``to`` each part is sent there by itself, so that what a DEBUG trap prints in between is not among it.
     """
@@ -124,12 +125,12 @@ def may_trap(command: str) -> bool:
 
 
 def running(inner: str, mark: str) -> str:
-    """Says that its input is open."""
+    """Return the text by which the shell reports that its input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
 
 
 def waiting(inner: str) -> str:
-    """All of a command's line but the command: it is given before, and bash, which reads a FIFO byte by byte, has it already
+    """Return a command's line without the command: it is sent before, and bash, which reads a FIFO byte by byte, has it already
     when the command comes.
     """
     return f"{FIRST_LINE.decode()}>{inner}/o 2>{inner}/e \\builtin eval '"
@@ -150,12 +151,14 @@ def run_long(inner: str) -> bytes:
 
 
 def with_input(inner: str) -> bytes:
-    """Follows either, where there is input; else a command has the shell's, which is empty unless somebody changed that."""
+    """Return the redirection after a command with input; without it a command has the shell's, which is empty unless somebody
+    changed it.
+    """
     return f" <{inner}/i".encode()
 
 
 def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
-    """Runs the file ``v`` in another folder, or with variables for this command only."""
+    """Return the text that runs the file ``v`` in another folder, or with variables for this command only."""
     there = f"\\builtin cd -P -- {quote(cwd)} && " if cwd is not None else ""
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     # Variables that precede `builtin` do not reach what it runs.
@@ -163,7 +166,9 @@ def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
 
 
 def finish(inner: str, nonce: str) -> str:
-    """Sent with the command and read only after it: until then nothing that runs can know ``nonce``."""
+    """Return the text that ends a command. The shell reads it only after the command: until then nothing that runs knows
+    ``nonce``.
+    """
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $?;$(<{inner}/f)" >{inner}/s'
 
 

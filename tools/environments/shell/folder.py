@@ -104,7 +104,7 @@ class Folder:
     # ------------------------------------------------------------------------------------------------------------
 
     def open(self, name: str, flags: int) -> int:
-        """Never waits. Raises OSError."""
+        """Open the FIFOs without waiting. Raises OSError."""
         return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
 
     def write(self, name: str, data: bytes) -> None:
@@ -131,14 +131,14 @@ class Folder:
             return False
 
     def room(self, stream: str) -> int:
-        """Bytes that a stream's FIFO can hold at once."""
+        """Return the number of bytes that a stream's FIFO can hold at once."""
         try:
             return fcntl.fcntl(self.streams[stream], fcntl.F_GETPIPE_SZ)
         except AttributeError:
             return _PIPE
 
     def unread(self) -> int:
-        """Bytes of its input that the shell has not read."""
+        """Return the number of bytes of its input that the shell has not read."""
         left = bytearray(4)
         fcntl.ioctl(self.input, _FIONREAD, left)
         return int.from_bytes(left, "little")

@@ -15,7 +15,7 @@ from tools.environments.shell.snapshot import Snapshot, first_state
 
 
 class Kept:
-    """``base`` gives the variables of the first shell; those that came later get the same."""
+    """Kept state of a shell. ``base`` returns the variables of the first shell; later ones get the same."""
 
     def __init__(self, base: Callable[[], Mapping[str, str]]) -> None:
         self._base = base

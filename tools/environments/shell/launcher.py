@@ -29,7 +29,7 @@ class ShellProcess(Protocol):
         ...
 
     def exit_code(self) -> int | None:
-        """128 + N for signal N, None while it runs."""
+        """Return the exit code, 128 + N for signal N, or None while the shell runs."""
         ...
 
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
@@ -48,23 +48,23 @@ class ShellProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what it is watched by."""
+        """Close the descriptors by which the shell is watched."""
         ...
 
     def reap(self) -> None:
-        """Lets go of its number: nothing of its session is left, or will be asked for."""
+        """Release the process number: nothing of its session is left, or will be asked for."""
         ...
 
 
 class Launcher(Protocol):
-    """Starts shells in one place."""
+    """Starts the shells of one environment."""
 
     where: str
     """The environment's name in results."""
     root: str
     """The private folder here ..."""
     inner: str
-    """... and where shells find it."""
+    """... and its path as shells see it."""
     descriptors: int
     """The number of our descriptors that one shell needs."""
 
@@ -77,7 +77,9 @@ class Launcher(Protocol):
         ...
 
     async def rest(self) -> bool:
-        """No shell is left: give back what is kept for shells. False where commands left something there that would be lost."""
+        """Give back what is kept for shells, when none is left. Return False where commands left something there that would be
+        lost.
+        """
         ...
 
 

@@ -21,10 +21,10 @@ from tools.environments._waiter import Waiter
 _PART = 0.7
 """Share of this process's descriptor limit that shells may take; connections, files and pipes have the rest."""
 _MOST = 3600
-"""Descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
+"""Most descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
 _LEAST = 28
 _WAIT = 30.0
-"""Seconds that a call waits for room."""
+"""Seconds for which a call waits for room."""
 _FIRST, _OTHERS = 0.1, 2.0
 """Seconds between attempts of the call that has waited longest, and of others."""
 
@@ -64,7 +64,9 @@ class _Waiting:
 
 
 class LiveShells:
-    """``room`` is in descriptors. Safe to use from several threads and event loops at once."""
+    """Shells of this process that are kept alive. ``room`` is in descriptors. Safe to use from several threads and event loops
+    at once.
+    """
 
     def __init__(self, room: int) -> None:
         self.room = self._free = room
@@ -73,7 +75,7 @@ class LiveShells:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._idle: OrderedDict[Resting, None] = OrderedDict()
-        """Used longest ago first."""
+        """Sessions with an idle shell, the one used longest ago first."""
         self._spare = Spare()
         self._spare.hold()
 
@@ -144,7 +146,7 @@ class LiveShells:
             one.wake()
 
     def look_again(self) -> None:
-        """Some that wait may be wanted no longer."""
+        """Wake the calls that wait: some may not be wanted any more."""
         with self._lock:
             waiting = list(self._waiting)
         for one in waiting:

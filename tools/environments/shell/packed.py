@@ -9,11 +9,11 @@ import zlib
 from tools.environments.shell.snapshot import Snapshot
 
 _SMALL = 64
-"""Characters that are not worth the trouble."""
+"""Most characters of a text that is not worth compressing."""
 
 
 class _Text:
-    """Some text, packed."""
+    """A compressed text."""
 
     __slots__ = ("__weakref__", "data")
 

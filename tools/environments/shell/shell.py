@@ -24,9 +24,9 @@ _CHUNK = 1 << 16
 _TURN = 32
 """Chunks that are read before others have their turn."""
 _HEADING = 1 << 12
-"""More bytes than a heading has."""
+"""Bytes, more than a heading has."""
 _MOST = 1 << 26
-"""Bytes of a report, beyond which it is none."""
+"""Most bytes of a report."""
 _EDGE = select.EPOLLIN | select.EPOLLET
 
 
@@ -112,7 +112,7 @@ class Shell:
     # -- a call --------------------------------------------------------------------------------------------------
 
     def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
-        """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
+        """Start a command, whose exit code becomes ``status``. Raises EnvironmentFailed where the shell can't get it.
 
         ``brief``: it changes nothing, so that its state need not be told. ``stdin`` None: it will be written to the descriptor
         that this answers with. ``running`` says when it may be closed.
@@ -178,7 +178,9 @@ class Shell:
     # -- what it says --------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Takes in what it has said by now, or a part of it where a command writes there without end. From any thread."""
+        """Read the shell's reports that have come, or a part of them where a command writes there without end. Callable from
+        any thread.
+        """
         with self._reading:
             for _ in range(_TURN):
                 if self.folder.reports < 0:
@@ -304,14 +306,14 @@ class Shell:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def renew(self, stream: str) -> int:
-        """Gives away the read end of a stream that something still holds, and takes a new one."""
+        """Give away the read end of a stream that a process still holds, and make a new one."""
         old = self.folder.streams[stream]
         self.epoll.unregister(old)
         self.epoll.register(self.folder.renew(stream), _EDGE)
         return old
 
     def end(self) -> None:
-        """Asks it to end by itself, which runs its EXIT trap."""
+        """Ask the shell to end by itself, which runs its EXIT trap."""
         self._feed(b"\\builtin exit'\n")
 
     # -- its end -------------------------------------------------------------------------------------------------
@@ -320,8 +322,8 @@ class Shell:
         return self.process.exit_code()
 
     def leaves(self, sessions: Sessions) -> bool:
-        """Closes our side of a shell that has ended. Whether something it started still ran when ``sessions`` were looked at,
-        after its end.
+        """Close our side of a shell that has ended. Return True if something it started still ran when ``sessions`` were looked
+        at, after its end.
         """
         self._close()
         if self.process.among(sessions):

@@ -59,7 +59,9 @@ class Snapshot:
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> Snapshot | None:
-        """None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were told before it."""
+        """Parse a snapshot; None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were reported
+        before it.
+        """
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 9:
             return None
@@ -174,8 +176,8 @@ class Snapshot:
         return f"\\builtin {found[0]}" if found and "EXIT" in self._handlers() else ""
 
     def restore(self) -> str:
-        """Shell text. Options that change how text is read come first, those that change what runs come last; EXIT traps
-        belong to the shell that set them: see ``exit_trap``.
+        """Return shell text that restores the state. Options that change how text is read come first, those that change what
+        runs come last; EXIT traps belong to the shell that set them: see ``exit_trap``.
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [

@@ -19,8 +19,8 @@ _GRACE = 0.5
 
 
 class Spawned:
-    """Not bound to an event loop: each call waits in its own, also while another thread ends it. ``forget`` is called once it has
-    ended and was waited for.
+    """A background process. Not bound to an event loop: each call waits in its own, also while another thread ends it.
+    ``forget`` is called once it has ended and was waited for.
     """
 
     def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
@@ -65,7 +65,7 @@ class Spawned:
         return chunk
 
     async def _pause(self, loop: asyncio.AbstractEventLoop, give_up: float | None) -> None:
-        """Until something happens, or it is time to look again."""
+        """Wait until something happens, or it is time to look again."""
         shell = self._shell
         if shell is None:
             return
@@ -123,7 +123,7 @@ class Spawned:
         self._try_close()
 
     def _try_close(self) -> None:
-        """Only once the shell has opened the other end: what was written would be gone with it."""
+        """Close the input, but only once the shell has opened the other end: written data would be lost with it."""
         shell = self._shell
         if self._stdin < 0 or shell is None:
             return
@@ -149,7 +149,7 @@ class Spawned:
         return code
 
     async def kill(self) -> None:
-        """INT, TERM, KILL to all that it started, as far as needed."""
+        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
         shell = self._shell
         if shell is None:
             return

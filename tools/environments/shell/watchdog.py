@@ -25,7 +25,7 @@ class Watchdog:
         self._owner = 0
 
     def enter(self, root: str) -> None:
-        """``root`` is a folder that must not outlive us."""
+        """Watch for an environment. ``root`` is a folder that must not outlive this process."""
         with self._lock:
             if self._owner != os.getpid():  # a fork: what was here is our parent's
                 self._owner, self._process = os.getpid(), None

@@ -83,7 +83,7 @@ def _held(agent: paramiko.Agent | None, faults: list[str]) -> dict[bytes, parami
 
 
 def _keys(hop: Hop, held: dict[bytes, paramiko.PKey], faults: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
-    """(what it is, the key). What cannot be used goes to ``faults``."""
+    """Yield (its description, the key) for each key. What can't be used is added to ``faults``."""
     left = dict(held)
     for path in hop.keys:
         key = left.pop(_public(path), None)

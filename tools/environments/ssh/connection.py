@@ -24,7 +24,7 @@ from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
 
 _OPEN_LIMIT = 20.0
 _NOTICE = 1.0
-"""Seconds in which paramiko's own thread notices that a connection broke."""
+"""Seconds within which paramiko's own thread notices a lost connection."""
 _SIGN_LIMIT = 3.0
 """Seconds that a guard has for a sign of life."""
 _LATELY = 30.0
@@ -32,7 +32,9 @@ _SMALL, _LARGE = 1 << 14, 1 << 15
 
 
 class Connection:
-    """``transports`` are one a hop, the host's own last. ``lost`` is called with why it broke, once."""
+    """A connection. ``transports`` are one a hop, the host's own last. ``lost`` is called once, with the reason why it was
+    lost.
+    """
 
     def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
         self._transports = transports
@@ -51,8 +53,8 @@ class Connection:
         return self._transport.is_active()
 
     def open(self, argv: Sequence[str]) -> SshChannel | None:
-        """None where the server allows no more channels on this connection. Raises EnvironmentFailed; ``alive`` says whether it
-        was the connection that broke.
+        """Open a channel; None where the server allows no more on this connection. Raises EnvironmentFailed; ``alive`` says
+        whether it was the connection that broke.
         """
         if self._full:
             return None
@@ -157,7 +159,7 @@ class Connection:
         return next((text for each in self._transports if (text := _reason(each))), "")
 
     def look(self) -> None:
-        """Tells the link where it has broken."""
+        """Report a lost connection to the link."""
         if not self.alive:
             self._why()
 

@@ -31,11 +31,11 @@ _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
 """Messages with which a busy server drops a new connection, if it sends any."""
 _AT_ONCE = threading.BoundedSemaphore(4)
-"""Connections that this process makes at the same time, for the same reason."""
+"""Limit of connections that this process makes at the same time, for the same reason."""
 
 
 class _NoGreeting(Exception):
-    """Something took the call, but did not say that it is an ssh server. ``dropped``: it hung up as one does that is too busy."""
+    """The port was reached, but no ssh server greeted. ``dropped``: it hung up as a server does that is too busy."""
 
     def __init__(self, text: str, *, dropped: bool) -> None:
         super().__init__(text)
@@ -172,7 +172,7 @@ def _prefer(transport: Transport, hop: Hop) -> None:
 
 
 class limited:  # noqa: N801 - used as a function
-    """Closes the transport where what is in it takes longer than ``seconds``: paramiko waits for some answers without end."""
+    """Close the transport where the block takes longer than ``seconds``: paramiko waits for some answers without end."""
 
     def __init__(self, transport: Transport, seconds: float) -> None:
         self._timer = threading.Timer(seconds, transport.close)

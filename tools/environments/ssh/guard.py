@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BEAT = 10.0
 """Seconds between two signs of life."""
 SILENCE = 60
-"""Seconds without one after which the guard acts: where a link is cut, sshd itself learns it only much later."""
+"""Seconds without one after which the guard acts: sshd itself notices a lost connection only much later."""
 
 _OVER = "over"
 """The guard's report before it ends the others."""
@@ -86,11 +86,11 @@ exec 9<&-  # or it, which ends only after the next has begun, would be taken for
 
 _LOOK = 0.01
 _PATIENCE = 5.0
-"""Seconds that a new process waits for being seen; then it must do without."""
+"""Seconds for which a new process waits for the guard's look; then it begins without."""
 
 
 class Guard:
-    """Our end of it: ``channel`` is where the script runs."""
+    """Our end of the guard: ``channel`` is where its script runs."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
@@ -100,8 +100,8 @@ class Guard:
         channel.settimeout(0.0)
 
     def ask(self, folder: str = "") -> int:
-        """Sends a sign of life, on which it looks around; ``has_looked`` takes the number. ``folder`` is removed in the end,
-        unless another connection's guard is there for it by then. May raise what paramiko does.
+        """Send a sign of life, on which the guard looks around; ``has_looked`` takes the number. ``folder`` is removed in the
+        end, unless another connection's guard is there for it by then. May raise what paramiko does.
         """
         with self._lock:
             self._asked += 1

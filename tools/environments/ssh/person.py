@@ -33,7 +33,7 @@ def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None,
 
 
 def _client(hops: Sequence[Hop]) -> list[str]:
-    """``ssh`` and its options. A jump host has a client of its own: ProxyJump would not hand ours on to it."""
+    """Return ``ssh`` and its options. A jump host has a client of its own: ProxyJump would not pass our options on to it."""
     *before, hop = hops
     argv = ["ssh", "-F", "none", "-l", hop.user, "-p", str(hop.port)]
     settings = [*_SETTINGS, f"UserKnownHostsFile={_files(hop)}", f"IdentitiesOnly={'yes' if hop.only_keys else 'no'}"]

@@ -51,7 +51,7 @@ class Hop:
     """True if somebody named the keys: then a missing one is an error."""
     agent: bool
     only_keys: bool
-    """Only those keys, though the agent may hold more."""
+    """True to offer only those keys, though the agent may hold more."""
     known_hosts: tuple[Path, ...]
     alias: str
     """The host's name in known_hosts, without the port; "" for ``host``."""
@@ -145,7 +145,7 @@ def _path(text: str, tokens: Mapping[str, str]) -> Path:
 
 
 class _Settings:
-    """``~/.ssh/config``, with what it includes."""
+    """Settings of ``~/.ssh/config``, with the files that it includes."""
 
     def __init__(self) -> None:
         self.path = Path.home() / ".ssh" / "config"

@@ -63,7 +63,9 @@ class Transport(paramiko.Transport):
             log.addFilter(_demote)
 
     def get_exception(self) -> Exception | None:
-        """paramiko forgets what it has told once, and tells it whoever opens a channel just then; at times before it is over."""
+        """Return the error that ended the transport and keep it: paramiko forgets one that it has returned, perhaps to another
+        caller.
+        """
         error = super().get_exception()
         if error is not None and not isinstance(error, paramiko.ChannelException):  # that is of one channel only
             self.broke = error
@@ -114,7 +116,7 @@ class Transport(paramiko.Transport):
             self._send_user_message(data)
 
     def end(self) -> None:
-        """Closes it, and waits until its thread has noticed."""
+        """Close the transport, and wait until its thread has noticed."""
         if isinstance(self.sock, Line):
             with contextlib.suppress(OSError):  # broken already
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -158,11 +160,11 @@ def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
 
 
 class Lost(ConnectionAbortedError):
-    """Nobody answers any more. Not a TimeoutError, which paramiko takes for "nothing yet"."""
+    """The connection is lost. Not a TimeoutError, which paramiko takes for "nothing yet"."""
 
 
 class Line(socket.socket):
-    """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
+    """A socket that sends small packets at once, and gives a peer up that does not answer within 6 seconds."""
 
     greeting = b""
     """The server's first line."""
