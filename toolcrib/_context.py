@@ -35,6 +35,7 @@ class Principal:
 
     @property
     def is_local(self) -> bool:
+        """Return True for the local person."""
         return not self.user and self.platform in LOCAL_PLATFORMS
 
     @property
@@ -43,6 +44,7 @@ class Principal:
         return "" if self.is_local else f"{self.platform}:{self.user}"
 
     def to_json(self) -> dict[str, Json]:
+        """Return the principal as JSON, for a store."""
         return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
 
     @classmethod
@@ -69,6 +71,7 @@ class RunIdentity:
 
     @property
     def principal(self) -> Principal:
+        """The principal that the run acts for."""
         return Principal(self.platform, self.user, self.roles)
 
 
@@ -91,6 +94,8 @@ class StateKey(Generic[T]):
 
 
 class ProgressStatus(StrEnum):
+    """State of a tool's progress, as it reports it."""
+
     PENDING = "pending"
     RUNNING = "running"
     DONE = "done"
@@ -109,10 +114,13 @@ class ActivityEvent:
 
     @property
     def is_delta(self) -> bool:
+        """True for a change, False for a full replacement."""
         return self.patch is not None
 
 
 class EventSink(Protocol):
+    """Receiver of a call's activity."""
+
     def emit(self, event: ActivityEvent) -> None:
         """Take the event at once; must not raise."""
         ...
@@ -122,28 +130,55 @@ class ScopeView(Protocol):
     """The part of a session that its calls may see."""
 
     @property
-    def identity(self) -> RunIdentity: ...
+    def identity(self) -> RunIdentity:
+        """The identity of the call's run."""
+        ...
+
     @property
-    def agent_spec(self) -> AgentSpec: ...
+    def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
+        ...
+
     @property
     def state(self) -> Mapping[str, Json]:
         """Replaced as a whole when it changes, so holding it is a snapshot."""
         ...
 
     @property
-    def activity_sink(self) -> EventSink | None: ...
+    def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
+        ...
+
     @property
-    def environment(self) -> Environment: ...
+    def environment(self) -> Environment:
+        """The session's environment; opened at first use."""
+        ...
+
     @property
-    def granted(self) -> frozenset[str] | None: ...
+    def granted(self) -> frozenset[str] | None:
+        """Names of the tools that may be called, or None for all."""
+        ...
+
     @property
-    def cancelled(self) -> bool: ...
+    def cancelled(self) -> bool:
+        """True once the call was interrupted."""
+        ...
+
     @property
-    def spill_dir(self) -> Path: ...
+    def spill_dir(self) -> Path:
+        """A private folder for long output."""
+        ...
+
     @property
-    def settings(self) -> Mapping[str, Json]: ...
+    def settings(self) -> Mapping[str, Json]:
+        """The operator's settings for tools, by dotted name."""
+        ...
+
     @property
-    def undo(self) -> UndoLog | None: ...
+    def undo(self) -> UndoLog | None:
+        """The log of changed files, or None where nothing is kept."""
+        ...
+
     @property
     def policy(self) -> object | None:
         """The approval gate's policy in this session (tools.approval.policy.Policy), or None for the gate's own."""
@@ -197,22 +232,27 @@ class ToolCallContext:
 
     @property
     def call_id(self) -> str:
+        """The id of the call."""
         return self.call.id
 
     @property
     def tool_name(self) -> str:
+        """The name of the called tool."""
         return self.call.name
 
     @property
     def run_identity(self) -> RunIdentity:
+        """The identity of the call's run."""
         return self._scope.identity
 
     @property
     def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
         return self._scope.agent_spec
 
     @property
     def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
         return self._scope.activity_sink
 
     @property

@@ -48,6 +48,7 @@ class FileChange:
 
     @property
     def in_effect(self) -> bool:
+        """True until an undo undid the change."""
         return not self.undone_by
 
 
@@ -96,7 +97,9 @@ class ChangeJournal(Protocol):
         """Undos and redos that the session's model has not heard of, oldest first."""
         ...
 
-    async def told(self, step_ids: Collection[int]) -> None: ...
+    async def told(self, step_ids: Collection[int]) -> None:
+        """Note that the model has heard of these steps."""
+        ...
 
     async def prune(self, before: float) -> None:
         """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""

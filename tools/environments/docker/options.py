@@ -60,7 +60,7 @@ class Options:
         workdir: str = "",
         **options: Any,
     ) -> Options:
-        """Make options. ``project`` is how the container sees the folder ``cwd``, at the same path: ``rw``, ``ro`` or ``none``."""
+        """Make options. ``project``: how the container sees the folder ``cwd``, at the same path: ``rw``, ``ro`` or ``none``."""
         if not image:
             raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
         if isinstance(mounts, str):
