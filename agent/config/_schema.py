@@ -315,7 +315,7 @@ class Config:
 
     @property
     def store_secrets(self) -> Mapping[str, str]:
-        """The password in ``store_url``, in each way of writing it, by a name for whoever takes it out of texts."""
+        """The password in ``store_url``, in each way of writing it, by a name for the redactor."""
         if self.store_url is None:
             return {}
         from agent.store.postgres.address import Address

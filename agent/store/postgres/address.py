@@ -1,4 +1,4 @@
-"""Where the server is, and how to name it without its secrets."""
+"""The URL of a server, which is named without its secrets."""
 
 from __future__ import annotations
 
