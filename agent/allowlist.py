@@ -140,7 +140,7 @@ class PermanentGrants:
         return [*own, *await self._inner.all(session_id, principal)]
 
     def permanent(self) -> Sequence[Grant]:
-        """Those of the file alone. Raises as ``all``."""
+        """Return the grants of the file alone. Raises as ``all``."""
         with self._lock:
             if self._permanent:
                 self._drop_revoked()

@@ -157,7 +157,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _smart(crib)
         for fault in unknown_names(crib):
             yield Finding("wrong", fault, "mend that line, or enable the plugin that adds it")
-        yield from _guarded("the places", lambda: _places(crib, project_dir))
+        yield from _guarded("the backends", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
 
@@ -267,14 +267,14 @@ def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
 
     start = crib.config.terminal.cwd or str(project_dir)
     for tried in try_places(crib.places, crib.places.configured(), str(Path(start).expanduser()), briefly=True):
-        what = f"place {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
+        what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
         if tried.problem:
             fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
             yield Finding("wrong", f"{what}: {tried.problem}", fix)
         else:
             yield Finding("ok", f"{what}: {tried.where}")
             if tried.note:
-                yield Finding("note", f"place {tried.name}: {tried.note}")
+                yield Finding("note", f"backend {tried.name}: {tried.note}")
 
 
 def _model(crib: Crib) -> Iterator[Finding]:

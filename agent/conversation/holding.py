@@ -35,6 +35,11 @@ class Holding:
         self._taking = threading.Lock()
         self.seconds = LEASE_SECONDS
 
+    @property
+    def lease(self) -> Lease | None:
+        """The lease that was taken last, which may have been given back or lost."""
+        return self._fence.lease
+
     @asynccontextmanager
     async def held(self, busy: Callable[[], None], gave_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
         """Hold it, and yield whether it was taken anew: then an earlier holder may have left things undone.

@@ -83,7 +83,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         providers=here.providers,
     )
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
-    session.before = here.start
+    session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         create = store.sessions.create

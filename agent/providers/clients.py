@@ -1,7 +1,7 @@
 """The process's httpx clients: shared by the sessions of a server, few to a client, over one SSL context.
 
 A client takes time and memory to build, and one for all sessions costs the square of their number. A client belongs to the event
-loop that it was made in.
+loop that it was made in, and is closed with it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncGenerator, Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from agent.providers.endpoint import Endpoint
 from toolcrib import ConfigError
@@ -54,6 +54,8 @@ class ClientPool:
         self._clients: list[SharedClient] = []
         self._contexts: dict[Hashable, ssl.SSLContext] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._ends: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = WeakKeyDictionary()
+        """By loop, what closes its clients: a loop that ends closes the generators that were begun in it."""
         self._lock = threading.Lock()
 
     @property
@@ -74,11 +76,28 @@ class ClientPool:
             if found is None:
                 found = SharedClient(key, self._new_client(endpoint, connect, write), loop)
                 self._clients.append(found)
+                self._close_with(loop)
             found.users.add(user)
             if found.timer is not None:
                 found.timer.cancel()
                 found.timer = None
             return found
+
+    def _close_with(self, loop: asyncio.AbstractEventLoop) -> None:
+        if loop not in self._ends:
+            end = self._ends[loop] = self._at_end()
+            with contextlib.suppress(StopIteration):  # it has come to its yield
+                end.__anext__().send(None)
+
+    async def _at_end(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            here = asyncio.get_running_loop()
+            with self._lock:
+                ending = [shared for shared in self._clients if shared.loop is here]
+                self._clients = [shared for shared in self._clients if shared.loop is not here]
+            await self._close(ending)
 
     def _has_room(self, shared: SharedClient) -> bool:
         return len(shared.users) < self._per_client

@@ -1,4 +1,4 @@
-"""One SQLite file: a thread that writes, threads that read, and the check of a lease within a write."""
+"""Access to a SQLite file: a thread that writes, threads that read, and the check of a lease within a write."""
 
 from __future__ import annotations
 

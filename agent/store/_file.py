@@ -1,4 +1,4 @@
-"""Opening a SQLite file, and what its errors mean to a person."""
+"""Opening a SQLite file, and the meaning of its errors to a person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
 BUSY_SECONDS = 10.0
-"""How long another process may keep the file locked."""
+"""Longest time that another process may keep the file locked."""
 
 _CREATING = threading.Lock()
 """Closing any handle of a file drops all its POSIX locks, SQLite's too: nobody may connect while the file is being made."""
@@ -60,7 +60,7 @@ def close_quietly(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _mend(path: Path, error: OSError) -> str:
-    """What helps, with the folder that it is about: of missing ones, the one that they would be made in."""
+    """Return what helps, with the folder that it is about: of missing ones, the one that they would be made in."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"make room in {folder}, or {_schema.ELSEWHERE}"
@@ -118,7 +118,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
-    """What an error of SQLite means, and what to do."""
+    """Return the meaning of SQLite's error, with what to do."""
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
             why = f"is not a database, and was left as it is; move it away, or {_schema.ELSEWHERE}"

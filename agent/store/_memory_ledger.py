@@ -27,31 +27,31 @@ class MemoryLedger(MemoryMember):
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         key = (session_id, call.id)
-        with self._writing():
+        with self._writing:
             known = self._newest.get(key)
             if known is not None and not self._calls[known].status.is_terminal:
                 under_way = self._calls[known].status.value
                 raise InvalidTransition(f"the call {call.id!r} is already {under_way}; each call needs an id of its own")
             self._newest[key] = len(self._calls)
             self._calls.append(CallRecord(call, session_id, status, opened_at=self._room.clock()))
-            self._tokens.append(self._token)
+            self._tokens.append(self._writing.token)
 
     async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
-        with self._writing():
+        with self._writing:
             self._become(self._number(session_id, call_id), status)
 
     async def handler_started(self, session_id: str, call_id: str) -> None:
-        with self._writing():
+        with self._writing:
             number = self._number(session_id, call_id)
             record = self._calls[number]
             if record.status not in (_S.RUNNING, _S.RESUMING):
                 raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
             self._calls[number] = replace(record, handler_started=True)
-            self._tokens[number] = self._token
+            self._tokens[number] = self._writing.token
 
     async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
-        with self._writing():
+        with self._writing:
             number = self._number(session_id, call_id)
             record = self._calls[number]
             if record.status.is_terminal and status is record.status:
@@ -63,30 +63,30 @@ class MemoryLedger(MemoryMember):
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
-        with self._reading():
+        with self._reading:
             number = self._newest.get((session_id, call_id))
             return None if number is None else self._calls[number]
 
     async def calls(self, session_id: str) -> Sequence[CallRecord]:
-        with self._reading():
+        with self._reading:
             return [record for record in self._calls if record.session_id == session_id]
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib._store.Store.recover."""
-        with self._writing():
+        with self._writing:
             ended: list[CallRecord] = []
             for number, record in enumerate(self._calls):
-                left = record.status in (_S.NEW, _S.RUNNING, _S.RESUMING) and self._tokens[number] < self._token
+                left = record.status in (_S.NEW, _S.RUNNING, _S.RESUMING) and self._tokens[number] < self._writing.token
                 if record.session_id == session_id and left:
                     result = interrupted(record.call.name, record.handler_started)
                     record = replace(record, status=_S.FAILED, ended_at=self._room.clock(), result=result)
-                    self._calls[number], self._tokens[number] = record, self._token
+                    self._calls[number], self._tokens[number] = record, self._writing.token
                     ended.append(record)
             return ended
 
     def newest(self, session_id: str, call_id: str) -> int | None:
         """The number of the newest call of that id, in the order of opening."""
-        with self._reading():
+        with self._reading:
             return self._newest.get((session_id, call_id))
 
     def _number(self, session_id: str, call_id: str) -> int:
@@ -100,7 +100,7 @@ class MemoryLedger(MemoryMember):
         if record.status.become(status) is not record.status:
             ended_at = self._room.clock() if status.is_terminal else None
             self._calls[number] = replace(record, status=status, ended_at=ended_at)
-            self._tokens[number] = self._token
+            self._tokens[number] = self._writing.token
 
 
 class MemoryTickets(MemoryMember):
@@ -119,7 +119,7 @@ class MemoryTickets(MemoryMember):
 
     async def put(self, record: TicketRecord) -> None:
         """Raises ValueError for an id that is known, since a settled ticket must not come to life again."""
-        with self._writing():
+        with self._writing:
             if record.ticket.id in self._tickets:
                 raise ValueError(f"the ticket {record.ticket.id!r} is known already; each ticket needs an id of its own")
             self._tickets[record.ticket.id] = record
@@ -129,12 +129,12 @@ class MemoryTickets(MemoryMember):
                 self._calls[record.ticket.id] = self._newest(record.session_id, record.ticket.call.id)
 
     async def get(self, ticket_id: str) -> TicketRecord | None:
-        with self._reading():
+        with self._reading:
             return self._look(ticket_id)
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
         """In the order in which they were put."""
-        with self._reading():
+        with self._reading:
             found = [
                 self._look(key)
                 for key, record in list(self._tickets.items())
@@ -144,7 +144,7 @@ class MemoryTickets(MemoryMember):
 
     async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
         """Every ticket of the newest call of that id, answered or not, oldest first."""
-        with self._reading():
+        with self._reading:
             newest = self._newest(session_id, call_id)
             found = [
                 self._look(key)
@@ -157,7 +157,7 @@ class MemoryTickets(MemoryMember):
     async def settle(self, answer: Answer, state: TicketState) -> Settled:
         """pending -> ``state``, by the first answer only (002-31)."""
         check_settling(state)
-        with self._reading():
+        with self._reading:
             settled = self._decisions.get(answer.decision_id)
             record = self._look(answer.ticket_id)
             if settled is not None and settled == answer.ticket_id:
@@ -172,7 +172,7 @@ class MemoryTickets(MemoryMember):
         return [record for record in await self.pending() if record.remind_at is not None and record.remind_at <= now]
 
     async def reminded(self, ticket_id: str, was: float, again_at: float | None) -> bool:
-        with self._reading():
+        with self._reading:
             record = self._look(ticket_id)
             if record is None or record.state != "pending" or record.remind_at != was:
                 return False
@@ -194,10 +194,10 @@ class MemoryAudit(MemoryMember):
         self._entries: list[AuditEntry] = []
 
     async def record(self, entry: AuditEntry) -> None:
-        with self._writing():
+        with self._writing:
             self._entries.append(replace(entry, detail=freeze(entry.detail)))
 
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         """In order; all, or those of one session."""
-        with self._reading():
+        with self._reading:
             return [entry for entry in self._entries if session_id is None or entry.session_id == session_id]

@@ -1,4 +1,4 @@
-"""What the members of a memory store share: one lock, and the leases that guard their writes."""
+"""The state that the members of a memory store share: one lock, and the leases that guard their writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -28,46 +27,56 @@ class Room:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
-class MemoryMember:
-    """A part of the store; its views share what it holds, so that this is changed in place."""
+class Guard:
+    """A context in which nobody else reads or writes. Entering raises LeaseLost where the fence's lease was taken by another."""
 
-    def __init__(self, room: Room | None = None) -> None:
-        self._room = Room() if room is None else room
-        self._fence: Fence | None = None
+    __slots__ = ("_fence", "_room")
 
-    def fenced(self: Member, fence: Fence) -> Member:
-        view = copy.copy(self)
-        view._fence = fence
-        return view
+    def __init__(self, room: Room, fence: Fence | None = None) -> None:
+        self._room = room
+        self._fence = fence
 
     @property
-    def _token(self) -> int:
+    def token(self) -> int:
         lease = None if self._fence is None else self._fence.lease
         return 0 if lease is None else lease.token
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        with self._room.lock:
-            yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Nobody else reads or writes meanwhile. Raises LeaseLost."""
-        with self._room.lock:
-            self._check()
-            yield
-
-    def _check(self) -> None:
+    def check(self) -> None:
         lease = None if self._fence is None else self._fence.lease
         if lease is not None:
             held = self._room.leases.get(lease.name)
             if held is None or held[0].token != lease.token:
                 raise lost(lease)
 
+    def __enter__(self) -> None:
+        self._room.lock.acquire()
+        try:
+            self.check()
+        except BaseException:
+            self._room.lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._room.lock.release()
+
+
+class MemoryMember:
+    """A part of the store; its views share what it holds, so that this is changed in place."""
+
+    def __init__(self, room: Room | None = None) -> None:
+        self._room = Room() if room is None else room
+        self._reading = self._room.lock
+        self._writing = Guard(self._room)
+
+    def fenced(self: Member, fence: Fence) -> Member:
+        view = copy.copy(self)
+        view._writing = Guard(self._room, fence)
+        return view
+
 
 class MemoryLeases(MemoryMember):
     async def take(self, name: str, owner: str, seconds: float) -> Lease | None:
-        with self._reading():
+        with self._reading:
             held = self._room.leases.get(name)
             if held is not None and self._lasts(held):
                 return None
@@ -82,12 +91,12 @@ class MemoryLeases(MemoryMember):
         self._set(lease, float("-inf"))
 
     async def holder(self, name: str) -> str | None:
-        with self._reading():
+        with self._reading:
             held = self._room.leases.get(name)
             return held[0].owner if held is not None and self._lasts(held) else None
 
     def _set(self, lease: Lease, lapses_at: float) -> bool:
-        with self._reading():
+        with self._reading:
             held = self._room.leases.get(lease.name)
             if held is None or held[0].token != lease.token:
                 return False

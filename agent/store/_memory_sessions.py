@@ -30,7 +30,7 @@ class MemorySessions(MemoryMember):
         place: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Creating a session again leaves it as it is."""
-        with self._writing():
+        with self._writing:
             if session_id not in self._infos:
                 now = self._room.clock()
                 self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0, dict(place))
@@ -46,7 +46,7 @@ class MemorySessions(MemoryMember):
         place: Mapping[str, str] | None = None,
         host: str | None = None,
     ) -> None:
-        with self._writing():
+        with self._writing:
             info = self._infos[session_id]
             self._touch(
                 replace(
@@ -66,17 +66,17 @@ class MemorySessions(MemoryMember):
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
         """All of them or, where it raises, none."""
         kept = [freeze(message) for message in messages]
-        with self._writing():
+        with self._writing:
             self.add(session_id, kept)
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
         """In order. Raises KeyError for a session that was never created."""
-        with self._reading():
+        with self._reading:
             return self._messages[session_id][offset : None if limit is None else offset + limit]
 
     async def get(self, prefix: str) -> SessionInfo | None:
         """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
-        with self._reading():
+        with self._reading:
             found = [self._infos[prefix]] if prefix in self._infos else self._like(prefix)
         if len(found) > 1:
             raise ambiguous(prefix, [info.id for info in found[: CANDIDATES + 1]])
@@ -88,8 +88,8 @@ class MemorySessions(MemoryMember):
     async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
-        """Those in which a user said something, the last one that was used first."""
-        with self._reading():
+        """Return the sessions in which a user said something, the last one that was used first."""
+        with self._reading:
             found = [
                 info
                 for info in reversed(self._infos.values())
@@ -122,7 +122,7 @@ class MemoryInbox(MemoryMember):
     async def put(self, item: InboxItem) -> InboxItem | None:
         """Keep it and return it with its id; ``at`` is now where it is 0. None where its key is known."""
         item = received(item, self._room.clock)
-        with self._reading():
+        with self._reading:
             if item.key and (item.session_id, item.key) in self._keys:
                 return None
             self._keys.add((item.session_id, item.key))
@@ -131,11 +131,11 @@ class MemoryInbox(MemoryMember):
             return kept
 
     async def waiting(self, session_id: str) -> Sequence[InboxItem]:
-        with self._reading():
+        with self._reading:
             return [item for item in self._waiting.values() if item.session_id == session_id]
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        with self._reading():
+        with self._reading:
             self.take(item_ids)
 
     def take(self, item_ids: Collection[int]) -> None:
@@ -154,7 +154,7 @@ class MemoryRuns(MemoryMember):
     async def commit(self, run: RunRecord, *, messages: Sequence[Mapping[str, Json]] = (), taken: Collection[int] = ()) -> bool:
         """Keep a step, all or nothing. False where the run has it. Raises KeyError for a session that was never created."""
         kept, state = [freeze(message) for message in messages], freeze(run.state)
-        with self._writing():
+        with self._writing:
             known = self._runs.get(run.id)
             if known is not None and known.step >= run.step:
                 return False
@@ -164,16 +164,16 @@ class MemoryRuns(MemoryMember):
             return True
 
     async def get(self, run_id: str) -> RunRecord | None:
-        with self._reading():
+        with self._reading:
             return self._runs.get(run_id)
 
     async def current(self, session_id: str) -> RunRecord | None:
-        with self._reading():
+        with self._reading:
             runs = reversed(self._runs.values())
             return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
 
     async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
-        with self._reading():
+        with self._reading:
             parked = [run for run in self._runs.values() if run.status == "parked"]
         return sorted(parked, key=lambda run: run.updated_at)[:limit]
 
@@ -184,12 +184,12 @@ class MemoryOrigins(MemoryMember):
         self._bits: dict[str, dict[str, int]] = {}
 
     async def of(self, session_id: str) -> Mapping[str, int]:
-        with self._reading():
+        with self._reading:
             return dict(self._bits.get(session_id, ()))
 
     async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
         """Add these bits to what is known of each path."""
-        with self._writing():
+        with self._writing:
             known = self._bits.setdefault(session_id, {})
             for path, bits in origins.items():
                 known[path] = known.get(path, 0) | bits

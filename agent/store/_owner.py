@@ -1,4 +1,4 @@
-"""Which process holds a lease, and whether that process is known to have ended."""
+"""Names of the processes that hold leases, and the check whether such a process is known to have ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools import alive
 
 
 def new_owner() -> str:
-    """``pid:start:boot:namespace:random``, for this process, another one at each call.
+    """Return ``pid:start:boot:namespace:random`` for this process, with another random part at each call.
 
     Start, boot and the namespace of process numbers tell it from every other process that has the same number.
     """
@@ -19,7 +19,7 @@ def new_owner() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Whether the process of ``new_owner`` is known to have ended. Nothing is known of another boot, or another namespace."""
+    """Tell whether the process of ``new_owner`` is known to have ended. Nothing is known of another boot or another namespace."""
     number, start, boot, namespace, _ = (*owner.split(":", 4), *[""] * 5)[:5]
     if not number.isdecimal() or not start or not boot or boot != alive.boot() or not namespace or namespace != _namespace():
         return False

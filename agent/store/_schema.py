@@ -12,7 +12,7 @@ FOLDER = Path(__file__).with_name("sql")
 APPLICATION_ID = 0x74637262
 """'tcrb': how toolcrib knows its own files."""
 ELSEWHERE = "name another file (store.path, or TOOLCRIB_STATE)"
-"""What helps where a file can't be used."""
+"""Advice for a file that can't be used."""
 
 
 def steps(folder: Path) -> dict[int, Path]:

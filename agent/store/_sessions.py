@@ -19,7 +19,7 @@ from toolcrib._types import Json
 _SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host FROM sessions"
 _NO_END = 2**62
 _AT_ONCE = 64
-"""How many rows are read before they are decoded: few, since each stands in memory twice meanwhile."""
+"""Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
 
 class SqliteSessions:
@@ -107,7 +107,7 @@ class SqliteSessions:
     async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
-        """Those in which a user said something, the last one that was used first."""
+        """Return the sessions in which a user said something, the last one that was used first."""
         given: dict[str, Any] = {"platform": platform, "user": user, "cwd": cwd}
         wanted = {column: text(value) for column, value in given.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in wanted)
@@ -116,8 +116,10 @@ class SqliteSessions:
 
 
 def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: float) -> Work[None]:
-    """What appends them, as they are now. Raises TypeError, ValueError or RecursionError for what is not JSON; the work raises
-    KeyError for a session that was never created.
+    """Return the work that appends these messages as they are now.
+
+    Raises TypeError, ValueError or RecursionError for what is not JSON; the work raises KeyError for a session that was never
+    created.
     """
     bodies: list[Stored] = []
     titles: list[str] = []

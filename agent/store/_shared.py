@@ -1,4 +1,4 @@
-"""What every store does the same way."""
+"""Rules and messages that are the same in every store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CANDIDATES = 5
 
 
 def title_of(message: Mapping[str, Json]) -> str | None:
-    """What a session is called after this message: the beginning of what a user said. None for any other message."""
+    """Return the title that a session gets by this message: the beginning of a user's text. None for any other message."""
     if message.get("role") != "user":
         return None
     text = message.get("text")

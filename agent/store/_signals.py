@@ -122,9 +122,7 @@ class SocketSignals:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
                 sender.sendto(_BYE, os.fsencode(near / path.name))
-            path.unlink()
-            with contextlib.suppress(OSError):  # others listen
-                self._folder.rmdir()
+            path.unlink()  # the folder stays: somebody else may be about to listen in it
         except OSError as error:  # somebody removed it: the thread waits on, and ends with the process
             _log.debug("%s could not be closed: %s", path, error)
             return None

@@ -29,18 +29,18 @@ class GuardedGrants(MemoryMember):
         self._inner = inner
 
     async def add(self, grant: Grant) -> None:
-        self._check()
+        self._writing.check()
         await self._inner.add(grant)
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         return await self._inner.all(session_id, principal)
 
     async def spend(self, grant_id: str) -> bool:
-        self._check()
+        self._writing.check()
         return await self._inner.spend(grant_id)
 
     async def revoke(self, grant_id: str) -> bool:
-        self._check()
+        self._writing.check()
         return await self._inner.revoke(grant_id)
 
 

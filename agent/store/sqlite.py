@@ -100,7 +100,7 @@ class SqliteView:
         return await self._ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
-        """How many ``prune`` would forget."""
+        """Return how many sessions ``prune`` would forget."""
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:

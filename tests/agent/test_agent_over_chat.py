@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from agent.config import Config
+from agent.conversation.limits import RunLimits
+from agent.conversation.steps import FINAL_ANSWER
 from agent.events import Event, TextDelta, ToolCallDelta, ToolFinished, ToolStarted
-from agent.loop import FINAL_ANSWER, LoopLimits
 from agent.retry import RetryPolicy
 from agent.run import Agent
 from toolcrib import BadRequest, ProviderError, StreamBroken
@@ -29,7 +30,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
         def begin(*responses: Response, **options: Any) -> tuple[Agent, ChatServer]:
             server = stack.enter_context(ChatServer(*responses))
-            limits = {"limits": LoopLimits(retry=RetryPolicy(attempts=1)), **options}
+            limits = {"limits": RunLimits(retry=RetryPolicy(attempts=1)), **options}
             return stack.enter_context(Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **limits)), server
 
         yield begin
@@ -155,7 +156,7 @@ def test_the_last_answer_is_asked_for_once(start: Start, tmp_path: Path) -> None
         ChatServer.calls(("terminal", {"command": "true"})),
         ChatServer.calls(("write_file", WRITE), text="As far as I got."),
     ]
-    agent, server = start(*turns, ChatServer.text("more"), config=Config(max_turns=7), limits=LoopLimits(max_turns=1))
+    agent, server = start(*turns, ChatServer.text("more"), config=Config(max_turns=7), limits=RunLimits(max_turns=1))
     result = agent.ask("go")
     assert (result.text, result.stopped, len(server.requests)) == ("As far as I got.", "max_turns", 2)
     assert server.requests[1]["messages"][-1] == {"role": "user", "content": FINAL_ANSWER}

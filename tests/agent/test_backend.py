@@ -17,6 +17,8 @@ from agent.config import load_config
 from agent.crib import Crib
 from agent.run import Agent, assemble
 from toolcrib import ConfigError, ExecRequest, ToolCallStatus, ToolcribError
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import as_json
 
 HERE = pytest.mark.xdist_group("bubblewrap")
@@ -97,9 +99,11 @@ def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(
 def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> None:
     """003-29"""
     with crib_of(tmp_path, "terminal:\n  backend: gpo\nenvironments: {hosts: {gpu: {host: h}}}") as crib:
-        with pytest.raises(ConfigError, match=r"config\.yaml:2: terminal\.backend: there is no place 'gpo'.*did you mean 'gpu'"):
+        with pytest.raises(
+            ConfigError, match=r"config\.yaml:2: terminal\.backend: there is no backend 'gpo'.*did you mean 'gpu'"
+        ):
             crib.open_session()
-        with pytest.raises(ConfigError, match=r"there is no place 'mars' .*known: local, bubblewrap, docker, ssh, gpu"):
+        with pytest.raises(ConfigError, match=r"there is no backend 'mars' .*known: local, bubblewrap, docker, ssh, gpu"):
             crib.open_session(backend="mars")
 
 
@@ -123,7 +127,7 @@ def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
         assert session.place.kind == "bubblewrap"
         assert says(session, f"touch in {more}/in; touch {outside}/out 2>/dev/null || echo refused") == "refused\n"
         assert says(session, f"cat {outside}/other.txt") == "seen"
-        session.say("so that something is in the store")
+        run_async(session.say("so that something is in the store"))
         request = ExecRequest(
             f"(cd {outside}; cat secrets.env config.yaml own.db own.db-wal; ls plugins)"
         )  # the judge refuses it
@@ -192,8 +196,9 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
 
     def begun(text: str, **options: Any) -> str:
         with crib_of(tmp_path, text) as crib, session_of(crib, **options) as session:
-            session.say("hi")
-            return str(session.identity.session_id)
+            session.link.use(ScriptedSession("hello"))
+            run_async(session.ask("hi"))
+            return str(session.id)
 
     def goes_on(text: str, session: str, **options: Any) -> str:
         with crib_of(tmp_path, text) as crib, session_of(crib, resume=session, **options) as again:
@@ -214,14 +219,14 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
     assert goes_on(named, boxed, backend="local") == "local"  # a person's own word
     assert goes_on("{}", boxed) == "local"
     with crib_of(tmp_path, named) as crib:
-        crib.store.sessions.create("older", platform="cli", user="", cwd=str(tmp_path))
+        run_async(crib.store.sessions.create("older", platform="cli", user="", cwd=str(tmp_path)))
     assert goes_on("{}", "older") == "local"
     with crib_of(tmp_path, named) as crib:
-        crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path))
-    with pytest.raises(ToolcribError, match="from before sessions were bound to places"):
+        run_async(crib.store.sessions.create("oldest", platform="cli", user="", cwd=str(tmp_path)))
+    with pytest.raises(ToolcribError, match="from before sessions were bound to backends"):
         goes_on(f"{named}\nterminal: {{backend: box}}", "oldest")
     with crib_of(tmp_path, named) as crib:
-        kept = crib.store.sessions.get(far)
+        kept = run_async(crib.store.sessions.get(far))
         assert kept is not None
         assert kept.place == {"name": "gpu", "target": "ssh:one", "chosen": "yes", "cwd": "/srv"}
 
@@ -251,7 +256,7 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
             assert says(session, "pwd") == "red in /olympus"
             assert session.call("terminal", {"command": "pwd"}).result.data["where"] == "fake"
             assert "Tools act on mars" in session.system_prompt()
-    with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no place 'mars'"):
+    with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
         crib.open_session()  # it went with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
         assert "gives the name 'mars' to a place of its own" in crib.plugins[0].error

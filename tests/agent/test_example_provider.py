@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.config import config_path
+from agent.conversation.limits import RunLimits
 from agent.events import Event, ToolFinished
-from agent.loop import LoopLimits
 from agent.retry import RetryPolicy
 from agent.run import Agent
 from toolcrib import ConfigError, Overloaded, StreamBroken
@@ -94,7 +94,7 @@ def test_004_22_a_fifth_provider_touches_no_engine_code(tmp_path: Path) -> None:
 def test_its_failures_are_provider_errors(response: Response, kind: type[Exception], tmp_path: Path) -> None:
     with ChatServer(response) as server:
         configure(name="q", base_url=server.base_url)
-        limits = LoopLimits(retry=RetryPolicy(attempts=1))
+        limits = RunLimits(retry=RetryPolicy(attempts=1))
         with Agent(project_dir=tmp_path, limits=limits) as agent, pytest.raises(kind):
             agent.ask("hi")
 

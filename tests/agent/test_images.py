@@ -9,23 +9,22 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.state import RunState
 from agent.events import Event, ImageMade, TurnFinished
-from agent.loop import Loop, LoopResult
-from agent.run import Agent, Crib, assemble
+from agent.run import Agent, Crib, RunResult, assemble
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import (
     Image,
     ProviderTurn,
-    ToolCall,
+    StoreFailed,
     ToolCallContext,
-    ToolCallStatus,
     ToolcribError,
     ToolResult,
-    ToolStatus,
 )
 from toolcrib._store import Store
 from toolcrib.testing import ChatServer, ScriptedSession
+from tools.dispatch.bridge import run_async
 
 PNG = Image.of(b"\x89PNG\r\n\x1a\n first")
 JPEG = Image.of(b"\xff\xd8\xff second")
@@ -48,18 +47,17 @@ def plot(args: Any, ctx: ToolCallContext) -> ToolResult:
     return ToolResult.success_with_images(ctx.tool_name, "a plot", [JPEG])
 
 
-def run(crib: Crib, model: ScriptedSession, events: list[Event]) -> tuple[LoopResult, list[Any]]:
-    session = crib.open_session()
-    session.scope.granted = None
-
-    async def go() -> LoopResult:
-        session.say("draw", [PNG])
+def run(crib: Crib, model: ScriptedSession, events: list[Event]) -> tuple[RunResult, list[Any]]:
+    async def go() -> tuple[RunResult, list[Any]]:
+        session = await crib.open()
+        session.scope.granted = None
+        session.link.use(model)
         try:
-            return await Loop(model, session, events.append).run()
+            return await session.ask("draw", [PNG], emit=events.append), list(await session.records())
         finally:
             await session.close()
 
-    return asyncio.run(go()), list(session.records())
+    return asyncio.run(go())
 
 
 def test_004_21_a_run_keeps_its_images(crib: Crib) -> None:
@@ -128,15 +126,34 @@ def test_the_ledger_keeps_a_result_s_images(tmp_path: Path, kind: str) -> None:
     """So that a session whose process died between a call and its record goes on with them."""
     store: Store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "kept.db")
     with assemble(project_dir=tmp_path, store=store) as crib:
-        session = crib.open_session()
-        session.say("draw")
-        call = ToolCall("c1", "plot")
-        session.record_turn(ProviderTurn("", (call,)))
-        store.ledger.open(call, session.identity.session_id)
-        store.ledger.move(session.identity.session_id, call.id, ToolCallStatus.RUNNING)
-        done = ToolResult("plot", ToolStatus.SUCCESS, "a plot", images=(JPEG,))
-        store.ledger.finish(session.identity.session_id, call.id, ToolCallStatus.SUCCEEDED, done)
-        session.repair()
-        (told,) = session.records()[-1]["results"]
+        took_back = crib.registry.checkpoint()
+        crib.registry.register("plot", "terminal", {"description": "Draw."}, plot)
+        broken = run_async(broken_off(crib))
+        took_back()
+        session = crib.open_session(resume=broken)
+        session.link.use(ScriptedSession("Here."))
+        run_async(session.ask("go on"))
+        records = run_async(session.records())
+        assert [record["role"] for record in records] == ["user", "assistant", "results", "user", "assistant"]
+        (told,) = records[2]["results"]
         assert told["images"] == [JPEG.to_json()]
         session.close_sync()
+
+
+async def broken_off(crib: Crib) -> str:
+    """The id of a session whose disk was full when the results of its turn were to be recorded."""
+    session = await crib.open()
+    session.scope.granted = None
+    session.link.use(ScriptedSession([("plot", {})]))
+    keep = session.keep
+
+    async def full(state: RunState, messages: Any = (), taken: Any = ()) -> RunState:
+        if messages and messages[0]["role"] == "results":
+            raise StoreFailed("the disk is full")
+        return await keep(state, messages, taken)
+
+    session.keep = full  # type: ignore[method-assign]  # the one write that fails
+    with pytest.raises(StoreFailed):
+        await session.ask("draw")
+    await session.close()
+    return session.id

@@ -14,7 +14,7 @@ import pytest
 
 import model_tools
 from agent.config import Config, PluginsConfig
-from agent.run import Agent, Crib, LoopResult, assemble
+from agent.run import Agent, Crib, RunResult, assemble
 from agent.store.memory import MemoryStore
 from toolcrib import registry
 from toolcrib.testing import ScriptedSession
@@ -138,10 +138,10 @@ def test_a_place_is_taken_back_in_any_order(make: Make) -> None:
 def test_closing_an_agent_that_answers_interrupts_it(tmp_path: Path) -> None:
     """Rather than taking the store and the connection from under it."""
 
-    async def go() -> LoopResult:
+    async def go() -> RunResult:
         begun = asyncio.Event()
         agent = Agent(config=Config(), project_dir=tmp_path, on_event=lambda event: begun.set())
-        agent._provider = ScriptedSession([("terminal", {"command": "sleep 300"})], "never")
+        agent.session.link.use(ScriptedSession([("terminal", {"command": "sleep 300"})], "never"))
         asking = asyncio.create_task(agent.aask("wait"))
         await begun.wait()
         await agent.aclose()

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from agent.config import config_path
+from agent.conversation.limits import CostCapReached, RunLimits
 from agent.events import Event, Retrying
-from agent.loop import CostCapReached, Loop, LoopLimits, LoopResult
 from agent.models import ModelChoice, choose_provider, find_endpoint, open_provider
 from agent.providers.manual import ManualSession
 from agent.retry import RetryPolicy
-from agent.run import Agent, Crib, assemble
-from agent.session import Session
+from agent.run import Agent, RunResult, Session, assemble
 from toolcrib import AuthFailed, ConfigError, Overloaded, ProviderError, RateLimited, StreamBroken
 from toolcrib.testing import ChatServer, Response
 
@@ -53,33 +52,28 @@ def gemini_reply(*parts: Any) -> Response:
 
 
 def drive(project: Path, act: Callable[[Session], Awaitable[Any]]) -> Any:
-    async def go(crib: Crib) -> Any:
-        session = crib.open_session()
-        try:
-            return await act(session)
-        finally:
-            await session.close()
+    async def go() -> Any:
+        async with assemble(project_dir=project) as crib:
+            session = await crib.open()
+            try:
+                return await act(session)
+            finally:
+                await session.close()
 
-    with assemble(project_dir=project) as crib:
-        return asyncio.run(go(crib))
+    return asyncio.run(go())
 
 
 def run(
-    project: Path, task: str, choice: ModelChoice | None = None, limits: LoopLimits | None = None
-) -> tuple[LoopResult, list[Event], list[Any]]:
+    project: Path, task: str, choice: ModelChoice | None = None, limits: RunLimits | None = None
+) -> tuple[RunResult, list[Event], list[Any]]:
     events: list[Event] = []
 
     async def act(session: Session) -> Any:
-        provider = await open_provider(session, choice or ModelChoice())
-        session.say(task)
-        provider.say(task)
-        try:
-            result = await Loop(provider, session, events.append, limits or LoopLimits(retry=ONCE)).run()
-        finally:
-            await provider.close()
-        return result, events, list(session.each_record())
+        await session.connect(choice or ModelChoice())
+        result = await session.ask(task, emit=events.append, limits=limits or RunLimits(retry=ONCE))
+        return result, events, list(await session.records())
 
-    result: tuple[LoopResult, list[Event], list[Any]] = drive(project, act)
+    result: tuple[RunResult, list[Event], list[Any]] = drive(project, act)
     return result
 
 
@@ -153,7 +147,7 @@ def test_another_provider_goes_on_where_the_first_is_overloaded(tmp_path: Path, 
                 "fallback": [{"name": "gone", "base_url": NOWHERE}, fallback],
             }
         )
-        result, events, records = run(tmp_path, "go", limits=LoopLimits(retry=RetryPolicy(attempts=2, first=0.01)))
+        result, events, records = run(tmp_path, "go", limits=RunLimits(retry=RetryPolicy(attempts=2, first=0.01)))
         assert len(server.requests) == 3
     assert result.text == "done"
     told = [event.reason for event in events if isinstance(event, Retrying)]
@@ -207,7 +201,7 @@ def test_the_chain_is_one_session_to_whoever_holds_it(tmp_path: Path) -> None:
         configure(model={"name": "m", "base_url": server.base_url, "fallback": [{"name": "n", "base_url": NOWHERE}]})
         with Agent(project_dir=tmp_path) as agent:
             assert agent.ask("hello").text == "hi"
-            assert getattr(agent._provider, "model", "") == "m"
+            assert agent.session.model == "m"
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------
@@ -220,16 +214,16 @@ def test_a_hard_spend_cap(tmp_path: Path, gemini: Callable[..., ChatServer]) -> 
     model = {"provider": "gemini", "name": "g", "base_url": server.base_url, "prices": {"input": 1, "output": 30}}
     configure(model=model, run={"max_cost": 0.0026})
     with assemble(project_dir=tmp_path) as crib:
-        limits = LoopLimits.of(crib.config)
+        limits = RunLimits.of(crib.config)
     with pytest.raises(CostCapReached, match=r"0\.0026 spent of 0\.0026"):
         run(tmp_path, "go", limits=limits)
     assert len(server.requests) == 2
-    result, _, _ = run(tmp_path, "go", limits=LoopLimits(prices=limits.prices, max_cost=1))
+    result, _, _ = run(tmp_path, "go", limits=RunLimits(prices=limits.prices, max_cost=1))
     assert result.cost == pytest.approx(0.0026)
     assert run_free(tmp_path, gemini).cost is None
 
 
-def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> LoopResult:
+def run_free(tmp_path: Path, gemini: Callable[..., ChatServer]) -> RunResult:
     server = gemini(gemini_reply({"text": "done"}))
     return run(tmp_path, "go", ModelChoice("g", server.base_url, provider="gemini"))[0]
 
@@ -238,12 +232,12 @@ def test_a_cap_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     """No prices, or a server that does not count: nothing is spent unseen."""
     configure(run={"max_cost": 1})
     with assemble(project_dir=tmp_path) as crib, pytest.raises(ConfigError, match=r"without model\.prices"):
-        LoopLimits.of(crib.config)
+        RunLimits.of(crib.config)
     delta = {"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}
     with ChatServer(ChatServer.stream(delta)) as server:
         configure(model={"name": "m", "base_url": server.base_url, "prices": {"input": 1, "output": 1}}, run={"max_cost": 1})
         with assemble(project_dir=tmp_path) as crib:
-            limits = LoopLimits.of(crib.config)
+            limits = RunLimits.of(crib.config)
         with pytest.raises(CostCapReached, match="does not count its tokens"):
             run(tmp_path, "go", limits=limits)
 
@@ -253,6 +247,6 @@ def test_a_fallback_has_prices_of_its_own(tmp_path: Path, gemini: Callable[..., 
     entry = {"name": "g", "provider": "gemini", "base_url": other.base_url, "prices": {"input": 10, "output": 0}}
     configure(model={"name": "m", "base_url": NOWHERE, "prices": {"input": 1, "output": 1}, "fallback": [entry]})
     with assemble(project_dir=tmp_path) as crib:
-        limits = LoopLimits.of(crib.config)
-    result, _, _ = run(tmp_path, "go", limits=LoopLimits(retry=ONCE, prices=limits.prices))
+        limits = RunLimits.of(crib.config)
+    result, _, _ = run(tmp_path, "go", limits=RunLimits(retry=ONCE, prices=limits.prices))
     assert result.cost == pytest.approx(0.01)

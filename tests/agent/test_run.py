@@ -63,7 +63,7 @@ def crib(project: Path) -> Iterator[Crib]:
 def run(crib: Crib, name: str, args: Any, **options: Any) -> Any:
     session = crib.open_session(**options)
     try:
-        return session.call_sync(name, args)
+        return session.call(name, args)
     finally:
         session.close_sync()
 
@@ -175,7 +175,7 @@ def test_approval_for_a_session_holds_in_it_and_not_in_the_next(crib: Crib, proj
         session = crib.open_session(asker=asker)
         for name in ("one", "two"):
             (project / name).mkdir()
-            assert session.call_sync("terminal", {"command": f"rm -rf {name}"}).result.is_success
+            assert session.call("terminal", {"command": f"rm -rf {name}"}).result.is_success
             assert not (project / name).exists()
         session.close_sync()
         assert len(asker.asked) == 1
@@ -186,7 +186,7 @@ def test_once_is_once(crib: Crib, project: Path) -> None:
     session = crib.open_session(asker=asker)
     for _ in range(2):
         (project / "build").mkdir()
-        session.call_sync("terminal", {"command": "rm -rf build"})
+        session.call("terminal", {"command": "rm -rf build"})
     session.close_sync()
     assert len(asker.asked) == 2
 

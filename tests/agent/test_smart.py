@@ -19,7 +19,7 @@ from agent.smart import MOST_CHARS, may_be_lowered, person_behind, question, rea
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, ConfigError, ExecutedCall, SuspendTicket, ToolCall, ToolCallContext
 from toolcrib.testing import ChatServer, Response
-from tools.dispatch.bridge import close_loop
+from tools.dispatch.bridge import close_loop, run_async
 from tools.redact import Redactor
 
 DELETE = "rm -rf node_modules/"
@@ -67,7 +67,7 @@ class House:
             session.close_sync()
 
     def decisions(self) -> list[tuple[str, str]]:
-        return [(entry.decision, entry.by) for entry in self.crib.store.audit.entries(self.sessions[-1])]
+        return [(entry.decision, entry.by) for entry in run_async(self.crib.store.audit.entries(self.sessions[-1]))]
 
 
 Start = Callable[..., House]
@@ -136,7 +136,7 @@ def test_a_model_agrees_to_what_is_plainly_harmless(start: Start) -> None:
     told = sent(house)
     assert (told["tool"], told["command"], told["cwd"]) == ("terminal", DELETE, str(house.project))
     assert all(finding["key"] and finding["why"] and finding["resolved"] for finding in told["findings"])
-    assert house.crib.grants.all() == []
+    assert run_async(house.crib.grants.all()) == []
     house.modules.mkdir()
     house.terminal()
     assert len(house.server.requests) == 2  # one yes, one call: the same one is asked about again
@@ -146,7 +146,7 @@ def test_a_model_agrees_to_what_is_plainly_harmless(start: Start) -> None:
 def test_its_yes_stands_in_the_ticket_too(start: Start) -> None:
     house = start(ChatServer.text(APPROVE))
     call = house.terminal().call
-    (record,) = house.crib.store.tickets.of_call(house.sessions[-1], call.id)
+    (record,) = run_async(house.crib.store.tickets.of_call(house.sessions[-1], call.id))
     assert record.state == "approved"
     assert record.answer is not None
     assert (record.answer.by, record.answer.reason) == ("smart:aux", "npm install makes it again")
@@ -447,14 +447,14 @@ def test_a_profile_that_names_another_server_does_not_get_its_key() -> None:
 def test_several_calls_of_a_turn_are_each_asked_about(start: Start) -> None:
     house = start(ChatServer.text(APPROVE), ChatServer.text(ASK))
     (house.project / "dist").mkdir()
-    session = house.crib.open_session(asker=house.person)
 
     async def turn() -> list[ExecutedCall]:
+        session = await house.crib.open(asker=house.person)
         calls = [
             ToolCall(f"c{at}", "terminal", {"command": f"rm -rf {name}"}) for at, name in enumerate(["node_modules", "dist"])
         ]
         try:
-            return await session.turn(calls)
+            return await session.calls(calls)
         finally:
             await session.close()
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.config import Config, parse_config
-from agent.run import Crib, Session, assemble
-from agent.undo import NothingToUndoError, UndoPlan, Wanted
-from toolcrib import Answer, SuspendTicket, ToolCallContext, ToolcribError, ToolResult
+from agent.conversation.limits import RunLimits
+from agent.run import Crib, RunResult, Session, assemble
+from agent.undo import NothingToUndoError, Undo, UndoPlan, Wanted
+from toolcrib import (
+    Answer,
+    Environment,
+    ExecutedCall,
+    Image,
+    ProviderTurn,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolcribError,
+    ToolResult,
+)
+from toolcrib._undo import ChangeStep
 from toolcrib.testing import FakeEnvironment
+from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import as_json
 from tools.environments import open_environment
 from tools.environments.local import LocalEnvironment
@@ -39,19 +53,71 @@ def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
     return Answer(ticket.id, payload={"approved": True, "scope": "once"})
 
 
+class Hand:
+    """A model that makes the calls it is given, one a turn, and ends the run where it is given None."""
+
+    def __init__(self) -> None:
+        self._calls: asyncio.Queue[ToolCall | None] = asyncio.Queue()
+        self._results: asyncio.Queue[ExecutedCall] = asyncio.Queue()
+
+    async def make(self, call: ToolCall) -> ExecutedCall:
+        await self._calls.put(call)
+        return await self._results.get()
+
+    async def end(self) -> None:
+        await self._calls.put(None)
+
+    def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """It knows what to do."""
+
+    async def stream_turn(self, on_event: Any) -> ProviderTurn:
+        call = await self._calls.get()
+        return ProviderTurn("done") if call is None else ProviderTurn("", (call,))
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        await self._results.put(*executed)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 class Person:
-    """A session in ``folder``, and what somebody does about it."""
+    """A session in ``folder``, and what somebody does about it. After ``turn`` a model makes the calls, else the person."""
 
     def __init__(self, crib: Crib, folder: Path) -> None:
         self.crib = crib
         self.folder = folder
         self.session: Session = crib.open_session(asker=agree, cwd=str(folder))
+        self._hand: Hand | None = None
+        self._run: asyncio.Task[RunResult] | None = None
 
     def turn(self) -> None:
-        self.session.say("go on")
+        """Say something: the run that answers it goes on until the next, or until something is undone."""
+        run_async(self._begin())
+
+    async def _begin(self) -> None:
+        await self._end()
+        self._hand = Hand()
+        self.session.link.use(self._hand)
+        self._run = asyncio.create_task(self.session.ask("go on", limits=RunLimits(max_turns=1_000, repeats=1_000)))
+
+    async def _end(self) -> None:
+        if self._hand is not None and self._run is not None:
+            await self._hand.end()
+            assert (await self._run).stopped == "done"
+        self._hand = self._run = None
+
+    def close(self) -> None:
+        run_async(self._end())
+        self.session.close_sync()
+
+    def run_call(self, name: str, args: Any) -> ExecutedCall:
+        if self._hand is None:
+            return self.session.call(name, args)
+        return run_async(self._hand.make(ToolCall(ToolCall.new_id(), name, args)))
 
     def call(self, name: str, **args: Any) -> ToolResult:
-        return self.session.call(name, args).result
+        return self.run_call(name, args).result
 
     def write(self, path: str, content: str) -> ToolResult:
         result = self.call("write_file", path=path, content=content)
@@ -72,17 +138,25 @@ class Person:
         return self.call("patch", diff=f"diff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n")
 
     def plan(self, what: Any = "turn", name: str = "", *, force: bool = False) -> UndoPlan:
-        return asyncio.run(self._undo.plan(Wanted(what, name, force), self.session.scope.environment))
+        return self.plan_for(Wanted(what, name, force))
+
+    def plan_for(self, wanted: Wanted, environment: Environment | None = None) -> UndoPlan:
+        run_async(self._end())
+        return run_async(self._undo.plan(wanted, environment or self.session.scope.environment))
 
     def carry_out(self, plan: UndoPlan) -> Done:
-        return asyncio.run(self._undo.carry_out(plan, self.session.scope.environment))
+        return run_async(self._undo.carry_out(plan, self.session.scope.environment))
 
     def undo(self, what: Any = "turn", name: str = "", *, force: bool = False) -> Done:
         return self.carry_out(self.plan(what, name, force=force))
 
     @property
-    def _undo(self) -> Any:
-        return self.crib.undo(self.session.identity.session_id)
+    def _undo(self) -> Undo:
+        return self.crib.undo(self.session.id)
+
+    @property
+    def steps(self) -> Sequence[ChangeStep]:
+        return run_async(self._undo.steps())
 
     def tree(self) -> Tree:
         found: Tree = {}
@@ -109,7 +183,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Person]]:
 
     yield make
     for each in cribs:
-        each.session.close_sync()
+        each.close()
         each.crib.close()
 
 
@@ -162,7 +236,7 @@ def test_a_call_is_taken_back_by_itself(person: Person) -> None:
     person.turn()
     person.write("a", "1")
     person.write("b", "1")
-    first, _ = person.crib.store.changes.steps(person.session.identity.session_id)
+    first, _ = person.steps
     person.undo("call", first.call_id[-6:])
     assert [path.name for path in person.folder.iterdir()] == ["b"]
     with pytest.raises(ToolcribError, match="undone already"):
@@ -186,7 +260,7 @@ def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> 
 
     def undo(*paths: str, what: Any = "turn") -> Done:
         wanted = Wanted(what, paths=paths)
-        return person.carry_out(asyncio.run(person._undo.plan(wanted, person.session.scope.environment)))
+        return person.carry_out(person.plan_for(wanted))
 
     assert actions(undo("./b", f"{person.folder}/c")) == {"b": "remove", "c": "remove"}
     assert actions(undo("c", what="redo")) == {"c": "recreate"}
@@ -245,7 +319,7 @@ def test_whatever_was_done_can_be_taken_back_and_done_again(ops: list[tuple[str,
             assert {path: kept for path, kept in person.tree().items() if kept[0] is not None} == {
                 path: kept for path, kept in after.items() if kept[0] is not None
             }
-            person.session.close_sync()
+            person.close()
 
 
 # -- what it leaves alone --------------------------------------------------------------------------------------------
@@ -286,7 +360,7 @@ def test_a_later_change_is_named(person: Person) -> None:
     person.write("a", "1")
     person.turn()
     person.call("patch", path="a", old="1", new="2")
-    assert person.plan("turn", "1").refused[0].why_not == "it has changed since, by patch in turn 2: undo that first"
+    assert person.plan("turn", "1").refused[0].why_not == "it has changed since, by patch in turn 5: undo that first"
 
 
 def test_a_change_between_two_calls_of_a_turn_is_not_lost_unseen(person: Person) -> None:
@@ -343,7 +417,7 @@ def test_another_place_is_refused(person: Person) -> None:
     """Never from another place than the one where the file is."""
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
-    plan = asyncio.run(person._undo.plan(Wanted(), elsewhere))
+    plan = person.plan_for(Wanted(), elsewhere)
     assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it there (--backend), if it still exists"
 
 
@@ -380,7 +454,7 @@ def test_a_file_too_big_is_replaced_and_that_is_said(opened: Callable[..., Perso
     assert "2 MiB" in result.data["note"]
     assert "only files up to 1 MiB are kept" in person.plan().refused[0].why_not
     (person.folder / "big").write_text("".join(f"{'x' * 50} {number}\n" for number in range(30_000)))
-    assert "can't be undone" in as_json(person.session.call("patch", {"path": "big", "old": " 77\n", "new": " 78\n"}))
+    assert "can't be undone" in as_json(person.run_call("patch", {"path": "big", "old": " 77\n", "new": " 78\n"}))
 
 
 def test_where_all_must_be_undoable_the_rest_is_not_done(opened: Callable[..., Person]) -> None:
@@ -412,7 +486,7 @@ def test_contents_that_are_gone_are_told(person: Person) -> None:
     person.write("a", "2")
     person.write("b", "2")
     shutil.rmtree(Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "undo")
-    assert "no longer kept" in person.plan("call", person._undo.steps()[0].call_id).refused[0].why_not
+    assert "no longer kept" in person.plan("call", person.steps[0].call_id).refused[0].why_not
     assert actions(person.undo("call")) == {"b": "remove"}, "a removal needs none"
 
 
@@ -432,7 +506,7 @@ def test_what_is_too_old_goes_from_the_journal_too(opened: Callable[..., Person]
     for _ in range(6):
         person.write("a", f"{now}\n")
         now += 86_400.0
-    steps = person.crib.undo(person.session.identity.session_id).steps()
+    steps = person.steps
     assert 2 <= len(steps) <= 4
     assert now - steps[0].at <= 4 * 86_400
 
@@ -440,7 +514,7 @@ def test_what_is_too_old_goes_from_the_journal_too(opened: Callable[..., Person]
 def test_where_it_is_switched_off_nothing_is_kept(opened: Callable[..., Person]) -> None:
     person = opened("undo: {enabled: false}")
     person.write("a", "1")
-    assert list(person.crib.store.changes.sessions()) == []
+    assert list(run_async(person.crib.store.changes.sessions())) == []
     with pytest.raises(ToolcribError, match=r"undo\.enabled is false"):
         person.plan()
 
@@ -455,7 +529,7 @@ def test_a_call_that_failed_is_no_change(person: Person) -> None:
     assert person.call("patch", diff=diff).is_error
     assert (person.folder / "f").read_text() == "1\n"
     person.write("f", "1\n")
-    assert list(person.crib.store.changes.sessions()) == [], "the last one wrote what was there already"
+    assert list(run_async(person.crib.store.changes.sessions())) == [], "the last one wrote what was there already"
 
 
 def test_old_contents_do_not_leave_the_state_folder(person: Person, caplog: pytest.LogCaptureFixture) -> None:
@@ -485,7 +559,7 @@ def test_two_sessions_that_write_one_file_each_know_what_they_replaced(opened: C
     for thread in threads:
         thread.join()
     steps = sorted(
-        (step for each in people for step in each.crib.store.changes.steps(each.session.identity.session_id)),
+        (step for each in people for step in each.steps),
         key=lambda step: step.id,
     )
     states = [(change.before, change.after) for step in steps for change in step.changes]
@@ -500,6 +574,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent.run import assemble
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import run_async
 from tools.environments.local import LocalEnvironment
 from tools.files.text import decode, split_lines
 at, write = sys.argv[1], LocalEnvironment.write_file
@@ -510,9 +586,9 @@ async def dies(self, path, data, *, mode=None):
 LocalEnvironment.write_file = dies
 with assemble(project_dir=Path.cwd()) as crib:
     session = crib.open_session()
-    session.say("go")
-    print(session.identity.session_id, flush=True)
-    session.call("write_file", {"path": "a", "content": "2"})
+    session.link.use(ScriptedSession([("write_file", {"path": "a", "content": "2"})]))
+    print(session.id, flush=True)
+    run_async(session.ask("go"))
 """
 
 
@@ -531,7 +607,7 @@ def test_a_process_killed_around_the_write_leaves_what_can_be_undone(person: Per
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert path.read_text() == ("2" if at == "after" else "1")
-    person.session.close_sync()
+    person.close()
     person.session = person.crib.open_session(resume=done.stdout.strip())
     assert actions(person.undo()) == {"a": "restore" if at == "after" else "nothing"}
     assert path.read_text() == "1"

@@ -1,4 +1,4 @@
-"""What one answer covers, as a digest that comes out the same in every process for the same call in the same state."""
+"""A digest of what one answer covers, which comes out the same in every process for the same call in the same state."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OF_ONE_PROCESS = frozenset(
         *("OLDPWD", "OSTYPE", "PIPESTATUS", "PPID", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "UID", "_"),
     }
 )
-"""What a shell makes up for itself, or counts: other in each process, or there only once a command has run."""
+"""Variables that a shell makes up or counts: other in each process, or there only once a command has run."""
 
 _USUAL: Mapping[str, str] = {"IFS": " \t\n", "OPTERR": "1", "OPTIND": "1", "PS4": "+ ", "SHELL": "/bin/bash"}
-"""What a shell has that nobody changed: the same as not telling."""
+"""Values in a shell that nobody touched: they mean the same as none."""
 
 _USUAL_SET = frozenset({"braceexpand", "hashall", "interactive-comments"})
 _NOT_READ = frozenset(

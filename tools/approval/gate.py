@@ -57,7 +57,7 @@ _PASSIVE = frozenset({"read", "other"})
 
 
 class _Case(NamedTuple):
-    """One call before the gate, and what the gate goes by."""
+    """A call before the gate, and the policy that the gate goes by."""
 
     call: ToolCall
     entry: ToolEntry
@@ -234,7 +234,7 @@ class ApprovalGate:
 
 
 async def _ungranted(policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
-    """What no grant of this principal covers. Counted grants are spent where they complete the cover, and only then."""
+    """Return what no grant of this principal covers. Counted grants are spent where they complete the cover, and only then."""
     if not findings:
         return []
     identity, cwd = ctx.run_identity, cwd_of(ctx.effects)

@@ -51,7 +51,7 @@ class MemoryGrants:
             self._grants[grant.id] = grant
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
-        """Those of this session and the permanent ones of this principal; without a session every one."""
+        """Return the grants of this session and the permanent ones of this principal; without a session all."""
         with self._lock:
             kept = list(self._grants.values())
         if session_id is None:

@@ -1,4 +1,4 @@
-"""Where files of a session came from, as its commands told: what was downloaded stays downloaded."""
+"""Origins of a session's files, as its commands told: what was downloaded stays downloaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Origins:
-    """What is known of one session's files. ``unknown``: not all of it is, so that any file may have come from anywhere."""
+    """Origins of one session's files. ``unknown``: not all are known, so that any file may have come from anywhere."""
 
     taints: dict[str, Taint] = field(default_factory=dict)
     unknown: bool = False
@@ -43,7 +43,7 @@ class SessionFiles:
         self._lock = threading.Lock()
 
     def known(self, session_id: str) -> Origins | None:
-        """What is known without asking the store; None where it has to be asked."""
+        """Return what is known without asking the store; None where it has to be asked."""
         found = self._known.get(session_id)
         return _CLEAN if found is None and self._store is None else found
 

@@ -1,4 +1,4 @@
-"""What the gate goes by: of a workspace, a principal and a session."""
+"""The policy that the gate goes by: of a workspace, a principal and a session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.approval.setting import Setting
 
 
 class RuleSays(NamedTuple):
-    """What an operator's rule for a tool decides; ``tool`` is the name or pattern that the rule stands under."""
+    """The decision of an operator's rule for a tool; ``tool`` is the name or pattern that the rule stands under."""
 
     decision: Literal["allow", "ask", "deny"]
     tool: str
@@ -26,7 +26,7 @@ ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """What one gate needs to serve many sessions: each call brings its own at ``ctx.policy``.
+    """Everything that one gate goes by. So that it serves many sessions, each call brings its own at ``ctx.policy``.
 
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers where files of its

@@ -31,7 +31,7 @@ LATE = "nobody answered in time, so it was not run; ask for it again if it is st
 
 @dataclass(slots=True)
 class BatchCall:
-    """One call of a turn, and how far it is: settled (``executed``), parked (``tickets``), or neither.
+    """A call of a turn, and how far it is: settled (``executed``), parked (``tickets``), or neither.
 
     What another process needs to go on with it is ``call``, ``executed`` and ``tickets``. ``effects`` are what it would do, where
     that was looked at. ``later`` holds what plugins scheduled for the time when all results are there.
@@ -211,7 +211,7 @@ class _Batch:
         item.executed, item.tickets = executed, ()
 
     async def _must_wait(self, run: Run) -> bool:
-        """Whether an earlier call that has no result yet must come first."""
+        """Return whether an earlier call that has no result yet must come first."""
         mine = Reach.of(run.plan.entry, run.ctx.effects)
         for other in self.unsettled:
             if other.effects is None:
@@ -251,7 +251,7 @@ class _Batch:
         return self._after_gate(item, run, ended or await self.dispatcher.gate(run, (record.ticket, record.answer)))
 
     async def _give_up(self, item: BatchCall, why: str) -> None:
-        """Its one result without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run."""
+        """Settle a call without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run."""
         error = Cancelled(why) if why == INTERRUPTED else Denied(why)
         known = await self._known(item) if item.tickets else None
         if self.scope.tickets is not None:
@@ -284,10 +284,10 @@ class _Batch:
         if self.scope.tickets is None:
             return
         found = await self.scope.tickets.of_call(known.session_id, item.call.id)
-        if known.status is ToolCallStatus.SUSPENDED and found:
-            item.tickets = (found[-1].ticket.id,)
+        if found and (known.status is ToolCallStatus.SUSPENDED or found[-1].state in ("approved", "denied")):
+            item.tickets = (found[-1].ticket.id,)  # also of one that begins anew: an answer that was given counts
             return
-        for record in found:  # of one that begins anew: what is asked then has a ticket of its own
+        for record in found:  # what is asked when it begins anew has a ticket of its own
             if record.state == "pending":
                 reason = "its process ended before it was parked"
                 answer = Answer(record.ticket.id, action="cancel", reason=reason, by=NOBODY, at=time.time())
@@ -311,7 +311,7 @@ def known_as(known: CallRecord) -> ExecutedCall:
 
 
 def _never_began(known: CallRecord) -> bool:
-    """Whether ``Store.recover`` ended it before its handler started: it had no effects."""
+    """Return whether ``Store.recover`` ended it before its handler started: it had no effects."""
     failure = None if known.result is None else known.result.failure
     return (
         known.status is ToolCallStatus.FAILED
@@ -322,7 +322,7 @@ def _never_began(known: CallRecord) -> bool:
 
 
 def _has_effects(record: TicketRecord) -> bool:
-    """Whether the call may run by this ticket: not where it is refused, nor where the answer itself is the result."""
+    """Return whether the call may run by this ticket: not where it is refused, nor where the answer itself is the result."""
     if record.answer is None:
         return True
     return not is_refusal(record.answer) and record.ticket.resume_mode != "use_as_result"

@@ -42,6 +42,9 @@ def _close(loop: asyncio.AbstractEventLoop, owner: int) -> None:
         return
     if loop.is_closed() or loop.is_running():
         return
+    if _loop_is_running():  # whoever held it last was here by chance: nothing of it can be awaited
+        loop.close()
+        return
     pending = asyncio.all_tasks(loop)
     for task in pending:
         task.cancel()
@@ -90,7 +93,10 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 loop.run_until_complete(task)
         raise
-    return task.result()
+    try:
+        return task.result()
+    finally:
+        del task, holder, loop  # an error has this frame, and would keep the loop when its thread has ended
 
 
 async def _then_stop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

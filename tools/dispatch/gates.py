@@ -27,7 +27,7 @@ from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
 from tools.dispatch.scope import CallScope
-from tools.dispatch.threads import in_daemon_thread
+from tools.dispatch.threads import in_own_thread
 
 _log = logging.getLogger(__name__)
 NOBODY = "nobody"
@@ -66,18 +66,24 @@ async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
         if scope.tickets is not None:
             await scope.tickets.put(_record(ticket, scope))
     if scope.asker is None and scope.suspends:
-        return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
+        return _parked(run, ticket)
     if waits:
         await run.move(ToolCallStatus.SUSPENDED)
     answer = await _ask(run, ticket)
+    if answer is None:
+        return _parked(run, ticket)
     if waits:
         await run.move(ToolCallStatus.RESUMING)
     return await _heard(run, ticket, answer)
 
 
+def _parked(run: Run, ticket: SuspendTicket) -> ToolResult:
+    return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
+
+
 def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
     now, limits = time.time(), scope.limits
-    parks = scope.asker is None
+    parks = scope.suspends
     lasts, reminds = (limits.park_seconds, limits.remind_seconds) if parks else (limits.answer_seconds, None)
     return TicketRecord(
         ticket,
@@ -95,8 +101,8 @@ async def go_on(run: Run, ticket: SuspendTicket, answer: Answer | None) -> ToolR
     """
     ctx, tickets = run.ctx, run.scope.tickets
     records = () if tickets is None else await tickets.of_call(run.scope.identity.session_id, run.call.id)
-    if answer is None:
-        answer = await _ask(run, ticket)
+    if answer is None and (answer := await _ask(run, ticket)) is None:
+        return _parked(run, ticket)
     for record in records:
         if record.answer is None or record.ticket.id == ticket.id:
             continue
@@ -177,8 +183,11 @@ def _misshape(decision: object) -> str:
             return f"{type(decision).__name__}, not SetResult, Suspend, Block or None"
 
 
-async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
-    """Somebody's answer now. Nobody to ask, a face that fails, an answer to something else: all mean no."""
+async def _ask(run: Run, ticket: SuspendTicket) -> Answer | None:
+    """Return somebody's answer now. Nobody to ask, an asker that fails, an answer to something else: all mean no.
+
+    None where the asker leaves it to a person who is not here, and the call may wait for one.
+    """
     scope = run.scope
     if scope.asker is None:
         return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
@@ -193,6 +202,8 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
         answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
     finally:
         scope.asking.discard(ticket.id)
+    if answer is None and scope.suspends:
+        return None
     if not isinstance(answer, Answer):
         answer = _no(ticket, NOBODY, "nobody answered")
     elif answer.ticket_id != ticket.id:
@@ -203,7 +214,9 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer:
         is_no = is_refusal(answer)
         state: TicketState = "approved" if not is_no else "expired" if answer.by == NOBODY else "denied"
         if await scope.tickets.settle(answer, state) == "refused" and not is_no:
-            answer = _no(ticket, answer.by, why_not(await scope.tickets.get(ticket.id)))
+            record = await scope.tickets.get(ticket.id)
+            first = None if record is None else record.answer  # somebody answered elsewhere while it was asked here
+            answer = first or _no(ticket, answer.by, why_not(record))
     return answer
 
 
@@ -223,7 +236,7 @@ async def _asked(run: Run, ticket: SuspendTicket) -> object:
     ctx = run.ctx
     asker = run.scope.asker
     assert asker is not None  # noqa: S101 - the caller looked
-    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_daemon_thread(asker, ticket, ctx)
+    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_own_thread(asker, ticket, ctx)
     if not inspect.isawaitable(given):
         return given
     return await run.settle(_awaited(given), run.scope.limits.answer_seconds)

@@ -1,4 +1,4 @@
-"""Which calls of a batch must keep their order, by what their tools say that they would do."""
+"""The order that calls of a batch must keep, by what their tools say that they would do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolcrib import DeletesFile, Effect, ReadsFile, ToolEntry, WritesFile
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a call would do. ``effects`` is None where that is not known, which counts as anything at all.
+    """Effects that a call would have. ``effects`` is None where that is not known, which counts as anything at all.
 
     ``acts``: its tool changes the world (kind edit or execute), so that no effects does not mean nothing.
     """

@@ -117,7 +117,7 @@ class Dispatcher:
         return executed
 
     async def _waits_on(self, record: TicketRecord, call: ToolCall, scope: CallScope, settled: Settled) -> bool:
-        """Whether the call still waits on this very ticket. It does, too, where a process died between answer and action."""
+        """Return whether the call still waits on this very ticket. It also does after a death between answer and action."""
         if scope.ledger is None or scope.tickets is None:
             return settled == "settled"
         known = await scope.ledger.get(scope.identity.session_id, call.id)
@@ -147,7 +147,7 @@ class Dispatcher:
         return None
 
     async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
-        """What a call would do, as its tool says; None where that can't be told. Nothing is recorded."""
+        """Return what a call would do, as its tool says; None where that can't be told. Nothing is recorded."""
         run = self.begin(call, scope)
         try:
             await self._look_at(run)
@@ -267,7 +267,7 @@ def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
 
 
 async def _ended_by(run: Run, error: BaseException, doing: str) -> ExecutedCall:
-    """What becomes of a call that an error kept from running."""
+    """End a call that an error kept from running."""
     if isinstance(error, ToolError):
         return await close(run, failed(run.call.name, error, inside=False))
     if isinstance(error, EnvironmentFailed):
@@ -276,7 +276,7 @@ async def _ended_by(run: Run, error: BaseException, doing: str) -> ExecutedCall:
 
 
 async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCall:
-    """What neither a tool nor a hook may raise: Ctrl-C goes on with the ledger told, the rest becomes the call's result.
+    """End a call at what neither a tool nor a hook may raise: Ctrl-C is recorded and raised again, the rest becomes its result.
 
     Raises LeaseLost: nothing that this process does to the session counts any more.
     """

@@ -77,13 +77,13 @@ class Run:
     """What was found of the tool when it was decided that the call runs inline: that holds for nothing found later."""
     prepared: bool = False
     opened: bool = False
-    """Whether the ledger has a record of it."""
+    """True once the ledger has a record of it."""
     parked: bool = False
-    """Whether that record says SUSPENDED, from before this Run."""
+    """True while that record says SUSPENDED, from before this Run."""
     trial: bool = False
     """Gated only to see what the gates say: the ledger hears of it where it is suspended or ended, not where it may run."""
     ended: ExecutedCall | None = None
-    """How it ended, from before that is recorded: an interrupt in between does not change it."""
+    """The end of it, set before that is recorded: an interrupt in between does not change it."""
     end_run: bool = False
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """What plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""

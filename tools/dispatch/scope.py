@@ -94,7 +94,7 @@ class CallScope:
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
     policy: object | None = None
-    """What the approval gate goes by (tools.approval.policy.Policy); None for the gate's own."""
+    """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
     dispatcher: CallRunner | None = None
     """What runs its calls where they come by another's synchronous face; None: that one."""
     keep_spill: bool = False

@@ -168,7 +168,9 @@ class _Keeping:
     async def record(self) -> None:
         if self._changes and not self._failed:
             try:
-                self._recorded = await self._store.journal.begin(replace(self._step, at=time.time(), changes=tuple(self._changes)))
+                self._recorded = await self._store.journal.begin(
+                    replace(self._step, at=time.time(), changes=tuple(self._changes))
+                )
             except StoreFailed as error:
                 self.fail(str(error))
             else:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from toolcrib import Environment, RemovesFolders, ToolcribError
+from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.owners import give_back
 from tools.undo.choose import Target
@@ -83,7 +83,10 @@ async def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item
         return replace(item, action="remove")
     if target.lost:
         raise _CantError(f"{target.lost}, so that it can't be undone")
-    old = await store.contents.get(target.to.digest)
+    try:
+        old = await store.contents.get(target.to.digest)
+    except StoreFailed as error:  # another file may need none of it
+        raise _CantError(f"what was in it is no longer kept, or can't be read: {error}") from error
     if old is None:
         raise _CantError("what was in it is no longer kept (undo.days, undo.max_mb)")
     added, removed = _count(data, old)

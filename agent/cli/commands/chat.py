@@ -128,9 +128,9 @@ def _greet(conversation: Conversation) -> None:
     if (place := conversation.session.place).told:
         print(f"toolcrib: commands run in {place.name}: {tame(place.shown)}.")
     if conversation.model:
-        print(f"toolcrib: {conversation.model} answers. /help tells how, Ctrl-D leaves.")
+        print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return
-    print("toolcrib: no model, you call the tools. /help tells how, Ctrl-D leaves.")
+    print("toolcrib: no model, you call the tools. /help lists the commands, Ctrl-D leaves.")
     if not conversation.has_server() and not conversation.choice.provider:
         from agent.cli.offer import offers
 

@@ -385,7 +385,7 @@ def test_what_steers_is_read_with_the_next_results(crib: Crib) -> None:
 
         async def speak(args: Any) -> str:
             answered.append(asyncio.create_task(session.ask("and the tests", mode="steer")))
-            while not await session.store.inbox.waiting(session.id):  # noqa: ASYNC110 - the store has no event for it
+            while not await session.store.inbox.waiting(session.id):
                 await asyncio.sleep(0.01)
             return "spoken"
 

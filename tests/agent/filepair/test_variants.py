@@ -278,12 +278,8 @@ def test_prompt_messages(crib: Crib) -> None:
     assert good.error is None
     assert model.said == ["two"]
     (info,) = run_async(crib.store.sessions.list())
-    assert [record["role"] for record in run_async(crib.store.sessions.messages(info.id))] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-    ]
+    records = run_async(crib.store.sessions.messages(info.id))
+    assert [record["role"] for record in records] == ["user", "assistant", "user", "assistant"]
     (outcome,), _ = run(crib, ScriptedSession("ok"), prompt=before)
     assert "must end with what the person asks" in str(outcome.error)
 

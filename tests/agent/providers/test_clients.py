@@ -81,6 +81,29 @@ def test_sessions_of_a_server_share_clients_few_to_each() -> None:
     run(main)
 
 
+def test_a_client_that_is_kept_is_closed_with_its_loop() -> None:
+    """Sync code has a loop for each call that it makes within another loop: their connections must not pile up."""
+    pool = ClientPool()
+
+    async def other_loop(here: Site) -> None:
+        client = HttpClient(here.endpoint, {}, pool=pool)
+        await ask(client)
+        await client.aclose()
+        assert pool.size == 1
+
+    async def main(here: Site) -> None:
+        pool.hold()
+        await asyncio.to_thread(asyncio.run, other_loop(here))
+        assert pool.size == 0
+        await here.until(lambda: here.open == 0)
+        client = HttpClient(here.endpoint, {}, pool=pool)
+        assert await ask(client) == b"{}"
+        await client.aclose()
+        await pool.release()
+
+    run(main)
+
+
 def test_a_connection_is_used_by_one_session_after_another() -> None:
     async def main(here: Site) -> None:
         pool = ClientPool()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.loop import Loop, NoProgress
+from agent.conversation.limits import NoProgress
 from agent.protocols import find_protocol
 from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient
@@ -263,15 +263,13 @@ def loop(server: ChatServer, folder: Path, protocol: str) -> str:
 
     async def go() -> str:
         with assemble(project_dir=folder) as crib:
-            session = crib.open_session()
+            session = await crib.open()
             client = HttpClient(Endpoint(server.base_url, "m", None), {})
             provider = TextSession(client, protocol=find_protocol(protocol), model="m", tools=session.definitions)
+            session.link.use(provider)
             try:
-                session.say("go")
-                provider.say("go")
-                return (await Loop(provider, session, lambda event: None).run()).text
+                return (await session.ask("go")).text
             finally:
-                await provider.close()
                 await session.close()
 
     return asyncio.run(go())

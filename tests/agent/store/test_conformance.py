@@ -1,4 +1,4 @@
-"""What every store does: the protocols of the contract, under real threads."""
+"""Conformance of every store to the protocols of the contract, under real threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Now:
 
 
 async def together(count: int, work: Callable[[int], Awaitable[Any]]) -> list[Any]:
-    """What ``work(0..count)`` returned, all started at one moment: half of them here, half in threads with loops of their own."""
+    """Return what ``work(0..count)`` returned. All start at one moment: half of them here, half in threads with own loops."""
     gate, found = threading.Barrier(count // 2 + 1), []
 
     async def as_coroutine(number: int) -> Any:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._store import AuditEntry, Grant, TicketRecord
+from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
-TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps")
+TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps", "runs", "inbox", "origins")
 
 
 def counts(file: Path) -> dict[str, int]:
@@ -35,6 +35,10 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     await store.audit.record(AuditEntry(at, session, "c", "terminal", "allow", "rule"))
     await store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
     await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
+    item = await store.inbox.put(InboxItem(session, f"a secret of {session}", key="k"))
+    assert item is not None
+    await store.runs.commit(RunRecord(f"r-{session}", session, "ended", 1, {"text": f"a secret of {session}"}), taken=[item.id])
+    await store.origins.remember(session, {f"/a secret of {session}": 1})
 
 
 async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
@@ -57,3 +61,38 @@ async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
     store.close()
     assert b"a secret of old" not in file.read_bytes()
     assert b"a secret of new" in file.read_bytes()
+
+
+async def test_a_session_that_has_something_to_do_stays(tmp_path: Path) -> None:
+    now = [100.0]
+    store = SqliteStore(tmp_path / "store.db", clock=lambda: now[0])
+    for session in ("parked", "asked", "done"):
+        await fill(store, session, 100.0)
+    await store.runs.commit(RunRecord("r", "parked", "parked", 1, {}))
+    item = await store.inbox.put(InboxItem("asked", "are you there?"))
+    unknown = await store.inbox.put(InboxItem("not yet opened", "hello"))
+    assert item is not None
+    lease = await store.leases.take("done", "me", 0.0)
+    now[0] = 300.0
+    assert await store.old(200.0) == await store.prune(200.0) == 1
+    assert {one.id for one in await store.sessions.list()} == {"parked", "asked"}
+    await store.inbox.drop([item.id])
+    assert await store.prune(200.0) == 1
+    assert list(await store.inbox.waiting("not yet opened")) == [unknown]
+    again = await store.leases.take("done", "me", 0.0)
+    assert lease is not None
+    assert again is not None
+    assert again.token == lease.token + 1, "a token never comes again"
+    store.close()
+
+
+async def test_a_ticket_that_ran_out_goes_with_its_session(tmp_path: Path) -> None:
+    """Its state is written when somebody answers, or here."""
+    now = [100.0]
+    store = SqliteStore(tmp_path / "store.db", clock=lambda: now[0])
+    await store.sessions.create("s", platform="cli", user="")
+    await store.tickets.put(TicketRecord(SuspendTicket("run", "?"), "s", at=100.0, expires_at=110.0))
+    now[0] = 300.0
+    assert await store.prune(200.0) == 1
+    assert counts(tmp_path / "store.db")["tickets"] == 0
+    store.close()

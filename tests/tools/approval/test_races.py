@@ -229,7 +229,7 @@ def test_the_end_of_the_session_withdraws_the_question(house: House) -> None:
 
     async def main() -> ToolCallStatus:
         call = asyncio.create_task(house.dispatcher.call(ToolCall("c1", "run", {"command": "rm -rf build"}), scope))
-        while not asked.is_set():  # noqa: ASYNC110 - set by the asker, in this loop
+        while not asked.is_set():
             await asyncio.sleep(0.01)
         scope.interrupt()
         return (await call).status

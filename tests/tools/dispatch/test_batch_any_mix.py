@@ -1,4 +1,4 @@
-"""Any mix of calls, questions, answers in any order, restarts and deaths of the process: one result a call, effects once, in order."""
+"""Any mix of calls, questions, answers, restarts and deaths of the process: one result a call, each effect once, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.store.memory import MemoryStore
@@ -39,6 +40,7 @@ from tools.dispatch.scope import CallScope
 
 SESSION = "s1"
 ANY = {"description": "A tool.", "parameters": {"type": "object"}}
+Made = tuple[str, dict[str, Any]]
 PATHS = ["/out", "/out/a", "/b"]
 
 
@@ -76,7 +78,7 @@ class Dying:
 
 @dataclass
 class World:
-    """What outlives processes: the store, the state of the batch as it was last saved, and what the handlers did."""
+    """Everything that outlives processes: the store, the state of the batch as it was last saved, and what the handlers did."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     fence: Fence = field(default_factory=Fence)
@@ -152,7 +154,9 @@ async def answered(world: World, number: int, how: str) -> None:
         assert await world.store.tickets.settle(answer, "approved" if how == "yes" else "denied") == "settled"
 
 
-async def live(made: Sequence[tuple[str, dict[str, Any]]], doing: Sequence[tuple[str, int, str]]) -> tuple[World, list[BatchCall]]:
+async def live(
+    made: Sequence[tuple[str, dict[str, Any]]], doing: Sequence[tuple[str, int, str]]
+) -> tuple[World, list[BatchCall]]:
     world = World()
     items = [BatchCall(ToolCall(f"c{number}", name, args)) for number, (name, args) in enumerate(made)]
     saved = list(items)
@@ -189,6 +193,23 @@ async def live(made: Sequence[tuple[str, dict[str, Any]]], doing: Sequence[tuple
     raise AssertionError(f"it does not come to an end: {saved}")
 
 
+@pytest.mark.parametrize("kind", ["write", "look", "command"])
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_a_death_at_any_operation_of_the_store_repeats_no_effect(kind: str, how: str) -> None:
+    def made(asked: int, answers: bool) -> tuple[str, dict[str, Any]]:
+        return kind, {"path": "/out", "asked": asked, "answers": answers}
+
+    for number in range(30):
+        doing = [("die", number, how), ("answer", 0, "yes"), ("die", number, how), ("answer", 0, "yes")]
+        world, items = asyncio.run(live([made(0, False), made(1, False), made(1, True)], doing))
+        assert len(world.ran) == len(set(world.ran)), number
+        for item in items:
+            assert item.executed is not None
+            if not item.executed.result.is_success:
+                assert item.executed.result.message == "interrupted; it may have run, or still run"
+
+
+@settings(max_examples=200)
 @given(st.lists(calls, min_size=1, max_size=5), st.lists(steps, max_size=12))
 def test_every_call_gets_one_result_and_acts_once_in_order(
     made: list[tuple[str, dict[str, Any]]], doing: list[tuple[str, int, str]]

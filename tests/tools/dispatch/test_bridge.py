@@ -75,6 +75,28 @@ def test_an_error_comes_through_every_bridge() -> None:
         asyncio.run(nested())
 
 
+def test_a_thread_s_loop_is_closed_with_the_thread_after_an_error_too() -> None:
+    """The error knows its frames, and would keep the loop until a collection of garbage, in whichever thread."""
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def fails() -> None:
+        loops.append(asyncio.get_running_loop())
+        raise KeyError("no")
+
+    def work() -> None:
+        with pytest.raises(KeyError):
+            run_async(fails())
+
+    gc.disable()
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert loops[0].is_closed()
+    finally:
+        gc.enable()
+
+
 def test_context_variables_are_seen_on_the_other_side() -> None:
     import contextvars
 

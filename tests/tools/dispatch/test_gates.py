@@ -11,6 +11,7 @@ from toolcrib import (
     Answer,
     Block,
     Denied,
+    InvalidArguments,
     NotFound,
     SetResult,
     Suspend,
@@ -269,3 +270,114 @@ def test_resume_refuses_another_sessions_ticket(bench: Any) -> None:
     bench.scope.identity = RunIdentity("other")
     with pytest.raises(Denied, match="another session"):
         asyncio.run(bench.dispatcher.resume(Answer(waiting.id, payload={"approved": True}), bench.scope))
+
+
+@pytest.mark.parametrize("mode", ["replay", "use_as_result", "pass_to_tool"])
+@pytest.mark.parametrize("other_process", [False, True])
+def test_the_three_ways_to_resume(bench: Any, mode: Any, other_process: bool) -> None:
+    """002-24, 002-30, 002-31"""
+    ran: list[Any] = []
+
+    def work(args: Any, ctx: ToolCallContext) -> Any:
+        if not ctx.answers:
+            return ToolResult.suspended_with("t", "colour?", ticket(resume_mode=mode, response_schema={"type": "string"}))
+        ran.append(ctx.resume_input)
+        return f"painted {ctx.resume_input}"
+
+    bench.tool("t", work)
+    bench.scope.suspends = True
+    parked = bench.call("t", call_id="c").result.suspension
+    if other_process:
+        from dataclasses import replace
+
+        bench.scope = replace(bench.scope)
+    done = asyncio.run(bench.dispatcher.resume(Answer(parked.id, payload="blue"), bench.scope))
+    assert done.status is bench.record("c").status is ToolCallStatus.SUCCEEDED
+    expected: dict[str, tuple[str, list[Any]]] = {
+        "replay": ("painted None", [None]),
+        "use_as_result": ("blue", []),
+        "pass_to_tool": ("painted blue", ["blue"]),
+    }
+    assert (done.result.data, ran) == expected[mode]
+
+
+def test_an_answer_that_does_not_fit_its_schema_settles_nothing(bench: Any) -> None:
+    """002-30, 002-31"""
+    schema = {"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]}
+    bench.tool(
+        "t", lambda args: ToolResult.suspended_with("t", "when?", ticket(resume_mode="use_as_result", response_schema=schema))
+    )
+    bench.scope.suspends = True
+    parked = bench.call("t").result.suspension
+
+    async def go() -> Any:
+        with pytest.raises(InvalidArguments, match=r"\$\.days: .*not of type"):
+            await bench.dispatcher.resume(Answer(parked.id, payload={"days": "two"}), bench.scope)
+        assert (await bench.store.tickets.get(parked.id)).state == "pending"
+        return await bench.dispatcher.resume(Answer(parked.id, payload={"days": 2}), bench.scope)
+
+    assert asyncio.run(go()).result.data == {"days": 2}
+
+
+def test_a_refusal_fits_any_schema(bench: Any) -> None:
+    bench.tool("t", lambda args: ToolResult.suspended_with("t", "when?", ticket(response_schema={"type": "integer"})))
+    bench.scope.suspends = True
+    parked = bench.call("t").result.suspension
+    answer = Answer(parked.id, payload={"approved": False, "reason": "never"})
+    assert asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.message == "Error executing t: never"
+
+
+def test_the_same_decision_again_changes_nothing(bench: Any) -> None:
+    """002-31"""
+    ran: list[Any] = []
+    bench.tool("t", lambda args: ran.append(args) or "did it")
+    bench.scope.suspends = True
+    bench.plugin(tool_gate=asks_once())
+    answer = Answer(bench.call("t").result.suspension.id, payload={"approved": True})
+
+    async def go() -> list[Any]:
+        first = await bench.dispatcher.resume(answer, bench.scope)
+        return [first, *await asyncio.gather(*[bench.dispatcher.resume(answer, bench.scope) for _ in range(3)])]
+
+    done = asyncio.run(go())
+    assert len(ran) == 1
+    assert [one.result.data for one in done] == ["did it"] * 4
+    assert [one.status for one in done] == [ToolCallStatus.SUCCEEDED] * 4
+
+
+def test_an_answer_that_was_recorded_before_a_crash_is_acted_on_once(bench: Any) -> None:
+    """002-31: the decision is delivered again, and the call still waits"""
+    ran: list[Any] = []
+    bench.tool("t", lambda args: ran.append(args) or "did it")
+    bench.scope.suspends = True
+    bench.plugin(tool_gate=asks_once())
+    answer = Answer(bench.call("t").result.suspension.id, payload={"approved": True})
+
+    async def go() -> list[Any]:
+        assert await bench.store.tickets.settle(answer, "approved") == "settled"  # and its process died
+        return list(await asyncio.gather(*[bench.dispatcher.resume(answer, bench.scope) for _ in range(3)]))
+
+    done = asyncio.run(go())
+    assert len(ran) == 1
+    assert "did it" in [one.result.data for one in done]
+
+
+def test_an_earlier_answer_still_reaches_the_tool_after_a_gate_asked_too(bench: Any) -> None:
+    """002-30: pass_to_tool, then a gate's question on the way back"""
+
+    def work(args: Any, ctx: ToolCallContext) -> Any:
+        return ctx.resume_input or ToolResult.suspended_with("t", "colour?", ticket("tool", resume_mode="pass_to_tool"))
+
+    def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
+        return Suspend(ticket("gate")) if ctx.answer_to("tool") and not ctx.answer_to("gate") else None
+
+    bench.tool("t", work)
+    bench.plugin(tool_gate=gate)
+    bench.scope.suspends = True
+    first = bench.call("t").result.suspension
+
+    async def go() -> Any:
+        second = await bench.dispatcher.resume(Answer(first.id, payload="blue"), bench.scope)
+        return await bench.dispatcher.resume(Answer(second.result.suspension.id, payload={"approved": True}), bench.scope)
+
+    assert asyncio.run(go()).result.data == "blue"

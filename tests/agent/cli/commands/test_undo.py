@@ -176,6 +176,6 @@ def test_it_is_done_in_the_session_s_own_place(run: Any, write: Any, config: Any
     assert (refused.code, "--backend NAME" in refused.err) == (2, True)
     assert (tmp_path / "a").exists()
     unknown = run("undo", "--yes", "--backend", "venus")
-    assert (unknown.code, "there is no place 'venus'" in unknown.err) == (2, True)
+    assert (unknown.code, "there is no backend 'venus'" in unknown.err) == (2, True)
     assert run("undo", "--yes", "--backend", "local").code == 0
     assert not (tmp_path / "a").exists()

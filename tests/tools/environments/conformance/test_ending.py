@@ -143,7 +143,7 @@ def test_an_interrupt_from_another_thread_ends_every_call(
 def test_cancellation_leaves_no_process(env: Environment, says: Says, sleeper: Any, hang: str, twice: bool) -> None:
     async def main() -> None:
         call = asyncio.create_task(env.execute(ExecRequest(HANGS[hang].format(*[sleeper.command] * 2), timeout=100)))
-        while not sleeper.count():  # noqa: ASYNC110 - another process's
+        while not sleeper.count():
             await asyncio.sleep(0.01)
         call.cancel()
         if twice:

@@ -97,7 +97,7 @@ def test_interrupt_ends_every_call_and_does_nothing_where_none_runs(env: Environ
 def test_cancellation_leaves_no_process(env: Environment, folder: Path, alive: Alive, command: str) -> None:
     async def main() -> None:
         call = asyncio.create_task(env.execute(ExecRequest(command, timeout=60)))
-        while len(pids(folder)) < command.count("pids"):  # noqa: ASYNC110 - the file is another process's
+        while len(pids(folder)) < command.count("pids"):
             await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -110,7 +110,7 @@ def test_cancellation_leaves_no_process(env: Environment, folder: Path, alive: A
 def test_cancelled_twice_it_kills_at_once(env: Environment, folder: Path, alive: Alive) -> None:
     async def main() -> None:
         call = asyncio.create_task(env.execute(ExecRequest(HANGS["ignores INT and TERM"], timeout=60)))
-        while len(pids(folder)) < 2:  # noqa: ASYNC110 - the file is another process's
+        while len(pids(folder)) < 2:
             await asyncio.sleep(0.01)
         call.cancel()
         await asyncio.sleep(0.05)

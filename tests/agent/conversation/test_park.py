@@ -1,0 +1,379 @@
+"""A run that waits for a person, and is answered and continued from other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.conversation.answers import hosted, record_answer
+from agent.conversation.manager import SessionManager
+from agent.conversation.session import Session
+from agent.conversation.state import RunResult, RunState
+from agent.run import Crib, assemble
+from agent.store.postgres.store import PostgresStore
+from agent.store.sqlite import SqliteStore
+from toolcrib import (
+    Answer,
+    Denied,
+    InvalidArguments,
+    LeaseLost,
+    Principal,
+    SuspendTicket,
+    ToolCallContext,
+    ToolResult,
+)
+from toolcrib._store import Store
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import run_async
+
+SESSION = "0123456789abcdef0123456789abcdef"
+YES = {"approved": True, "scope": "once"}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty PostgreSQL database, "" for SQLite in the project's folder."""
+    if request.param == "sqlite":
+        return ""
+    url: str = request.getfixturevalue("postgres").new_database()
+    return url
+
+
+@pytest.fixture
+def worker(root: Path, tmp_path: Path, store_url: str) -> Callable[..., list[str]]:
+    """The command line of a process that drives the session; see tests/fuzz/run_worker.py."""
+
+    def command(*words: object, lease: float = 20.0) -> list[str]:
+        script = str(root / "tests" / "fuzz" / "run_worker.py")
+        more = ["--lease", str(lease), *(["--store", store_url] if store_url else [])]
+        return [sys.executable, script, str(tmp_path), SESSION, *map(str, words), *more]
+
+    return command
+
+
+@pytest.fixture
+def kept(tmp_path: Path, store_url: str) -> Iterator[Store]:
+    store = PostgresStore(store_url) if store_url else SqliteStore(tmp_path / "store.db")
+    yield store
+    store.close()
+
+
+def does(command: list[str]) -> dict[str, Any]:
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def log(project: Path) -> list[str]:
+    file = project / "log"
+    return file.read_text().split() if file.exists() else []
+
+
+def results(store: Store) -> list[list[tuple[str, str]]]:
+    """(call id, text) of every record of results."""
+    records = run_async(store.sessions.messages(SESSION))
+    return [[(one["call_id"], one["text"]) for one in record["results"]] for record in records if record["role"] == "results"]
+
+
+def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
+    """002-24, 002-31: A parks two calls beside a finished one and is killed; B answers one, C the other, D continues."""
+    (tmp_path / "plan.json").write_text(json.dumps([[["mark", "one"], ["note", "two"], ["mark", "three"]]]))
+    with subprocess.Popen(worker("begin", "--linger"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        parked = json.loads(process.stdout.readline())
+        process.kill()
+    assert (parked["stopped"], len(parked["tickets"]), log(tmp_path)) == ("parked", 2, ["two"])
+    assert [record["role"] for record in run_async(kept.sessions.messages(SESSION))] == ["user", "assistant"]
+
+    second = does(worker("answer", 1))
+    assert (second["stopped"], second["tickets"], log(tmp_path)) == ("parked", parked["tickets"][:1], ["two", "three"])
+    third = does(worker("answer", 0))
+    assert (third["stopped"], third["tickets"], log(tmp_path)) == ("parked", [], ["two", "three", "one"])
+    assert [record["role"] for record in run_async(kept.sessions.messages(SESSION))] == ["user", "assistant"]
+
+    last = does(worker("continue"))
+    assert (last["stopped"], last["text"]) == ("done", "done")
+    assert log(tmp_path) == ["two", "three", "one"]
+    assert results(kept) == [[("call_0", '"one"'), ("call_1", '"two"'), ("call_2", '"three"')]]
+
+
+def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
+    """SIGSTOP, takeover, SIGCONT: whoever lost the lease changes neither transcript nor ledger, and says so."""
+    (tmp_path / "plan.json").write_text(json.dumps([[["note", str(number)]] for number in range(400)]))
+    with subprocess.Popen(worker("begin", lease=1.0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while len(log(tmp_path)) < 3:
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGSTOP)
+            (tmp_path / "plan.json").write_text("[]")  # the one that takes over ends the run at its next turn
+            does(worker("continue"))
+            records, calls = run_async(kept.sessions.messages(SESSION)), run_async(kept.ledger.calls(SESSION))
+            audit = len(run_async(kept.audit.entries(SESSION)))
+            os.kill(process.pid, signal.SIGCONT)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode != 0
+    assert "LeaseLost" in said
+    assert list(run_async(kept.sessions.messages(SESSION))) == list(records)
+    assert list(run_async(kept.ledger.calls(SESSION))) == list(calls)
+    assert len(run_async(kept.audit.entries(SESSION))) == audit
+    assert [record["role"] for record in records][-1] == "assistant"
+
+
+# -- in one process ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crib(tmp_path: Path) -> Iterator[Crib]:
+    with assemble(project_dir=tmp_path) as made:
+        yield made
+
+
+def answered(ticket: str, payload: Any, **more: Any) -> Answer:
+    return Answer(ticket, payload=payload, by="me", at=time.time(), **more)
+
+
+async def parked(crib: Crib, *calls: tuple[str, Any], after: str = "done") -> tuple[Session, RunResult]:
+    session = await crib.open(suspends=True)
+    session.scope.granted = None
+    session.link.use(ScriptedSession(list(calls), after))
+    return session, await session.ask("go")
+
+
+async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> None:
+    """`cp x out/` never overtakes a parked `rm -rf out`; a file that nobody else touches is written."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "a.txt").write_text("A")
+    session, result = await parked(
+        crib,
+        ("terminal", {"command": "rm -rf out"}),
+        ("terminal", {"command": "mkdir out && cp a.txt out/"}),
+        ("read_file", {"path": "a.txt"}),
+    )
+    assert (result.stopped, len(result.tickets)) == ("parked", 1)
+    record = await crib.store.runs.current(session.id)
+    assert record is not None
+    assert [one.status.value for one in RunState.of(record).batch] == ["suspended", "new", "succeeded"]
+    await session.answer(answered(result.tickets[0], YES))
+    last = await session.advance()
+    assert last is not None
+    assert last.text == "done"
+    assert (tmp_path / "out" / "a.txt").read_text() == "A"
+    await session.close()
+
+
+async def test_a_refusal_is_told_and_the_run_goes_on(crib: Crib, tmp_path: Path) -> None:
+    """003-28"""
+    (tmp_path / "out").mkdir()
+    session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}))
+    await session.answer(answered(result.tickets[0], {"approved": False, "reason": "I need it"}))
+    last = await session.advance()
+    assert last is not None
+    told = (await session.records())[-2]["results"][0]
+    assert (last.stopped, told["is_error"], "I need it" in told["text"]) == ("done", True, True)
+    assert (tmp_path / "out").exists()
+    await session.close()
+
+
+async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_path: Path) -> None:
+    """Else the call would be another one than the person agreed to, and a new ticket."""
+    (tmp_path / "sub" / "out").mkdir(parents=True)
+    session = await crib.open(suspends=True)
+    moves = [("terminal", {"command": "cd sub; export KIND=x"})]
+    session.link.use(ScriptedSession(moves, [("terminal", {"command": "rm -rf out && echo $KIND > kind"})], "done"))
+    result = await session.ask("go")
+    assert result.stopped == "parked"
+    record = await crib.store.runs.current(session.id)
+    assert record is not None
+    shell = RunState.of(record).shell
+    assert shell is not None
+    assert (shell.cwd, shell.variables.get("KIND")) == (str(tmp_path / "sub"), "x")
+    await session.close()
+    again = await crib.open(resume=session.id, suspends=True)
+    again.link.use(ScriptedSession("done"))
+    await again.answer(answered(result.tickets[0], YES))
+    last = await again.advance()
+    assert last is not None
+    assert last.stopped == "done"
+    assert (tmp_path / "sub" / "kind").read_text() == "x\n"
+    assert not (tmp_path / "sub" / "out").exists()
+    await again.close()
+
+
+async def test_a_secret_is_not_stored_with_a_parked_run(crib: Crib, tmp_path: Path) -> None:
+    """Without it the shell is another one, so that the person is asked anew."""
+    (tmp_path / "out").mkdir()
+    session = await crib.open(suspends=True)
+    exports = [("terminal", {"command": "export KIND=x SERVICE_API_KEY=sk-ant-REDACTED"})]
+    session.link.use(ScriptedSession(exports, [("terminal", {"command": "rm -rf out"})], "done"))
+    result = await session.ask("go")
+    record = await crib.store.runs.current(session.id)
+    assert record is not None
+    shell = RunState.of(record).shell
+    assert shell is not None
+    assert shell.variables == {"KIND": "x"}
+    await session.close()
+    again = await crib.open(resume=session.id, suspends=True)
+    await again.answer(answered(result.tickets[0], YES))
+    last = await again.advance()
+    assert last is not None
+    assert last.stopped == "parked"
+    assert list(last.tickets) != list(result.tickets)
+    await again.close()
+
+
+async def test_where_what_was_agreed_to_has_changed_there_is_a_new_ticket(crib: Crib, tmp_path: Path) -> None:
+    """002-24: an answer covers exactly what was shown."""
+    script = tmp_path / "x.sh"
+    script.write_text("rm -rf out\n")
+    session, result = await parked(crib, ("terminal", {"command": "sh x.sh"}))
+    assert result.stopped == "parked"
+    script.write_text("rm -rf out other\n")
+    await session.answer(answered(result.tickets[0], YES))
+    again = await session.advance()
+    assert again is not None
+    assert again.stopped == "parked"
+    assert list(again.tickets) != list(result.tickets)
+    await session.close()
+
+
+async def test_the_same_decision_twice_is_nothing_and_another_is_refused(crib: Crib, tmp_path: Path) -> None:
+    """002-31"""
+    (tmp_path / "out").mkdir()
+    session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}))
+    said = answered(result.tickets[0], YES, decision_id="click-1")
+    assert [await session.answer(said) for _ in range(2)] == ["settled", "repeated"]
+    with pytest.raises(Denied, match=r"settled before \(approved, by me\)"):
+        await session.answer(answered(result.tickets[0], {"approved": False}))
+    with pytest.raises(Denied, match="put to somebody else"):
+        await session.answer(answered(result.tickets[0], YES), Principal("telegram", "7"))
+    await session.close()
+
+
+async def test_an_answer_may_be_the_result_or_reach_the_tool(crib: Crib) -> None:
+    """002-30, 002-31: and it must fit the ticket's schema."""
+
+    def ask(args: Any, ctx: ToolCallContext) -> Any:
+        if ctx.resume_input is not None:
+            return {"heard": ctx.resume_input}
+        mode = args["mode"]
+        return ToolResult.suspended_with(
+            "ask", "How many?", SuspendTicket("ask", "How many?", resume_mode=mode, response_schema={"type": "integer"})
+        )
+
+    crib.registry.register("ask", "clarify", {"description": "d"}, ask)
+    session, result = await parked(crib, ("ask", {"mode": "use_as_result"}), ("ask", {"mode": "pass_to_tool"}))
+    assert len(result.tickets) == 2
+    with pytest.raises(InvalidArguments, match=r"\$: "):
+        await session.answer(answered(result.tickets[0], "many"))
+    for ticket, number in zip(result.tickets, (3, 4), strict=True):
+        await session.answer(answered(ticket, number))
+    last = await session.advance()
+    assert last is not None
+    assert last.stopped == "done"
+    assert [json.loads(one["text"]) for one in (await session.records())[-2]["results"]] == [3, {"heard": 4}]
+    await session.close()
+
+
+async def test_giving_up_ends_a_parked_run(crib: Crib, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}), ("read_file", {"path": "none"}))
+    last = await session.give_up()
+    assert last is not None
+    assert last.stopped == "interrupted"
+    with pytest.raises(Denied, match="expired"):
+        await session.answer(answered(result.tickets[0], YES))
+    assert (tmp_path / "out").exists()
+    session.link.use(ScriptedSession("here"))
+    assert (await session.ask("and now?")).text == "here"
+    await session.close()
+
+
+async def test_what_is_said_to_a_parked_session_waits(crib: Crib, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    session, result = await parked(crib, ("terminal", {"command": "rm -rf out"}))
+    assert (await session.ask("and the tests?")).stopped == "parked"
+    session.link.use(ScriptedSession("done", "the tests too"))
+    await session.answer(answered(result.tickets[0], YES))
+    last = await session.advance()
+    assert last is not None
+    assert last.text == "the tests too"
+    said = [record["text"] for record in await session.records() if record["role"] == "user"]
+    assert said == ["go", "and the tests?"]
+    await session.close()
+
+
+async def test_a_run_that_another_process_took_over_ends_here(crib: Crib) -> None:
+    """A late write is refused, whatever makes it."""
+    session = await crib.open()
+
+    async def taken(args: Any) -> str:
+        lease = await crib.store.leases.holder(session.id)
+        assert lease is not None
+        await crib.store.leases.release(session.holding.lease)
+        assert await crib.store.leases.take(session.id, "another", 60) is not None
+        return "ran"
+
+    crib.registry.register("taken", "terminal", {"description": "d"}, taken)
+    session.scope.granted = None
+    session.link.use(ScriptedSession([("taken", {})], "done"))
+    with pytest.raises(LeaseLost):
+        await session.ask("go")
+    assert [record["role"] for record in await session.records()] == ["user", "assistant"]
+
+
+# -- many sessions -----------------------------------------------------------------------------------------------------
+
+
+async def hosting(crib: Crib, *turns: Any) -> tuple[SessionManager, asyncio.Queue[Any]]:
+    """A manager each of whose sessions has a model that says the next of these turns whenever it is opened."""
+    came: asyncio.Queue[Any] = asyncio.Queue()
+    script = list(turns)
+    manager = SessionManager(
+        crib,
+        prepare=lambda session: session.link.use(ScriptedSession(script.pop(0))),
+        done=lambda session_id, result: came.put_nowait(result),
+    )
+    await manager.start()
+    return manager, came
+
+
+async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Path) -> None:
+    """002-31: in another process it is recorded, and here the run goes on."""
+    (tmp_path / "out").mkdir()
+    manager, came = await hosting(crib, [("terminal", {"command": "rm -rf out"})], "understood")
+    session_id = await manager.say("chat", "go")
+    assert session_id is not None
+    first = await asyncio.wait_for(came.get(), 60)
+    assert first.stopped == "parked"
+    while manager.open_sessions:
+        await asyncio.sleep(0.01)
+    with assemble(project_dir=tmp_path) as other:
+        assert await hosted(other.store, session_id)
+        await record_answer(other.store, answered(first.tickets[0], {"approved": False, "reason": "no"}))
+    last = await asyncio.wait_for(came.get(), 60)
+    assert (last.stopped, last.text) == ("done", "understood")
+    await manager.close()
+    assert not await hosted(crib.store, session_id)
+
+
+async def test_messages_of_many_chats_are_answered_each_in_its_own(crib: Crib) -> None:
+    keys = [f"chat{number}" for number in range(20)]
+    manager, came = await hosting(crib, *(f"hello {key}" for key in keys))
+    assert all([await manager.say(key, "hi", message_key="m1") for key in keys])
+    assert not any([await manager.say(key, "hi", message_key="m1") for key in keys])
+    texts = {(await asyncio.wait_for(came.get(), 60)).text for _ in keys}
+    assert texts == {f"hello {key}" for key in keys}
+    await manager.close()

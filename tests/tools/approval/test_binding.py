@@ -1,0 +1,93 @@
+"""An answer binds the same in every process that has the same folder and the same exported variables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib import RunIdentity, RunsCommand, ShellState, ToolCall
+from toolcrib._context import mint_context
+from toolcrib.testing import FakeEnvironment
+from tools.approval.binding import digest
+from tools.dispatch.scope import CallScope
+
+ASK = """
+import asyncio, sys
+import tools.terminal_tool
+from agent.store.memory import MemoryStore
+from toolcrib import ExecRequest, RunIdentity, ToolCall, ToolRegistry
+from tools.approval.gate import APPROVAL, ApprovalGate
+from tools.dispatch.hooks import new_manager
+from tools.dispatch.pipeline import Dispatcher
+from tools.dispatch.scope import CallScope
+from tools.environments.local.environment import LocalEnvironment
+from tools.registry import registry as known
+
+async def main(folder, command, *before):
+    registry, hooks, store = ToolRegistry(), new_manager(), MemoryStore()
+    registry.put(known.get("terminal"))
+    hooks.register(ApprovalGate(store.grants, project_root=folder), APPROVAL)
+    environment = LocalEnvironment(folder)
+    for line in before:
+        await environment.execute(ExecRequest(line))
+    scope = CallScope(identity=RunIdentity("s1"), open_environment=lambda: environment, suspends=True,
+                      ledger=store.ledger, tickets=store.tickets)
+    call = ToolCall("c1", "terminal", {"command": command})
+    executed = await Dispatcher(registry, hooks).call(call, scope)
+    print(executed.result.suspension.binds)
+    await scope.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def binds(folder: Path, command: str, *before: str) -> str:
+    """Return what the ticket for ``command`` binds in a process of its own, whose shell ran the lines ``before``."""
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    run = subprocess.run(
+        [sys.executable, "-c", ASK, str(folder), command, *before], capture_output=True, text=True, check=True, env=environment
+    )
+    return run.stdout.strip()
+
+
+def test_two_processes_bind_the_same(tmp_path: Path) -> None:
+    """002-24: one shell has worked for a while, the other got its folder and exported variables back, a third is new"""
+    command = 'bash build.sh; rm -rf "$TARGET"'
+    (tmp_path / "build.sh").write_text("rm -rf out\n")
+    (tmp_path / "sub").mkdir()
+    worked = binds(tmp_path, command, "true", "cd sub", "export TARGET=old", "ls | cat; false", "cd ..", "export TARGET=out")
+    restored = binds(tmp_path, command, "export TARGET=out")
+    assert worked == restored
+    assert len(worked) == 64
+
+
+def test_a_shell_that_was_not_used_binds_as_one_that_was(tmp_path: Path) -> None:
+    assert binds(tmp_path, "rm -rf out") == binds(tmp_path, "rm -rf out", "true", "ls")
+
+
+@pytest.mark.parametrize(
+    "before", ["export TARGET=/", "alias x=echo", "x() { echo; }", "set -- a", "shopt -s dotglob", "set -f", "IFS=/", "cd /"]
+)
+def test_what_decides_what_the_command_means_is_bound(tmp_path: Path, before: str) -> None:
+    assert binds(tmp_path, "rm -rf out", "true") != binds(tmp_path, "rm -rf out", before)
+
+
+def of(command: str, **variables: str) -> str:
+    call = ToolCall("c1", "terminal", {"command": command})
+    ctx = mint_context(call, CallScope(identity=RunIdentity("s1"), open_environment=FakeEnvironment))
+    ctx.effects = [RunsCommand(command, "/project", ShellState(variables=variables))]
+    return digest(call, ctx, [], {})
+
+
+def test_a_number_of_one_process_counts_where_the_command_names_it() -> None:
+    assert of("kill $PPID", PPID="1") != of("kill $PPID", PPID="2")
+    assert of("ls", PPID="1") == of("ls", PPID="2") == of("ls")
+
+
+def test_the_order_in_which_variables_are_told_does_not_count() -> None:
+    assert of("ls", A="1", B="2") == of("ls", B="2", A="1") != of("ls", A="2", B="1")

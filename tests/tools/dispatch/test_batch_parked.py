@@ -1,0 +1,226 @@
+"""Calls that are parked with a ticket, and go on when it was answered; here or in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from toolcrib import (
+    Answer,
+    Block,
+    LeaseLost,
+    RunsCommand,
+    Suspend,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolCallStatus,
+    ToolResult,
+    WritesFile,
+)
+from tools.dispatch.batch import BatchCall, run_batch
+from tools.dispatch.scope import Limits
+
+YES, NO = {"approved": True}, {"approved": False, "reason": "not today"}
+
+
+@pytest.fixture
+def desk(bench: Any) -> Any:
+    """A bench whose gate asks about calls with ``ask`` in their arguments, and whose tools note what ran at ``bench.ran``."""
+    bench.ran = []
+
+    def handle(args: Any, ctx: ToolCallContext) -> str:
+        bench.ran.append(ctx.call_id)
+        return f"did {ctx.call_id}"
+
+    def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
+        return Suspend(SuspendTicket("ask", "may it?", binds=call.id)) if call.args.get("ask") and not ctx.answers else None
+
+    bench.tool("run", handle, kind="execute", effects=lambda args, ctx: [RunsCommand("x", "/p")])
+    bench.tool("write", handle, kind="edit", effects=lambda args, ctx: [WritesFile(args["path"])])
+    bench.tool("look", handle, kind="read", parallel_safe=True)
+    bench.tool("note", handle)
+    bench.plugin(tool_gate=gate)
+    bench.scope.suspends = True
+    return bench
+
+
+def batch(*calls: tuple[str, dict[str, Any]]) -> list[BatchCall]:
+    return [BatchCall(ToolCall(f"c{number}", name, args)) for number, (name, args) in enumerate(calls)]
+
+
+def go(desk: Any, items: Sequence[BatchCall], **options: Any) -> bool:
+    return asyncio.run(run_batch(desk.dispatcher, items, desk.scope, **options))
+
+
+def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
+    """As another process has them."""
+    return [BatchCall(item.call, item.executed, item.tickets) for item in items]
+
+
+def settle(desk: Any, item: BatchCall, payload: Any = None, **options: Any) -> None:
+    answer = Answer(item.tickets[-1], payload=YES if payload is None else payload, by="ann", **options)
+    no = answer.denied or answer.action == "cancel"
+    assert asyncio.run(desk.store.tickets.settle(answer, "denied" if no else "approved")) == "settled"
+
+
+def test_a_parked_call_waits_and_its_siblings_are_gated(desk: Any) -> None:
+    items = batch(("run", {"ask": 1}), ("run", {}), ("run", {"ask": 1}), ("look", {}), ("note", {}))
+    started: list[str] = []
+    assert not go(desk, items, on_start=lambda call: started.append(call.id))
+    assert desk.ran == ["c3", "c4"]
+    assert [bool(item.tickets) for item in items] == [True, False, True, False, False]
+    assert started == ["c0", "c2", "c3", "c4"]
+    assert [record.ticket.call.id for record in asyncio.run(desk.store.tickets.pending("session"))] == ["c0", "c2"]
+    assert desk.record("c1") is None, "a call that must wait is not opened"
+    assert desk.record("c0").status is ToolCallStatus.SUSPENDED
+
+
+def test_nothing_overtakes_what_it_overlaps_with(desk: Any) -> None:
+    items = batch(
+        ("write", {"path": "/p/out", "ask": 1}),
+        ("write", {"path": "/p/out/a"}),  # below the parked one
+        ("write", {"path": "/p/out/a"}),  # meets the one that waits
+        ("write", {"path": "/q"}),
+    )
+    assert not go(desk, items)
+    assert desk.ran == ["c3"]
+    settle(desk, items[0])
+    assert go(desk, rebuilt(items))
+    assert desk.ran == ["c3", "c0", "c1", "c2"]
+
+
+def test_answers_in_any_order_keep_the_order_of_effects(desk: Any) -> None:
+    """`cp x out/` never overtakes a parked `rm -rf out`, though it is answered first"""
+    items = batch(("run", {"ask": 1}), ("run", {"ask": 1}))
+    assert not go(desk, items)
+    settle(desk, items[1])
+    again = rebuilt(items)
+    assert not go(desk, again)
+    assert desk.ran == []
+    settle(desk, again[0])
+    assert go(desk, again)
+    assert desk.ran == ["c0", "c1"]
+    assert [item.executed.result.data for item in again if item.executed] == ["did c0", "did c1"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "options", "status", "words"),
+    [
+        (NO, {}, ToolCallStatus.FAILED, "not today"),
+        (None, {"action": "cancel", "reason": "never mind"}, ToolCallStatus.CANCELLED, "never mind"),
+    ],
+)
+def test_a_refusal_needs_not_wait_for_others(desk: Any, payload: Any, options: Any, status: ToolCallStatus, words: str) -> None:
+    items = batch(("run", {"ask": 1}), ("run", {"ask": 1}))
+    go(desk, items)
+    settle(desk, items[1], payload, **options)
+    assert not go(desk, items)
+    assert items[1].executed is not None
+    assert items[1].executed.status is desk.record("c1").status is status
+    assert words in str(items[1].executed.result.message)
+    assert desk.ran == []
+
+
+def test_where_nobody_answers_in_time_it_is_denied(desk: Any) -> None:
+    desk.scope.limits = Limits(park_seconds=0)
+    items = batch(("run", {"ask": 1}))
+    go(desk, items)
+    assert go(desk, items)
+    assert "nobody answered in time" in str(items[0].executed and items[0].executed.result.message)
+    assert desk.record("c0").status is ToolCallStatus.FAILED
+
+
+def test_a_terminal_that_takes_it_up_asks_the_same_ticket(desk: Any) -> None:
+    items = batch(("run", {"ask": 1}))
+    go(desk, items)
+    asked: list[str] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        asked.append(ticket.id)
+        return Answer(ticket.id, payload=YES)
+
+    desk.scope.asker, parked = asker, items[0].tickets[0]
+    assert go(desk, rebuilt(items))
+    assert asked == [parked]
+    assert desk.ran == ["c0"]
+    assert asyncio.run(desk.store.tickets.get(parked)).state == "approved"
+
+
+def test_an_interrupt_gives_parked_calls_up(desk: Any) -> None:
+    items = batch(("run", {"ask": 1}), ("run", {}))
+    go(desk, items)
+    desk.scope.interrupt()
+    assert go(desk, rebuilt(items)) is True
+    again = rebuilt(items)
+    assert go(desk, again)
+    assert [item.executed.status.value for item in again if item.executed] == ["cancelled", "cancelled"]
+    record = asyncio.run(desk.store.tickets.get(items[0].tickets[0]))
+    assert (record.state, record.answer.by) == ("expired", "nobody")
+    assert desk.record("c0").status is ToolCallStatus.CANCELLED
+
+
+def test_a_call_that_ends_the_run_ends_the_ones_after_it(desk: Any) -> None:
+    desk.plugin(
+        "stop", tool_gate=lambda call, ctx: Block("over", end_run=True) if call.args.get("stop") and ctx.answers else None
+    )
+    items = batch(("run", {"ask": 1, "stop": 1}), ("run", {"ask": 1}), ("note", {}))
+    go(desk, items)
+    settle(desk, items[0])
+    assert go(desk, items)
+    assert [item.executed.end_run for item in items if item.executed] == [True, False, False]
+    assert "an earlier call ended the run" in str(items[1].executed and items[1].executed.result.message)
+    assert desk.ran == ["c2"]
+
+
+def test_a_pending_result_without_a_ticket_gets_one_that_can_be_answered(desk: Any) -> None:
+    """002-24: the answer becomes the result"""
+    desk.tool("ask", lambda args: ToolResult.suspended("ask", "which colour?"))
+    items = batch(("ask", {}))
+    assert not go(desk, items)
+    record = asyncio.run(desk.store.tickets.get(items[0].tickets[0]))
+    assert (record.ticket.action, record.ticket.message) == ("answer", "which colour?")
+    settle(desk, items[0], {"colour": "blue"})
+    assert go(desk, rebuilt(items))
+
+
+def test_what_plugins_scheduled_is_done_when_all_results_are_there(desk: Any) -> None:
+    """002-26"""
+    from toolcrib import After
+
+    seen: list[str] = []
+    desk.plugin("later", post_tool_call=lambda call: After(later=[lambda: seen.append(call.id)]))
+    items = batch(("note", {"ask": 1}), ("note", {}))
+    assert not go(desk, items)
+    assert seen == []
+    settle(desk, items[0])
+    assert go(desk, items)
+    assert sorted(seen) == ["c0", "c0", "c1"]
+
+
+def test_an_id_of_an_earlier_turn_means_a_new_call(desk: Any) -> None:
+    """Providers repeat ids: only with ``since`` the ledger is asked, and only for what began then or later."""
+    go(desk, batch(("note", {})))
+    go(desk, batch(("note", {})))
+    known = desk.record("c0")
+    items = batch(("note", {}))
+    assert go(desk, items, since=known.opened_at + 1)
+    assert desk.ran == ["c0"] * 3
+    items = batch(("note", {}))
+    assert go(desk, items, since=known.opened_at)
+    assert desk.ran == ["c0"] * 3
+    assert items[0].executed is not None
+    assert items[0].executed.result.data == "did c0"
+
+
+def test_a_lost_lease_ends_the_batch(desk: Any) -> None:
+    async def lost(*args: Any) -> None:
+        raise LeaseLost("another process has taken the session over")
+
+    desk.store.ledger.handler_started = lost
+    with pytest.raises(LeaseLost):
+        go(desk, batch(("look", {}), ("look", {}), ("note", {})))
+    assert desk.ran == []
