@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from agent.config import state_dir
+from agent.store.sqlite import SqliteStore
 from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
 
 pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
@@ -86,6 +89,27 @@ def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) ->
         first, second = [message["content"] for message in server.requests[-1]["messages"][-2:]]
         assert '"exit_code": 0' in first
         assert "not on a Friday" in second
+
+
+def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> None:
+    """002-24: where another process waits for the answer, the command leaves the call to it."""
+    with ChatServer(delete("build")) as server:
+        (ticket,) = park(project, server)
+        store = SqliteStore(state_dir() / "toolcrib.db")
+        try:
+            (run,) = run_async(store.runs.parked())
+            host = run_async(store.leases.take("host:a", "another process", 600.0))
+            run_async(store.sessions.update(run.session_id, host="host:a"))
+            person = sit_down("approvals", "answer", ticket, "--scope", "once", "--continue")
+            person.sees("was woken and continues")
+            assert person.waits_for_the_end() == 0
+            assert (project / "build").exists()
+            record = run_async(store.tickets.get(ticket))
+            assert (record is not None, record and record.state) == (True, "approved")
+            assert host is not None
+            run_async(store.leases.release(host))
+        finally:
+            store.close()
 
 
 def test_nobody_answers_without_a_terminal(project: Path) -> None:
