@@ -58,6 +58,8 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
     from agent.cli.terminal import controlling_terminal
 
     wanted = Wanted.of(args)
+    if crib.grants.problem is not None:
+        raise crib.grants.problem
     record = runner.run(find_ticket(crib.store, wanted.prefix))
     if record.state != "pending":
         return _refused(record)

@@ -164,7 +164,7 @@ class ApprovalConfig:
     )
     park_timeout: float = setting(
         604_800.0,
-        "Seconds that a parked run (`toolcrib run --park`) waits for an answer; then its call is not run. 604800 are 7 days.",
+        "Seconds that a parked run waits for an answer (`toolcrib run --park`); then its call is not run. 604800 are 7 days.",
         expect=SECONDS,
         check=above_zero,
     )
@@ -315,7 +315,7 @@ class Config:
 
     @property
     def store_secrets(self) -> Mapping[str, str]:
-        """The password in ``store_url``, in each way of writing it, by a name for whoever takes it out of texts."""
+        """The password in ``store_url``, in each way of writing it, by a name for the redactor."""
         if self.store_url is None:
             return {}
         from agent.store.postgres.address import Address

@@ -30,7 +30,7 @@ _PROGRAMS = ("initdb", "postgres")
 
 
 def missing() -> str:
-    """Why no server can run here, "" where one can."""
+    """Return why no server can run here, "" where one can."""
     gone = [name for name in _PROGRAMS if _program(name) is None]
     if gone:
         return f"{', '.join(gone)} not found: apt-get install postgresql"
@@ -104,7 +104,7 @@ class Server:
             time.sleep(0.02)
 
     def _is_ready(self) -> bool:
-        """What it writes there itself: the eighth line is its state."""
+        """Read the file that the server writes itself: the eighth line is its state."""
         with contextlib.suppress(OSError, IndexError):
             lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
             return int(lines[0]) == self.pid and lines[7].strip() == "ready"
@@ -159,7 +159,7 @@ class Server:
 
     def remove(self) -> None:
         self.signal_all(signal.SIGCONT)
-        self.stop()
+        self.stop(signal.SIGQUIT)  # at once: nothing of it is kept
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -26,7 +26,7 @@ NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
 """The server's time in Unix seconds, so that no two clocks are compared; a clock that was given is for tests."""
 CONNECTIONS = 4
 _SECONDS = 45.0
-"""Limit of an operation; after it the connection is ended. The server's own limits come first."""
+"""Seconds that an operation may take; then its connection is ended. The server's own limits come first."""
 _ATTEMPTS = 4
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host FROM sessions'
 _AT_ONCE = 256
-"""Number of rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
+"""Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
 GROW = (
     "UPDATE sessions SET messages = messages + cardinality(%(bodies)s::text[]),"  # noqa: S608 - NOW is ours
@@ -33,7 +33,7 @@ SAY = (
 
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
-    """Return the parameters of GROW and SAY."""
+    """Return the values that GROW and SAY ask for."""
     bodies, titles = [], []
     for message in messages:
         bodies.append(to_json(dump(message)))

@@ -1,4 +1,4 @@
-"""Address of the server, and its name without secrets."""
+"""The URL of a server, which is named without its secrets."""
 
 from __future__ import annotations
 

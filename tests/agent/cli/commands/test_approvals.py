@@ -105,6 +105,12 @@ def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other:
         (["revoke", "aa", "--session", "s"], "--session is for lists"),
         (["--session", "zz"], "no session begins with 'zz'; `toolcrib sessions` lists them"),
         (["grant"], "invalid choice: 'grant'"),
+        (["answer"], "say which: toolcrib approvals answer TICKET"),
+        (["answer", "zz"], "no ticket begins with 'zz'; `toolcrib approvals pending` lists those that wait"),
+        (["answer", "aa", "bb"], "one at a time"),
+        (["answer", "aa", "--scope", "once", "--deny", "no"], "--scope is a yes and --deny a no"),
+        (["answer", "aa", "--uses", "3"], "--uses goes with --scope uses"),
+        (["pending", "--scope", "once"], "go with `toolcrib approvals answer TICKET`"),
     ],
 )
 def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str) -> None:
@@ -141,6 +147,23 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     assert (kept.state, kept.answer.payload["reason"]) == ("denied", "not now")
     assert run_async(other.store.tickets.settle(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
     assert "settled before (denied)" in run("approvals", "deny", "aa11").err
+
+
+def test_without_more_all_that_waits_is_shown_before_the_grants(run: Any, other: Crib) -> None:
+    """003-25: who is waited for, since when, until when, and what it is about; in every session."""
+    run_async(other.store.sessions.create("7e1e6a30", platform="telegram", user="ann"))
+    asked(other, "aa11")
+    asked(other, "bb22", "7e1e6a30")
+    grant = granted(other)
+    lines = run("approvals").out.splitlines()
+    assert lines[0].split() == ["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"]
+    assert (lines[1].split()[:2], lines[2].split()[:2]) == (["aa11", "cli"], ["bb22", "telegram:ann"])
+    assert "never" in lines[1]
+    assert "rm -rf build^[[2J" in lines[1]
+    assert "`toolcrib approvals answer TICKET` answers one" in lines
+    assert lines[-1].startswith(grant[:8])
+    assert "aa11" not in run("approvals", "list").out
+    assert "bb22" not in run("approvals", "--session", "5e55").out
 
 
 def test_there_is_no_yes_from_outside(run: Any, other: Crib) -> None:

@@ -120,7 +120,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
         return answers.pop(0)
 
     async def talk(server: ChatServer, *lines: str) -> None:
-        with assemble(project_dir=tmp_path) as crib:
+        async with assemble(project_dir=tmp_path) as crib:
             opening = Opening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
             chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
             await chat.open()

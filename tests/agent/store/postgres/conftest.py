@@ -66,7 +66,7 @@ class Other:
         self.running.stdin.flush()
 
     def rest(self) -> str:
-        """What it prints until it ends."""
+        """Return all that it prints until it ends."""
         assert self.running.stdout is not None
         return self.running.stdout.read()
 

@@ -1,4 +1,4 @@
-"""Which store the configuration opens, and what is missing for it."""
+"""The configuration chooses the store, and says what is missing for it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SAID = {"role": "user", "text": "hi"}
 
 
 async def test_a_server_that_was_killed_is_used_again_when_it_is_back(own_postgres: Any, open_store: Open) -> None:
-    """What an append returned for is there again."""
+    """Everything that an append returned for is there again."""
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
     for turn, how in enumerate(("kill", "stop", "kill")):
@@ -92,7 +92,7 @@ async def test_more_callers_than_connections_take_turns(url: str, open_store: Op
 
 
 async def test_a_cancelled_caller_leaves_the_store_in_order(url: str, open_store: Open) -> None:
-    """What was begun is written all the same, and the connection serves the next one."""
+    """The write is done all the same, and the connection serves the next one."""
     store = open_store(url, connections=1)
     await store.sessions.create("s", platform="cli", user="me")
     for _ in range(20):
@@ -138,6 +138,23 @@ async def test_close_waits_for_what_was_begun(url: str, open_store: Open) -> Non
         store.signals.listen(print)
     await store.signals.send("nobody")
     assert len(await open_store(url).sessions.messages("s")) == 50
+
+
+async def test_a_decision_that_comes_to_two_tickets_at_once_settles_one(url: str, open_store: Open) -> None:
+    """002-31"""
+    from toolcrib import Answer, SuspendTicket
+    from toolcrib._store import TicketRecord
+
+    stores = [open_store(url), open_store(url)]
+    for turn in range(20):
+        tickets = [SuspendTicket("run", "?") for _ in stores]
+        for ticket in tickets:
+            await stores[0].tickets.put(TicketRecord(ticket, "s"))
+        answers = [Answer(ticket.id, decision_id=str(turn)) for ticket in tickets]
+        found = await asyncio.gather(
+            *(store.tickets.settle(answer, "approved") for store, answer in zip(stores, answers, strict=True))
+        )
+        assert sorted(found) == ["refused", "settled"]
 
 
 def test_a_store_from_before_a_fork_is_refused(url: str, open_store: Open) -> None:
