@@ -232,18 +232,22 @@ class Crib:
 
     @property
     def grants(self) -> PermanentGrants:
+        """The default workspace's permanent grants."""
         return self.default.grants
 
     @property
     def judge(self) -> Judge:
+        """The default workspace's judge."""
         return self.default.judge
 
     @property
     def places(self) -> Places:
+        """The default workspace's backends."""
         return self.default.places
 
     @property
     def catalog(self) -> ToolsetCatalog:
+        """The default workspace's toolsets."""
         return self.default.catalog
 
     def redactor(self) -> Redactor:

@@ -51,6 +51,7 @@ class FallbackSession:
 
     @property
     def model(self) -> str:
+        """The name of the model that answers now."""
         return model_of(self._current)
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:

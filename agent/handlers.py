@@ -19,6 +19,8 @@ _SIGNS: Mapping[str, str] = {"pending": "[ ]", "in_progress": "[>]", "completed"
 
 @dataclass(frozen=True, slots=True)
 class Todo:
+    """An item of the model's list."""
+
     id: str
     content: str
     status: str = "pending"
@@ -33,6 +35,7 @@ class TodoStore:
 
     @property
     def todos(self) -> Sequence[Todo]:
+        """The items, in order."""
         return self._todos
 
     def write(self, items: Sequence[Mapping[str, Any]], *, merge: bool = False) -> None:
@@ -55,6 +58,7 @@ class TodoStore:
         self._todos = tuple(todos.values())
 
     def to_json(self) -> list[dict[str, str]]:
+        """Return the items as JSON."""
         return [asdict(todo) for todo in self._todos]
 
     def counts(self) -> dict[str, int]:

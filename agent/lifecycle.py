@@ -114,6 +114,7 @@ class Platforms:
 
     @property
     def running(self) -> Sequence[str]:
+        """Names of the platforms that run."""
         return list(self._running)
 
     async def start(self) -> None:

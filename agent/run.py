@@ -135,6 +135,7 @@ class Agent:
         return run_async(self.aask(text, images=images, schema=schema))
 
     async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+        """Ask and return the run's result, from async code."""
         return await self._noted(self.session.ask(text, images, schema=schema))
 
     async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:

@@ -103,6 +103,7 @@ class Auxiliary:
 
     @property
     def name(self) -> str:
+        """The model's name."""
         return self.target.endpoint.model if self.target.endpoint is not None else ""
 
     async def reply(self, question: str) -> tuple[str, str]:

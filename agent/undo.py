@@ -68,10 +68,12 @@ class UndoPlan:
 
     @property
     def acting(self) -> list[Item]:
+        """Files that the undo would change."""
         return [item for item in self.items if not item.why_not]
 
     @property
     def refused(self) -> list[Item]:
+        """Files that can't be undone, or only by force."""
         return [item for item in self.items if item.why_not]
 
 

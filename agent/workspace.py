@@ -85,11 +85,13 @@ class Workspace:
             self.catalog.add(name, definition, source="plugin")
 
     def close(self) -> None:
+        """Close the store of undo's contents."""
         if self._keeps is not None:
             self._keeps.close()
 
     @property
     def dispatcher(self) -> Any:
+        """The process's dispatcher."""
         return self._crib.dispatcher
 
     async def start_plugins(self) -> None:

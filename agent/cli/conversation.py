@@ -85,6 +85,7 @@ class Conversation:
 
     @property
     def session(self) -> Session:
+        """The open session."""
         assert self._session is not None, "open it first"  # noqa: S101 - a fault of ours, not of the person's
         return self._session
 
@@ -118,6 +119,7 @@ class Conversation:
             await self._tracer.set_up(session.system_prompt() if session.model else "", session.model)
 
     def has_server(self) -> bool:
+        """Return True if a model's server is named or configured."""
         return find_endpoint(self.opening.crib.config, self.choice) is not None
 
     def interrupt(self) -> None:
@@ -126,6 +128,7 @@ class Conversation:
             self._session.interrupt()
 
     async def close(self) -> None:
+        """Close the open session."""
         if self._session is not None:
             await self._session.close()
 

@@ -41,6 +41,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """Outcome of a task, with the exit code that follows from it."""
+
     stopped: str
     text: str
     code: int
@@ -87,6 +89,7 @@ class OneShot:
         self._interrupted = False
 
     def interrupt(self) -> None:
+        """Interrupt the run. Callable from a signal handler."""
         self._interrupted = True
         self._session.interrupt()
 

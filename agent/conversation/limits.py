@@ -86,6 +86,7 @@ class RunLimits:
         )
 
     def to_json(self) -> dict[str, Json]:
+        """Return the limits as JSON, for a stored run."""
         return asdict(self)
 
     @classmethod

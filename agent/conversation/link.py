@@ -34,6 +34,7 @@ class ModelLink:
 
     @property
     def provider(self) -> ProviderSession | None:
+        """The provider session, or None where none is open."""
         return self._provider
 
     async def opened(self) -> ProviderSession:
@@ -95,6 +96,7 @@ class ModelLink:
             await provider.close()
 
     async def close(self) -> None:
+        """Close the provider session."""
         provider, self._provider = self._provider, None
         if provider is not None:
             await provider.close()

@@ -153,6 +153,7 @@ class SessionManager:
 
     @property
     def open_sessions(self) -> int:
+        """The number of open sessions."""
         return len(self._open)
 
     # -- driving -------------------------------------------------------------------------------------------------

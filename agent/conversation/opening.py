@@ -43,6 +43,7 @@ class Opening:
 
     @property
     def principal(self) -> Principal:
+        """The principal that the session belongs to."""
         return Principal(self.platform, self.user, tuple(self.roles))
 
 

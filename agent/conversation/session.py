@@ -216,12 +216,15 @@ class Session:
         return self.link.name
 
     async def provider(self) -> ProviderSession:
+        """Return the provider session, opened if needed."""
         return await self.link.opened()
 
     def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Say something to the model without a run."""
         self.link.tell(text, images)
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
+        """Hand a turn and its results to the provider session."""
         await self.link.hand_over(turn, executed)
 
     async def set_model(self, model: str) -> None:
@@ -232,10 +235,12 @@ class Session:
 
     @property
     def id(self) -> str:
+        """The session's id."""
         return self.scope.identity.session_id
 
     @property
     def identity(self) -> RunIdentity:
+        """The identity of the session's runs."""
         return self.scope.identity
 
     async def info(self) -> SessionInfo | None:
@@ -276,6 +281,7 @@ class Session:
         return system_prompt(self.scope.environment.cwd, instructions, self.place.told)
 
     def emoji(self, name: str) -> str:
+        """Return the tool's emoji, "" where it has none."""
         entry = self.dispatcher.registry.get(name)
         return entry.emoji if entry is not None else ""
 
@@ -319,6 +325,7 @@ class Session:
             await environment.rest()
 
     async def close(self) -> None:
+        """Close the session's connections and environment."""
         try:
             await self.link.close()
             if self._started:
@@ -328,4 +335,5 @@ class Session:
             await self.scope.close()
 
     def close_sync(self) -> None:
+        """Close the session from sync code."""
         run_async(self.close())

@@ -32,9 +32,11 @@ class CallState:
 
     @property
     def settled(self) -> bool:
+        """True once the call has its result."""
         return self.status.is_terminal
 
     def to_json(self) -> dict[str, Json]:
+        """Return the state as JSON, for a stored run."""
         call = self.call
         return {
             "call": {"id": call.id, "name": call.name, "args": call.args, "fault": call.fault},
@@ -45,6 +47,7 @@ class CallState:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> CallState:
+        """Return the state that ``to_json`` made."""
         return cls(ToolCall(**data["call"]), ToolCallStatus(data["status"]), tuple(data["tickets"]), data["end_run"])
 
 
@@ -94,6 +97,7 @@ class RunState:
 
     @property
     def is_over(self) -> bool:
+        """True once the run has ended."""
         return self.phase == "ended"
 
     def next(self, **changes: Any) -> RunState:
@@ -119,9 +123,11 @@ class RunState:
     # -- as it is stored -----------------------------------------------------------------------------------------
 
     def record(self) -> RunRecord:
+        """Return the run as the store keeps it."""
         return RunRecord(self.id, self.session_id, _STATUS[self.phase], self.step, self.to_json(), time.time())
 
     def to_json(self) -> dict[str, Json]:
+        """Return the state as JSON, for the store."""
         return {
             "version": VERSION,
             "principal": self.principal.to_json(),

@@ -63,6 +63,7 @@ def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) 
 
 
 def result_of(executed: ExecutedCall) -> Record:
+    """Return the record of a call's result."""
     call, result = executed.call, executed.result
     record = {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
     return {**record, **_with(images_of(executed))}
@@ -128,6 +129,7 @@ class Transcript:
         return str(found[0].get("text", "")) if found else ""
 
     async def last(self) -> Mapping[str, Any]:
+        """Return the last record, {} where there is none."""
         async for record in self.backwards():
             return record
         return {}

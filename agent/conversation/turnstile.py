@@ -19,6 +19,7 @@ class Turnstile:
 
     @property
     def is_taken(self) -> bool:
+        """True while somebody drives the session."""
         return self._taken
 
     async def __aenter__(self) -> None:

@@ -306,6 +306,7 @@ class _Batch:
 
 
 def known_as(known: CallRecord) -> ExecutedCall:
+    """Return a recorded call as an executed one."""
     assert known.result is not None  # noqa: S101 - the caller looked
     return ExecutedCall(known.call, known.result, known.status)
 

@@ -70,6 +70,7 @@ class HookManager(pluggy.PluginManager):
 
 
 def new_manager() -> HookManager:
+    """Return a hook manager without plugins."""
     return HookManager()
 
 
@@ -94,12 +95,14 @@ class ToolHookPlan:
 
     @property
     def is_sync(self) -> bool:
+        """True if no hook is async."""
         return not any(
             hook.is_async for group in (self.gates, self.answers, self.before, self.transforms, self.after) for hook in group
         )
 
     @property
     def has_approval(self) -> bool:
+        """True if an approval gate is registered."""
         return any(gate.plugin == APPROVAL for gate in self.gates)
 
 

@@ -20,10 +20,12 @@ class Reach:
 
     @classmethod
     def of(cls, entry: ToolEntry | None, effects: Sequence[Effect] | None) -> Reach:
+        """Return the reach of a call of this tool with these effects."""
         return cls(effects, entry is None or entry.kind in ("edit", "execute"))
 
     @property
     def is_nothing(self) -> bool:
+        """True for a call that changes and reads nothing."""
         return self.effects is not None and not self.effects and not self.acts
 
 

@@ -136,6 +136,7 @@ class Dispatcher:
     # -- steps; ``batch`` takes them one by one for calls that run together or wait ---------------------------------
 
     def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
+        """Begin a call, for ``whole``."""
         return _begin(call, scope, extra, inline=False, offload=True)
 
     async def look(self, run: Run) -> ExecutedCall | None:

@@ -119,6 +119,7 @@ class Run:
             self.opened = True
 
     async def move(self, status: ToolCallStatus) -> None:
+        """Move the call to ``status`` in the ledger."""
         if self.scope.ledger is not None:
             await self.scope.ledger.move(self.scope.identity.session_id, self.call.id, status)
 
@@ -157,6 +158,7 @@ class Run:
 
 
 async def limited(awaitable: Awaitable[T], seconds: float | None) -> T:
+    """Await within ``seconds``. Raises TimeoutError with LIMIT."""
     if seconds is None:
         return await awaitable
     if type(awaitable) is CoroutineType:  # no timer for what is done at its first step, as most gates and many handlers are

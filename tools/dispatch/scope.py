@@ -67,7 +67,9 @@ class Limits:
 class CallRunner(Protocol):
     """A Dispatcher, as far as a scope has to know it."""
 
-    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall: ...
+    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall:
+        """Run one call from sync code."""
+        ...
 
 
 @dataclass(kw_only=True, eq=False)

@@ -34,6 +34,7 @@ class Capture:
         self._path: Path | None = None
 
     def add(self, chunk: bytes) -> None:
+        """Add a chunk of the stream."""
         fits = self._total <= self._head_size + self._tail_size
         self._total += len(chunk)
         if self._total > self._head_size + self._tail_size:

@@ -30,12 +30,14 @@ def groups_of(session: int) -> set[int]:
 
 
 def send(groups: set[int], signal_number: int) -> None:
+    """Send a signal to process groups; those that are gone are skipped."""
     for group in groups:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # gone, or grown out of our reach (setuid)
             os.killpg(group, signal_number)
 
 
 def send_to(pid: int, signal_number: int) -> None:
+    """Send a signal to a process, if it is there."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # as above
         os.kill(pid, signal_number)
 
@@ -93,6 +95,7 @@ class Moment(NamedTuple):
 
     @classmethod
     def now(cls) -> Moment:
+        """Return the moment now."""
         try:
             last = int(os.pread(_loadavg(), 100, 0).rpartition(b" ")[2])
         except (OSError, ValueError):

@@ -36,6 +36,7 @@ def left_behind(bases: Sequence[str] | None = None) -> list[Path]:
 
 
 def remove(folder: Path) -> None:
+    """Delete a folder that was left behind."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

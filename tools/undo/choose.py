@@ -34,6 +34,7 @@ class Target:
 
     @property
     def lost(self) -> str:
+        """The reason why the content before the first change is not kept; "" where it is."""
         return self.changes[0].lost
 
     @property
@@ -49,6 +50,7 @@ class Target:
 
     @property
     def ids(self) -> list[int]:
+        """Ids of the changes."""
         return [change.id for change in self.changes]
 
 
@@ -74,6 +76,7 @@ def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
 
 
 def last_call(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
+    """Return the last call's step that can be undone, as a list of none or one."""
     last = next((step for step in reversed(_calls(steps)) if _open(step)), None)
     return [] if last is None else [last]
 

@@ -8,10 +8,13 @@ from typing import Protocol
 
 
 def digest_of(data: bytes) -> str:
+    """Return the digest that names a content."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Contents(Protocol):
+    """Store of old contents, by digest."""
+
     async def put(self, digest: str, data: bytes) -> None:
         """Keep it, or keep it for longer. Raises StoreFailed."""
         ...
@@ -24,7 +27,9 @@ class Contents(Protocol):
         """Remove what is kept for too long, or is too much. Raises StoreFailed."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the store."""
+        ...
 
 
 class MemoryContents:

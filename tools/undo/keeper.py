@@ -52,6 +52,7 @@ class UndoStore:
         self.contents.close()
 
     def log(self, session_id: str) -> UndoLog:
+        """Return the log of a session's changes."""
         return _SessionLog(self, session_id)
 
 
@@ -63,6 +64,7 @@ def holder_of(environment: Environment, path: str) -> str:
 
 
 def size_of(number: int) -> str:
+    """Word a size for people."""
     if number < 1024:
         return f"{number} bytes"
     size, units = number / 1024, ["KiB", "MiB", "GiB", "TiB"]
@@ -85,6 +87,7 @@ async def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tupl
 
 
 def too_big(store: UndoStore, size: int) -> str:
+    """Word the reason why a file of that size is not kept."""
     return f"it was {size_of(size)}, and only files up to {size_of(store.max_file)} are kept (undo.max_file_mb)"
 
 

@@ -18,11 +18,15 @@ _FIRST, _LONGEST = 0.002, 0.05
 
 
 class Slots(Protocol):
+    """A fixed number of locks."""
+
     def take(self, slot: int) -> int | None:
         """A number to give it back by; None where another has it. Raises OSError where there can be no locks."""
         ...
 
-    def give_back(self, taken: int) -> None: ...
+    def give_back(self, taken: int) -> None:
+        """Release a taken slot."""
+        ...
 
 
 class FileSlots:

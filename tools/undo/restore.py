@@ -41,6 +41,7 @@ class Item:
 
     @property
     def path(self) -> str:
+        """The file's path."""
         return self.target.path
 
 
@@ -150,10 +151,12 @@ class Done:
 
     @property
     def changed(self) -> list[Item]:
+        """Files that the undo changed."""
         return [item for item in self.items if not item.why_not and item.action != "nothing"]
 
     @property
     def refused(self) -> list[Item]:
+        """Files that the undo left as they were, with reasons."""
         return [item for item in self.items if item.why_not]
 
 

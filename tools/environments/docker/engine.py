@@ -52,6 +52,7 @@ def cause(error: BaseException) -> str:
 
 
 def unanswered(address: str, error: BaseException) -> EnvironmentFailed:
+    """Return the error for an engine that does not answer."""
     return EnvironmentFailed(f"the docker engine at {address} does not answer {cause(error)}")
 
 

@@ -23,6 +23,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 
 def resolve(path: str, cwd: str) -> str:
+    """Return the absolute path, free of links."""
     _check_text(path)
     return os.path.realpath(Path(cwd, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
@@ -57,6 +58,7 @@ def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> st
 
 
 def info(path: str, root: str = "/") -> FileInfo | None:
+    """Return a file's facts, or None where there is none."""
     _check_text(path)
     try:
         return _info(path, os.lstat(path if root == "/" else root + path))
@@ -65,6 +67,7 @@ def info(path: str, root: str = "/") -> FileInfo | None:
 
 
 def list_dir(path: str, root: str = "/") -> list[FileInfo]:
+    """List a folder. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     try:
@@ -79,6 +82,7 @@ def list_dir(path: str, root: str = "/") -> list[FileInfo]:
 
 
 def read(path: str, limit: int | None, root: str = "/") -> bytes:
+    """Read a file, at most ``limit`` bytes of it. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         # Non-blocking, or a FIFO nobody writes to would hold us here.
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
@@ -88,6 +92,7 @@ def read(path: str, limit: int | None, root: str = "/") -> bytes:
 
 
 def write(path: str, data: bytes, mode: int | None, root: str = "/") -> None:
+    """Replace or create a file at once. Raises OSError."""
     with _folder_of(path, root, create=True) as (parent, name):
         old = _stat_at(parent, name)
         if old is not None:
@@ -113,6 +118,7 @@ def write(path: str, data: bytes, mode: int | None, root: str = "/") -> None:
 
 
 def delete(path: str, root: str = "/") -> None:
+    """Delete a file. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         found = os.stat(name, dir_fd=parent, follow_symlinks=False) if name != "." else None
         if found is None or stat.S_ISDIR(found.st_mode):
@@ -123,6 +129,7 @@ def delete(path: str, root: str = "/") -> None:
 
 
 def give(path: str, uid: int, gid: int, root: str = "/") -> None:
+    """Change a regular file's owner. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
         try:
@@ -135,6 +142,7 @@ def give(path: str, uid: int, gid: int, root: str = "/") -> None:
 
 
 def delete_folder(path: str, root: str = "/") -> None:
+    """Delete an empty folder. Raises OSError."""
     with _folder_of(path, root) as (parent, name):
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):

@@ -30,6 +30,8 @@ class NeverBegan(Lost):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """Exit code and output of a script."""
+
     status: int
     out: bytes
     err: bytes
@@ -45,10 +47,12 @@ class Exchange:
 
     @property
     def begun(self) -> bool:
+        """True once the first frame has come."""
         return self.out.begun
 
     @property
     def done(self) -> bool:
+        """True once both streams have ended."""
         return self.out.ended and self.err.ended
 
 
@@ -154,6 +158,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
+        """Watch the channel in the running loop for the length of this context."""
         loop = asyncio.get_running_loop()
         fd = self.channel.fileno()
         loop.add_reader(fd, self.notify)
@@ -175,6 +180,7 @@ class Keeper:
         self._waiter.wake()
 
     def close(self) -> None:
+        """Close the channel."""
         with self._lock:
             self.lost = True
             self.channel.close()

@@ -168,6 +168,7 @@ class Keepers:
             self._reader.join(keeper)
 
     def unpark(self, keeper: Keeper) -> None:
+        """Take a parked keeper for its shell's next command."""
         self._reader.leave(keeper)
 
     def give_back(self, keeper: Keeper) -> None:
@@ -235,6 +236,7 @@ class Keepers:
             keeper.close()
 
     def close_idle(self) -> None:
+        """Close the channels that are kept for later."""
         with self._lock:
             idle, self._idle = self._idle, []
         for keeper in idle:
@@ -242,6 +244,7 @@ class Keepers:
             keeper.close()
 
     def close(self) -> None:
+        """Close all channels."""
         self._closed = True
         self.close_idle()
         self._reader.close()

@@ -64,6 +64,7 @@ def find(bases: str) -> str:
 
 
 def read(said: str) -> list[tuple[str, str]]:
+    """Parse the list of private folders and their owners."""
     lines = said.split("\n")
     return [(folder, owner) for folder, owner in zip(lines[::2], lines[1::2], strict=False) if folder.startswith("/")]
 

@@ -36,10 +36,12 @@ class Doing(NamedTuple):
     ran: str
 
     def ignores(self, number: int) -> bool:
+        """Return True if the process ignores the signal."""
         return bool(self.ignored >> (number - 1) & 1)
 
     @property
     def times(self) -> int:
+        """The number of times that its threads ran."""
         return sum(int(each.partition("/")[2]) for each in self.ran.split(",") if each.partition("/")[2].isdigit())
 
     @property
@@ -71,6 +73,7 @@ def listing(sessions: Iterable[int]) -> str:
 
 
 def read(said: bytes) -> Seen:
+    """Parse the output of ``listing``."""
     first, *lines = said.decode("ascii", "replace").splitlines() or [""]
     found = [words for line in lines if len(words := line.split(" ", 6)) == 7 and words[1].isdigit()]
     now = moment(first)

@@ -67,6 +67,7 @@ class Call:
         self._attached = self._released = False
 
     def done(self) -> bool:
+        """True once the command has ended."""
         return self.exited or self._shell.status is not None
 
     # -- to the end ----------------------------------------------------------------------------------------------

@@ -188,8 +188,10 @@ def tell_apart(inner: str) -> str:
 
 
 def exports(env: Mapping[str, str]) -> str:
+    """Return the text that exports these variables."""
     return "".join(f"\\builtin export {name}={quote(value)}\n" for name, value in env.items())
 
 
 def is_name(name: str) -> bool:
+    """Return True for a name that bash takes for a variable."""
     return name.isascii() and name.isidentifier()

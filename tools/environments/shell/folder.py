@@ -95,6 +95,7 @@ class Folder:
         return self._fifo("i", os.O_RDWR)
 
     def no_input(self) -> None:
+        """Remove the input of the command before."""
         if self._has_input:
             self._has_input = False
             self.remove("i")
@@ -118,6 +119,7 @@ class Folder:
             os.close(fd)
 
     def remove(self, name: str) -> None:
+        """Remove a file of the folder, if it is there."""
         with contextlib.suppress(OSError):  # it was not there
             os.unlink(name, dir_fd=self._fd)
 
@@ -144,6 +146,7 @@ class Folder:
         return int.from_bytes(left, "little")
 
     def close(self) -> None:
+        """Close the descriptors."""
         for fd in (self.input, self.reports, self._fd, *self.streams.values()):
             if fd >= 0:
                 os.close(fd)

@@ -35,6 +35,7 @@ class Packed:
         self._own = snapshot.own
 
     def unpack(self) -> Snapshot:
+        """Return the snapshot."""
         return Snapshot([_unpack(each) for each in self._sections], self._own)
 
 

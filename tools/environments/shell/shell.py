@@ -319,6 +319,7 @@ class Shell:
     # -- its end -------------------------------------------------------------------------------------------------
 
     def exit_code(self) -> int | None:
+        """Return the shell's exit code, or None while it runs."""
         return self.process.exit_code()
 
     def leaves(self, sessions: Sessions) -> bool:

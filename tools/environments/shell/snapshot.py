@@ -83,6 +83,7 @@ class Snapshot:
 
     @property
     def has_debug_trap(self) -> bool:
+        """True if a DEBUG trap is set."""
         return bool(re.search(r" DEBUG$", self._traps, re.MULTILINE))
 
     @property
@@ -92,6 +93,7 @@ class Snapshot:
 
     @property
     def has_exit_trap(self) -> bool:
+        """True if an EXIT trap is set."""
         return bool(re.search(r" EXIT$", self._traps, re.MULTILINE))
 
     @functools.cached_property

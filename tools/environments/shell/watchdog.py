@@ -34,6 +34,7 @@ class Watchdog:
             self._say(f"/{root}")
 
     def leave(self, root: str) -> None:
+        """Stop watching for an environment."""
         with self._lock:
             self._users.discard(root)
             if not self._users and self._process is not None and self._owner == os.getpid():
@@ -45,6 +46,7 @@ class Watchdog:
                 self._say(f"0{root}")
 
     def add(self, session: int) -> None:
+        """Add a session that must not outlive this process."""
         with self._lock:
             self._sessions.add(session)
             self._say(f"+{session}")

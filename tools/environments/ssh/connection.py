@@ -50,6 +50,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
+        """True while the connection stands."""
         return self._transport.is_active()
 
     def open(self, argv: Sequence[str]) -> SshChannel | None:
@@ -164,6 +165,7 @@ class Connection:
             self._why()
 
     def close(self) -> None:
+        """Close the connection, hop by hop."""
         for transport in reversed(self._transports):
             transport.end()
 

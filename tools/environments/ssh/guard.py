@@ -110,6 +110,7 @@ class Guard:
         return number
 
     def has_looked(self, number: int) -> bool:
+        """Return True once the guard has looked around after that sign of life."""
         with self._lock:
             if self._channel.recv_ready():
                 said = self._channel.recv(1 << 16)
@@ -146,6 +147,7 @@ class Ticket:
         self._give_up = time.monotonic() + _PATIENCE
 
     def is_seen(self, guard: Guard | None) -> bool:
+        """Return True once the guard has seen the process, or must be done without."""
         if self._over or guard is None or time.monotonic() > self._give_up:
             self._over = True
             return True

@@ -21,6 +21,8 @@ from tools.environments.ssh.target import Hop
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """An entry of a known_hosts file."""
+
     file: Path
     line: int
     marker: str

@@ -64,6 +64,7 @@ class Hop:
 
     @property
     def where(self) -> str:
+        """The hop for people: user, host and port."""
         return f"{self.user}@{self.name}" + (f":{self.port}" if self.port != 22 else "")
 
 

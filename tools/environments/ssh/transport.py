@@ -46,6 +46,8 @@ def _demote(record: logging.LogRecord) -> bool:
 
 
 class Transport(paramiko.Transport):
+    """paramiko's transport, which keeps the end of each channel's process."""
+
     def __init__(self, sock: Any) -> None:
         super().__init__(sock)
         self.ends: dict[int, End] = {}
