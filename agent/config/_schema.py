@@ -164,7 +164,7 @@ class ApprovalConfig:
     )
     park_timeout: float = setting(
         604_800.0,
-        "Seconds that a parked run waits for an answer (`toolcrib run --park`); after that its call is not run. 604800 are 7 days.",
+        "Seconds that a parked run waits for an answer (`toolcrib run --park`); then its call is not run. 604800 are 7 days.",
         expect=SECONDS,
         check=above_zero,
     )

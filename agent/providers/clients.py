@@ -96,7 +96,8 @@ class ClientPool:
             here = asyncio.get_running_loop()
             with self._lock:
                 ending = [shared for shared in self._clients if shared.loop is here]
-                self._clients = [shared for shared in self._clients if shared.loop is not here]
+                for shared in ending:
+                    shared.users.clear()
             await self._close(ending)
 
     def _has_room(self, shared: SharedClient) -> bool:
@@ -111,7 +112,6 @@ class ClientPool:
             if self._holders:
                 self._later(shared)
                 return
-            self._clients.remove(shared)
         await self._close([shared])
 
     def _later(self, shared: SharedClient) -> None:
@@ -125,17 +125,20 @@ class ClientPool:
 
     def _expire(self, shared: SharedClient) -> None:
         """Close a client that nobody has wanted, on its own loop."""
+        shared.timer = None
+        task = shared.loop.create_task(self._close_idle(shared))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close_idle(self, shared: SharedClient) -> None:
+        """Close it, on its own loop, unless somebody has taken it meanwhile. Before this begins it counts as open."""
         with self._lock:
-            shared.timer = None
             if shared.users or shared not in self._clients:
                 return
             self._clients.remove(shared)
-        self._begin_closing(shared)
-
-    def _begin_closing(self, shared: SharedClient) -> None:
-        task = shared.loop.create_task(shared.client.aclose())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        if shared.timer is not None:
+            shared.timer.cancel()
+        await shared.client.aclose()
 
     # -- keeping them open -----------------------------------------------------------------------------------------
 
@@ -151,19 +154,16 @@ class ClientPool:
             if self._holders:
                 return
             idle = [shared for shared in self._clients if not shared.users]
-            self._clients = [shared for shared in self._clients if shared.users]
         await self._close(idle)
 
     async def _close(self, clients: list[SharedClient]) -> None:
-        """Close clients on the loops that they belong to."""
+        """Close clients that nobody uses, on the loops that they belong to."""
         here = asyncio.get_running_loop()
         for shared in clients:
-            if shared.timer is not None:
-                shared.timer.cancel()
             if shared.loop is here:
-                await shared.client.aclose()
+                await self._close_idle(shared)
             else:
-                _call(shared.loop, partial(self._begin_closing, shared))
+                _call(shared.loop, partial(self._expire, shared))
 
     # -- making them -----------------------------------------------------------------------------------------------
 
