@@ -2,8 +2,8 @@
 
 A Chat Completions server is taken to call natively, whatever the model: that is the default. It is otherwise where the provider
 is ``text``, or where the server says that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
-Then the protocol is the configured one, else the one that the model's chat template tells of, else what its name tells, else
-``auto``. A server that does not answer in time, or does not tell, changes nothing.
+Then the protocol is the configured one, else that of the model's chat template, else that of its name, else
+``auto``. A server that does not answer in time, or does not say, changes nothing.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def text_protocol(model: str, configured: str = "", template: str | None = None)
     if configured:
         return configured, "model.protocol names the protocol"
     if template:
-        return template, "its chat template tells the protocol"
+        return template, "its chat template names the protocol"
     name = protocol_for_model(model).name
-    return name, "neither its template nor its name tells a protocol" if name == "auto" else "its name tells the protocol"
+    return name, "neither its template nor its name shows a protocol" if name == "auto" else "its name shows the protocol"
 
 
 def is_hosted(endpoint: Endpoint) -> bool:
@@ -97,9 +97,9 @@ async def _ask(target: Target, endpoint: Endpoint, environ: Mapping[str, str]) -
     try:
         found = await describe_model(client, environ, SECONDS)
     except (ConfigError, BadRequest):
-        found = ModelInfo(endpoint.model)  # it answers, and does not tell
+        found = ModelInfo(endpoint.model)  # it answers, and does not say
     except (ProviderError, TimeoutError) as error:
-        _log.info("%s does not tell how %s calls tools: %s", endpoint.server, endpoint.model, error)
+        _log.info("%s does not say how %s calls tools: %s", endpoint.server, endpoint.model, error)
         return None
     finally:
         await client.aclose()

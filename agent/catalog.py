@@ -242,7 +242,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
         async with asyncio.timeout(seconds):
             return Offer(server, await describe_models(client, server.target.provider, environ, seconds / 2))
     except TimeoutError:
-        return Offer(server, fault=f"{server.endpoint.server} did not tell its models in {seconds:g} s; try again")
+        return Offer(server, fault=f"{server.endpoint.server} did not list its models in {seconds:g} s; try again")
     except (ProviderError, ConfigError) as error:
         return Offer(server, fault=str(error))
     finally:

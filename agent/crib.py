@@ -23,6 +23,7 @@ from agent.providers.factory import MANUAL, PROVIDERS
 from agent.undo import Undo
 from agent.workspace import Workspace, own_files
 from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
+from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
@@ -36,8 +37,8 @@ from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-RESERVED_PLATFORMS = frozenset({"cli", "api", "cron", "acp", "gateway"})
-"""Platforms that no plugin may add: some of them stand for the local person."""
+RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
+"""Platforms that no plugin may add: by most of them the local person speaks."""
 
 
 class Crib:
@@ -78,24 +79,26 @@ class Crib:
             add_platform=self._add_platform,
             project_dir=self.project_dir,
         )
-        self._life = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
+        self.lifecycle = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
 
     # -- its life ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the plugins, once, in this loop; sessions do so by themselves before anything happens in them.
+        """Begin to host sessions in this loop, until ``aclose``: start the plugins, and keep connections for their next user.
 
-        Plugins that fail are reported in ``plugins``. From now on connections to model servers wait a while for their next user.
+        Without it the first session in which something happens starts the plugins, in whichever loop that is, and connections are
+        closed as their last user leaves. Plugins that fail are reported in ``plugins``.
         """
-        if not self._holds_clients:
-            self._holds_clients = True
-            shared_clients().hold()
-        await self._life.start()
+        with self._lock:
+            if not self._holds_clients:
+                self._holds_clients = True
+                shared_clients().hold()
+        await self.lifecycle.start()
 
     async def aclose(self) -> None:
         """Stop the plugins and close everything. May be called twice."""
-        await self._life.stop()
+        await self.lifecycle.stop()
         if self._holds_clients:
             self._holds_clients = False
             await shared_clients().release()
@@ -103,7 +106,7 @@ class Crib:
 
     def close(self) -> None:
         """As ``aclose``, from sync code; plugins are stopped in the loop that they were started in."""
-        self._life.stop_sync()
+        self.lifecycle.stop_sync()
         if self._holds_clients:
             self._holds_clients = False
             run_async(shared_clients().release())
@@ -131,7 +134,7 @@ class Crib:
     @property
     def plugins(self) -> list[PluginInfo]:
         """Return every enabled plugin, with what keeps one out or kept it from starting."""
-        failed = self._life.failed
+        failed = self.lifecycle.failed
         return [
             replace(info, error=f"it could not be started: {failed[info.name]}") if info.loaded and info.name in failed else info
             for info in self._loaded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from agent.providers.factory import (
     wire_of,
 )
 from toolcrib import ConfigError
+from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -135,7 +136,8 @@ class _Opener:
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
         if target.endpoint is None or target.provider not in PROVIDERS:
-            provider = open_session(target, await self._conversation(target), self.environ, plugins=plugins)
+            records = await session.records() if session.transcript.count else ()
+            provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)
         else:
             target, provider = await self._over_http(target, target.endpoint)
         session.via = {}
@@ -150,12 +152,12 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
-    async def _conversation(self, target: Target, protocol: str = "") -> Conversation:
+    def _conversation(self, target: Target, records: Iterable[Mapping[str, Any]], protocol: str = "") -> Conversation:
         session, model = self.session, self.session.config.model
         return Conversation(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
             tools=session.definitions,
-            records=await session.transcript.draining(),
+            records=records,
             stream=model.stream,
             max_tokens=model.max_output_tokens,
             protocol=protocol,
@@ -189,7 +191,8 @@ class _Opener:
             if self.session.definitions:
                 chosen = await choose_calling(target, protocol, self.environ)
                 target, protocol = chosen.target, chosen.protocol
-            return target, open_session(target, await self._conversation(target, protocol), self.environ, client=client)
+            conversation = self._conversation(target, self.session.transcript.pages(), protocol)
+            return target, await in_daemon_thread(lambda: open_session(target, conversation, self.environ, client=client))
         except BaseException:
             await client.aclose()
             raise

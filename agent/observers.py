@@ -26,7 +26,7 @@ async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -
             if _is_ours(error):
                 raise
             trace = scope.redactor.text("".join(traceback.format_exception(error)))
-            _log.error("%s of the plugin %r failed; the run goes on\n%s", hook, observer.plugin_name, trace)
+            _log.error("%s of the plugin %r failed; the run continues\n%s", hook, observer.plugin_name, trace)
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Trying a place for real: what works there, how long it takes, and what to put right."""
+"""A real trial of a backend: what works there, how long it takes, and what to put right."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _try(places: Places, place: Place, start: str, briefly: bool, opened: 
             problem = await _work(environment, seconds)
     except (ToolcribError, OSError) as error:
         problem = str(error)
-    except Exception as error:  # noqa: BLE001 - a plugin's place may raise anything
+    except Exception as error:  # noqa: BLE001 - a plugin's environment may raise anything
         problem = f"{type(error).__name__}: {error}"
     if environment is not None:
         try:

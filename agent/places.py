@@ -1,4 +1,4 @@
-"""The places that the configuration names, and how a session is bound to one: it never runs elsewhere without being told to.
+"""Backends by the configuration, and a session's binding to one: it never runs elsewhere unless a person says so.
 
 Names are ``local``, ``bubblewrap``, ``docker``, ``ssh``, those of environments.sandboxes, .containers and .hosts, and what
 plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``open_session(backend=...)``.
@@ -24,7 +24,7 @@ _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``kind`` is one of BUILT_IN, or a plugin's name. ``key`` is where the configuration has it. ``options`` open it."""
+    """A backend. ``kind`` is one of BUILT_IN, or a plugin's name; ``key`` its section of the file. ``options`` open it."""
 
     name: str
     kind: str
@@ -70,7 +70,7 @@ class Place:
 
     @property
     def missing(self) -> str:
-        """The setting without which it can't be had; "" where there is none."""
+        """Return the setting without which the backend is unavailable; "" where there is none."""
         wanted = {DOCKER: "image", SSH: "host"}.get(self.kind, "")
         return f"{self.key}.{wanted}" if wanted and not self.options[wanted] else ""
 
@@ -97,7 +97,7 @@ class Place:
 class Spot:
     """Binding of a session to a backend. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
 
-    ``chosen``: somebody named the place for this session, so that another default does not count for it.
+    ``chosen``: somebody named the backend for this session, so that another default does not count for it.
     """
 
     place: Place
@@ -116,8 +116,9 @@ class Spot:
 
 
 class Places:
-    """``protected`` are our own files: masked in sandboxes, never mounted into containers. Raises ConfigError for names that
-    stand for two places.
+    """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers.
+
+    Raises ConfigError for a name that stands for two backends.
     """
 
     def __init__(self, config: Config, protected: Sequence[str]) -> None:
@@ -168,7 +169,7 @@ class Places:
         return [place for place in self.all() if place.name in wanted or not (place.missing or place.name == BUBBLEWRAP)]
 
     def get(self, name: str = "") -> Place:
-        """Without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
+        """Return that backend, without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
         wanted = name or self.default
         known = {place.name: place for place in self.all()}
         if wanted in known:
@@ -177,15 +178,13 @@ class Places:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         origin = self._config.origins.get("terminal.backend", str(self._config.path))
         where = "" if name else f"{origin}: terminal.backend: "
-        raise ConfigError(
-            f"{where}there is no place {wanted!r} to run in{meant} (known: {', '.join(known)}; `toolcrib env` lists them)"
-        )
+        raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")
 
     def again(self, kept: Mapping[str, str], session_id: str) -> Place:
-        """The place of a session that goes on. Raises ToolcribError where that would be another one than it was."""
+        """Return the backend of a resumed session. Raises ToolcribError where that would be another one than it was."""
         name, was = kept["name"], kept["target"]
         begin = f"the session {session_id[:12]} ran in {name}"
-        how = "name the place that it shall go on in (--backend NAME)"
+        how = "name the backend to resume it in (--backend NAME)"
         known = {place.name: place for place in self.all()}
         if name not in known:
             raise ToolcribError(f"{begin} ({was}), which is not configured any more: configure it again, or {how}")
@@ -199,10 +198,10 @@ class Places:
     # -- opening -------------------------------------------------------------------------------------------------
 
     def open(self, spot: Spot, session: str) -> Environment:
-        """Raises EnvironmentFailed: what can't be had is never replaced by another place."""
+        """Open the environment of a session. Raises EnvironmentFailed: an unavailable backend is never replaced by another."""
         place, start, cwd = spot.place, spot.start, spot.cwd
         if place.missing and place.key not in ("environments.docker", "environments.ssh"):
-            raise EnvironmentFailed(f"the place {place.name!r} can't be had: set {place.missing}")
+            raise EnvironmentFailed(f"the backend {place.name!r} is unavailable: set {place.missing}")
         options = dict(place.options)
         match place.kind:
             case "local":

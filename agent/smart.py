@@ -144,7 +144,7 @@ class Auxiliary:
 class SmartAsker:
     """An asker (see CallScope) in front of ``inner``, which asks a person; None where nobody can be asked.
 
-    ``told`` hears of every decision of the model, before the call runs or the person is asked.
+    ``told`` is called with every decision of the model, before the call runs or the person is asked.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class SmartAsker:
 
 
 def person_behind(asker: Asker | None) -> Asker | None:
-    """The face that asks a person, with or without a model in front of it."""
+    """Make the asker of a person, with or without a model in front of it."""
     return asker.inner if isinstance(asker, SmartAsker) else asker
 
 

@@ -92,13 +92,13 @@ class Workspace:
     def dispatcher(self) -> Any:
         return self._crib.dispatcher
 
-    async def start(self) -> None:
-        """Start the process's plugins; see Crib.start."""
-        await self._crib.start()
+    async def start_plugins(self) -> None:
+        """Start the process's plugins, unless that was done."""
+        await self._crib.lifecycle.start()
 
     def redactor(self) -> Redactor:
         """Return what takes out the secrets of the environment and of the person's file, as they are now."""
-        return Redactor.of(os.environ, read_secrets(self.config.path.parent))
+        return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
 
     # -- what is granted -----------------------------------------------------------------------------------------
 

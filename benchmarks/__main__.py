@@ -1,6 +1,8 @@
 """python -m benchmarks [GROUP...] [--json] [--quick] [--write]
 
-The exit code is 1 where a bar is missed, 2 where a group could not be measured.
+The exit code is 1 where a bar is missed, 2 where a group could not be measured: it is named with the reason, and the others run
+all the same. Nothing is needed beside `pip install .` and the machine's own docker engine and ssh server, where a group measures
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
-GROUPS = ("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview", "judge", "places", "store", "size")
+GROUPS = ("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview", "judge", "places", "many", "store", "size")
 """A group is a module here, and the part of its figures' names before the dot."""
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -37,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     figures: list[Figure] = []
     details: list[str] = []
+    unmeasured = False
     for group in options.groups or GROUPS:
         try:
             module = importlib.import_module(f"benchmarks.{group}")
@@ -44,12 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             details += [module.details()] if hasattr(module, "details") else []
         except (CannotMeasureError, subprocess.CalledProcessError) as error:
             print(f"benchmarks {group}: {error}", file=sys.stderr)
-            return 2
+            unmeasured = True
+            continue
         figures += measured
         if options.json:
             print(as_lines(measured), flush=True)
     if not options.json:
         print(as_table(figures))
+    if unmeasured:
+        if options.write:
+            print(f"{RESULTS.name} is left as it was: not every group could be measured", file=sys.stderr)
+        return 2
     if options.write:
         RESULTS.write_text(_report(figures, details, sys.argv[1:] if argv is None else argv), encoding="utf-8")
     return 0 if all(figure.ok for figure in figures) else 1

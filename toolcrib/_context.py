@@ -16,11 +16,16 @@ from toolcrib._undo import UndoLog
 T = TypeVar("T")
 
 
+LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
+"""Where nobody else than whoever runs the process speaks, unless a user is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...), and the user's roles there.
 
-    The local person, who owns this machine's configuration, has no name.
+    The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
+    a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
     """
 
     platform: str = "cli"
@@ -29,12 +34,12 @@ class Principal:
 
     @property
     def is_local(self) -> bool:
-        return not self.user
+        return not self.user and self.platform in LOCAL_PLATFORMS
 
     @property
     def key(self) -> str:
         """``platform:user``, "" for the local person: what grants and memory are kept under."""
-        return f"{self.platform}:{self.user}" if self.user else ""
+        return "" if self.is_local else f"{self.platform}:{self.user}"
 
     def to_json(self) -> dict[str, Json]:
         return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}

@@ -108,7 +108,7 @@ def refuse_generator(handler: Handler) -> None:
     """Refuse a generator function: a generator is no result. Raises RegistrationError."""
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         raise RegistrationError(
-            f"handler {_name(handler)!r} is a generator: return one value, and tell what happens meanwhile by ctx.report_activity"
+            f"handler {_name(handler)!r} is a generator: return one value, and report meanwhile by ctx.report_activity"
         )
 
 

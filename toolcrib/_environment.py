@@ -49,7 +49,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """End of a command. ``exit_code`` is 128 + N for signal N; ``ended`` tells what ended it. ``duration`` is in seconds.
+    """End of a command. ``exit_code`` is 128 + N for signal N; ``ended`` says by what. ``duration`` is in seconds.
 
     ``notice`` is set where something happened to the environment itself, such as a shell that died and was replaced.
     """
@@ -80,7 +80,7 @@ class Health:
 
 
 class BackgroundProcess(Protocol):
-    """A command that runs beside the session's others. ``pid`` is its shell's, as this machine or the place has it."""
+    """A command that runs beside the session's others. ``pid`` is its shell's, as this machine or the environment has it."""
 
     @property
     def pid(self) -> int: ...
@@ -108,7 +108,7 @@ class BackgroundProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where not told."""
+    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where unknown."""
 
     path: str
     kind: Literal["file", "dir", "link", "other"]
@@ -119,9 +119,9 @@ class FileInfo:
 
 
 class Environment(Protocol):
-    """A place to run. Knows nothing of approval: whoever calls has been let through already.
+    """An opened backend, in which commands run. It knows nothing of approval: whoever calls has been let through already.
 
-    Every method raises EnvironmentFailed where the place itself broke; a command that fails is no error but an exit code.
+    Every method raises EnvironmentFailed where the environment itself is lost; a failing command is no error but an exit code.
     File methods but ``resolve`` and ``stat`` take what ``resolve`` answered, and refuse a link that they meet (OSError): so
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
@@ -162,7 +162,7 @@ class Environment(Protocol):
         ...
 
     async def health(self) -> Health:
-        """Tries the place for real."""
+        """Try the environment for real."""
         ...
 
     async def resolve(self, path: str) -> str:

@@ -1,7 +1,7 @@
 """Every error that toolcrib raises on purpose.
 
 ToolcribError
-├── ToolError                a tool call ends here; the model is told, the run goes on
+├── ToolError                a tool call ends here; its result says why, the run continues
 │   ├── InvalidArguments     the arguments do not fit the tool's schema: correct and call again
 │   ├── ExecutionFailed      the tool ran and could not do it
 │   ├── Denied               a gate, a person or a missing approval said no
@@ -21,7 +21,7 @@ ToolcribError
 │   ├── ContextTooLong       the conversation is longer than the model takes
 │   ├── BadRequest           any other 4xx: the request is refused as it is
 │   └── StreamBroken         a reply began and did not end well; ``text`` is what had come
-├── EnvironmentFailed        the place where commands run broke (not: the command failed)
+├── EnvironmentFailed        the environment is lost or unavailable (not: the command failed)
 ├── StoreFailed              the store cannot be read or written: names the file and what to do
 │   └── LeaseLost            another process has taken the session over: what this one writes no longer counts
 └── InvalidTransition        a tool call was asked to move to a status that it may not reach
@@ -157,7 +157,7 @@ class StreamBroken(ProviderError):
 
 
 class EnvironmentFailed(ToolcribError):
-    """The place where commands run broke; says nothing about the command's own success."""
+    """The environment is lost or unavailable; this says nothing about the command's own success."""
 
 
 class StoreFailed(ToolcribError):

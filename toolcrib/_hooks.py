@@ -124,7 +124,7 @@ class SetupHooks:
 
     @hookspec
     def register_environment(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
-        """``add("name", factory)``: a place to run, as a factory of toolcrib.Environment."""
+        """``add("name", factory)``: a backend, as a factory of toolcrib.Environment."""
 
     @hookspec
     def register_provider(self, add: Callable[[str, Callable[..., Any]], None]) -> None:

@@ -43,7 +43,7 @@ class Image:
 
     @classmethod
     def of(cls, data: bytes) -> Image:
-        """The type is what the first bytes tell. Raises ToolcribError where they tell none."""
+        """The type follows from the first bytes. Raises ToolcribError where they show none."""
         found = _sniff(data)
         if found is None and data:
             raise ToolcribError(f"this is no image that models take: it must be {_FORMS}")

@@ -25,7 +25,7 @@ from toolcrib._types import CheckFn, Handler, Json, Kind, Tool, Unavailable
 
 _log = logging.getLogger(__name__)
 _SLOW = 1.0
-"""Seconds that a check_fn may take before people are told."""
+"""Seconds that a check_fn may take before that is reported."""
 _adopter: ContextVar[ToolRegistry | None] = ContextVar("toolcrib_adopter", default=None)
 
 

@@ -27,7 +27,7 @@ OnEvent: TypeAlias = Callable[[StreamEvent], None]
 class ProviderTurn:
     """A reply of the model. ``assistant_turn`` is the provider's own object: opaque, and sent back unchanged.
 
-    ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server told. ``finish`` is
+    ``usage`` counts tokens: ``input``, ``output``, and of these ``cached`` and ``reasoning`` where the server said. ``finish`` is
     ``stop``, ``tool_calls``, ``length``, ``content_filter`` or ``other``; whether there are calls is for ``tool_calls`` to say.
     ``model`` is the server's name for what answered. ``images`` are those that it made, in order.
     """
@@ -184,7 +184,7 @@ class TextProtocol(Protocol):
     def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader: ...
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
-        """Chat messages (role, content, ...) that tell the model what became of its calls."""
+        """Return chat messages (role, content, ...) with the results of the model's calls."""
         ...
 
     def render_recorded(self, results: Sequence[Mapping[str, Json]]) -> Sequence[Mapping[str, Json]]:

@@ -142,8 +142,8 @@ class _FakeProcess:
 class ScriptedSession:
     """A model that says what the test wrote: each turn a text, or calls as (name, args). ``results`` keeps what came back.
 
-    ``said`` keeps what it was told, ``shown`` the images with it. A turn that is a ProviderTurn is given as it is, an exception
-    is raised.
+    ``said`` keeps the person's messages, ``shown`` the images with them. A turn that is a ProviderTurn is given as it is, an
+    exception is raised.
     """
 
     def __init__(self, *turns: str | Sequence[tuple[str, Json]] | ProviderTurn | Exception) -> None:

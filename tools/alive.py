@@ -9,7 +9,7 @@ from pathlib import Path
 
 @functools.cache
 def boot() -> str:
-    """The machine's start that we live in; "" where that is not told (not Linux)."""
+    """The machine's current boot; "" where that is unknown (not Linux)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

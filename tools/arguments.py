@@ -133,7 +133,7 @@ class ArgumentCheck:
             path = list(error.instance_path)
             where = (_json_path("", path) or "arguments").lstrip(".")
             expected = f"; expected {self._snippet(_subschema(self._parameters, path))}"
-            again = where in told  # what is expected of one place is told once
+            again = where in told  # what is expected at one path is said once
             said.append(f"{where}: {error.message[:200]}{'' if again else self._hint(args, path) + expected}")
             told.add(where)
         if len(errors) > _SHOWN_ERRORS:
@@ -160,7 +160,7 @@ def _json_path(root: str, path: Iterable[str | int]) -> str:
 
 
 def _subschema(schema: Json, path: Sequence[str | int]) -> Json:
-    """The schema of what stands at ``path``; as deep as properties and items tell."""
+    """Return the schema of the value at ``path``, as deep as properties and items go."""
     for part in path:
         inner = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
         if not isinstance(inner, Mapping):

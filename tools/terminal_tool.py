@@ -267,7 +267,7 @@ _SIGNALS: Mapping[int, str] = {
     signal.SIGKILL: "killed, perhaps for using too much memory",
     signal.SIGSEGV: "it crashed: segmentation fault",
     signal.SIGABRT: "it aborted",
-    signal.SIGPIPE: "the reader of its output went away",
+    signal.SIGPIPE: "the reader of its output has ended",
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "asked to end",
 }

@@ -53,27 +53,28 @@ class Wanted:
         return wanted
 
 
-def answer_ticket(crib: Crib, args: argparse.Namespace) -> int:
+def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> int:
     """Settle a ticket, and go on with its call where no other process does. Return the exit code. Raises ToolcribError kinds."""
     from agent.cli.terminal import controlling_terminal
 
     wanted = Wanted.of(args)
-    with asyncio.Runner() as runner:
-        record = runner.run(find_ticket(crib.store, wanted.prefix))
-        if record.state != "pending":
-            return _refused(record)
-        with controlling_terminal() as terminal:
-            try:
-                settled = runner.run(_settle(crib.store, record, wanted, terminal))
-            except EOFError:
-                terminal.show(_LEAVES_OPEN)
-                return FAILED
-            except KeyboardInterrupt as error:
-                error.add_note(_LEAVES_OPEN)
-                raise
-        if not settled:
-            return _refused(runner.run(find_ticket(crib.store, record.ticket.id)))
-        return _act(crib, runner, record, go_on=wanted.go_on)
+    if crib.grants.problem is not None:
+        raise crib.grants.problem
+    record = runner.run(find_ticket(crib.store, wanted.prefix))
+    if record.state != "pending":
+        return _refused(record)
+    with controlling_terminal() as terminal:
+        try:
+            settled = runner.run(_settle(crib.store, record, wanted, terminal))
+        except EOFError:
+            terminal.show(_LEAVES_OPEN)
+            return FAILED
+        except KeyboardInterrupt as error:
+            error.add_note(_LEAVES_OPEN)
+            raise
+    if not settled:
+        return _refused(runner.run(find_ticket(crib.store, record.ticket.id)))
+    return _act(crib, runner, record, go_on=wanted.go_on)
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from agent._version import __version__
 from agent.cli import commands
 from agent.cli.logs import logging_to_stderr
-from agent.cli.signals import Ended, ending_in_order
+from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from agent.run import Crib
 
 _log = logging.getLogger(__name__)
@@ -270,6 +272,19 @@ def open_crib(options: argparse.Namespace) -> Crib:
     for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)
     return crib
+
+
+@contextmanager
+def running_crib(options: argparse.Namespace) -> Iterator[tuple[Crib, asyncio.Runner]]:
+    """Give what ``open_crib`` does, with a runner in whose loop sessions are opened and everything is closed."""
+    import asyncio
+
+    with open_crib(options) as crib, asyncio.Runner() as runner:
+        try:
+            yield crib, runner
+        finally:
+            with interrupting(lambda: None):
+                runner.run(crib.aclose())
 
 
 def _mistyped(crib: Crib) -> Iterator[str]:

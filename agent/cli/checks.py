@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.cli.finding import Finding, Level
 from agent.config import BrokenConfig, Config, load_config, state_dir
 from toolcrib import ConfigError, StoreFailed, ToolcribError
+from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
     from agent.run import Crib
@@ -143,7 +143,6 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
     from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
-    from tools.dispatch.bridge import run_async
 
     before = len(registry.problems)
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
@@ -158,13 +157,11 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _smart(crib)
         for fault in unknown_names(crib):
             yield Finding("wrong", fault, "mend that line, or enable the plugin that adds it")
-        yield from _guarded("the places", lambda: _places(crib, project_dir))
+        yield from _guarded("the backends", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
 
 def _store(crib: Crib) -> Iterator[Finding]:
-    from tools.dispatch.bridge import run_async
-
     try:
         run_async(_first(crib))
     except StoreFailed as error:
@@ -270,14 +267,14 @@ def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
 
     start = crib.config.terminal.cwd or str(project_dir)
     for tried in try_places(crib.places, crib.places.configured(), str(Path(start).expanduser()), briefly=True):
-        what = f"place {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
+        what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
         if tried.problem:
             fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
             yield Finding("wrong", f"{what}: {tried.problem}", fix)
         else:
             yield Finding("ok", f"{what}: {tried.where}")
             if tried.note:
-                yield Finding("note", f"place {tried.name}: {tried.note}")
+                yield Finding("note", f"backend {tried.name}: {tried.note}")
 
 
 def _model(crib: Crib) -> Iterator[Finding]:
@@ -289,6 +286,6 @@ def _model(crib: Crib) -> Iterator[Finding]:
     target = choose_provider(crib.config, ModelChoice(), environ)
     if target.endpoint is None or not target.endpoint.model or is_hosted(target.endpoint):
         return
-    chosen = asyncio.run(choose_calling(target, crib.config.model.protocol, environ))
+    chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
     way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
     yield Finding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")

@@ -24,7 +24,7 @@ from toolcrib import (
 _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (ConnectionFailed, "Is the server running, and is the address right?"),
     (RateLimited, "Wait a little, then say it again."),
-    (Overloaded, "Say it again in a little while; a status page of the server's may tell more."),
+    (Overloaded, "Say it again in a little while; the server's status page may say more."),
     (AuthFailed, "Put the right key into the variable that --api-key-env names."),
     (ContextTooLong, "Begin a new session (/new in the chat), or take a model that reads more."),
     (BadRequest, "Does the server have this model, and does the model take tools? /model in the chat shows what it has."),

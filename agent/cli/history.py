@@ -1,4 +1,4 @@
-"""The story of a stored session: its records, the ledger of its calls, and the audit of who agreed, put together."""
+"""The history of a stored session: its records, the ledger of its calls, and the audit of who agreed, put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in the configuration that must be somebody's: of places and providers, which toolcrib, the file or a plugin brings."""
+"""Names in the configuration that must exist: of backends and providers, which toolcrib, the file or a plugin brings."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import socket
 from collections.abc import Mapping
 
 from toolcrib import ConfigError
+from tools.dispatch.bridge import run_async
 
 _PATIENCE = 0.3
 HOW = """\
@@ -33,7 +33,7 @@ def offers(command: str, ports: Mapping[int, str] | None = None, *, seconds: flo
     if not listening:
         return []
     lines = []
-    for server in asyncio.run(find_local_servers(seconds, listening)):
+    for server in run_async(find_local_servers(seconds, listening)):
         models = ", ".join(server.models[:8]) + (", ..." if len(server.models) > 8 else "")
         option = f" --model {shlex.quote(server.models[0])}" if server.models else ""
         lines.append(f"{server.kind} answers at {server.base_url}, models: {models or 'none yet'}")

@@ -19,7 +19,7 @@ the model:
   --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration; where none of them names a
   server, --model claude-... or gemini-... goes to its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY goes
   to OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used
-  unasked. A session that goes on keeps its model. `toolcrib models` lists what there is.
+  unasked. A resumed session keeps its model. `toolcrib models` lists all models.
 """
 
 
@@ -45,25 +45,25 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-tokens", metavar="N", type=count, help="tokens that one run may use, in and out")
     group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
     group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
-    group.add_argument("--trace", action="store_true", help="tell on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
+    group.add_argument("--trace", action="store_true", help="report on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
     group.add_argument("--cwd", metavar="DIR", help="work there instead of here; of a host over ssh, a folder there")
     add_place_option(group)
     which = group.add_mutually_exclusive_group()
-    which.add_argument("--continue", dest="latest", action="store_true", help="go on with the last session of this folder")
-    which.add_argument("--resume", metavar="ID", default="", help="go on with this session; `toolcrib sessions` lists them")
+    which.add_argument("--continue", dest="latest", action="store_true", help="continue the last session of this folder")
+    which.add_argument("--resume", metavar="ID", default="", help="continue this session; `toolcrib sessions` lists them")
 
 
 def add_place_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--backend",
-        metavar="PLACE",
+        metavar="NAME",
         default="",
         help="where commands run, instead of terminal.backend: local, bubblewrap, docker, ssh ...; `toolcrib env` lists them",
     )
 
 
 def folder_of(args: argparse.Namespace, crib: Crib) -> str | None:
-    """The folder that --cwd names, as the place of the session has it."""
+    """The folder that --cwd names, as the session's backend has it."""
     if not args.cwd:
         return None
     return str(args.cwd) if crib.places.get(args.backend).is_far else str(crib.project_dir)

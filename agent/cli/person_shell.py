@@ -1,4 +1,4 @@
-"""A shell for a person in a place, on their own terminal. Nothing of it is judged or recorded."""
+"""A shell for a person in a backend, on their own terminal. Nothing of it is judged or recorded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", conta
         case "docker":
             return _in_container(places, place, start, container)
         case _:
-            raise EnvironmentFailed(f"{place.name!r} is a plugin's place, and says of no way for a person into it")
+            raise EnvironmentFailed(
+                f"{place.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
+            )
 
 
 def _run(argv: list[str], folder: str, env: dict[str, str] | None = None) -> int:

@@ -98,7 +98,7 @@ def _worth_telling(places: Places) -> list[Place]:
 
 
 def running_rows(found: Found, now: float) -> list[list[str]]:
-    rows = [["CONTAINER", "SESSION", "PLACE", "STATUS", "SINCE", "OWNER"]]
+    rows = [["CONTAINER", "SESSION", "BACKEND", "STATUS", "SINCE", "OWNER"]]
     for one in found.running:
         box = one.container
         rows.append([box.name, box.session[:ID_CHARS], one.place or "-", box.status, ago(box.since, now), owner_words(box)])
@@ -143,6 +143,6 @@ def _short(seconds: float) -> str:
 
 
 def chosen(found: Found, word: str) -> list[Running]:
-    """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a place's name."""
+    """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
     exact = [one for one in found.running if word in (one.container.name, one.place)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

@@ -71,9 +71,7 @@ async def _model(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.switch(await choose(chat, rest.split()))
-        chat.screen.note(
-            f"{chat.model} goes on with this conversation" if chat.model else "no model: you call the tools yourself"
-        )
+        chat.screen.note(f"{chat.model} continues this conversation" if chat.model else "no model: you call the tools yourself")
         return
     found = await offers(chat)
     if not chat.model and not found:
@@ -95,7 +93,7 @@ async def _image(chat: Conversation, rest: str) -> None:
         chat.images.append(read_typed(rest))
         chat.screen.note(f"{labels(chat.images)} will go with your next message")
     elif chat.images:
-        chat.screen.note(f"{labels(chat.images)} taken back")
+        chat.screen.note(f"{labels(chat.images)} removed from your next message")
         chat.images.clear()
     else:
         raise ToolcribError("say which: /image FILE")
@@ -136,7 +134,7 @@ async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
         table(session_rows(found, time.time()))
-    chat.screen.note("/resume ID goes on with one" if found else "nothing was said in any session yet")
+    chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
 
 
 async def _resume(chat: Conversation, rest: str) -> None:

@@ -22,7 +22,7 @@ def title(plan: UndoPlan, now: float) -> str:
     steps, last = plan.steps, plan.steps[-1]
     tools = ", ".join(dict.fromkeys(step.tool for step in steps))
     if plan.wanted.what == "redo":
-        what = f"bring back the changes that an undo took {ago(last.at, now)}"
+        what = f"redo the changes that an undo reverted {ago(last.at, now)}"
         return f"{what} (of turn {last.turn})" if last.turn else what
     what = f"undo turn {last.turn}" if plan.wanted.what == "turn" and last.turn else f"undo the call {last.call_id}"
     return f"{what} ({tools}, {ago(last.at, now)})"

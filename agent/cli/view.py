@@ -41,7 +41,7 @@ class View:
     """A listener for events. ``brief``: a model's calls get one line each; without it their results too, as for typed calls.
 
     A model's text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
-    Of what the model draws a line tells; ``images`` takes it. Into a pipe or file goes only what counts: the text of a turn
+    A line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn
     when it has ended, so that a reply that broke off and began anew does not stand there twice.
     """
 

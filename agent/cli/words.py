@@ -1,4 +1,4 @@
-"""The chat's own commands, by name: what each is for. What each does: slash.py."""
+"""The chat's own commands, by name: what each is for. slash.py runs them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ SLASH = {
     "/help": "this",
     "/tools": "the tools of this session",
     "/model": "which model answers; /model NAME, or /model PROVIDER NAME, takes another one",
-    "/image": "/image FILE shows a picture with the next message; /image alone takes it back",
-    "/undo": "take back the last turn's file changes; /undo call, the last call's; /undo redo brings them back",
+    "/image": "/image FILE shows a picture with the next message; /image alone removes it",
+    "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
-    "/resume": "/resume ID goes on with one",
+    "/resume": "/resume ID continues one",
     "/quit": "leave (Ctrl-D does too)",
 }

@@ -1,4 +1,4 @@
-"""The part of the schema about the places where commands run."""
+"""The part of the schema about backends, which run commands."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _writable() -> Any:
 
 
 def _masked() -> Any:
-    doc = "What is empty in the sandbox, besides toolcrib's own files and the usual places of keys (~/.ssh, ~/.aws, ...)."
+    doc = "What is empty in the sandbox, besides toolcrib's own files and the usual folders of keys (~/.ssh, ~/.aws, ...)."
     return setting((), doc, expect=_PATHS, check=_all_absolute)
 
 
@@ -132,7 +132,7 @@ class DockerConfig:
     read_only: bool = setting(True, "Whether all but /tmp and what is mounted rw can only be read.", expect="true or false")
     tmpfs: str = setting("256m", "Size of its /tmp, which is in memory.", expect=_SIZE, check=_is_size)
     keep: Literal["remove", "reuse"] = setting(
-        "remove", "What becomes of it when the session ends: remove, or reuse, for when the same session goes on."
+        "remove", "What becomes of it when the session ends: remove, or reuse, for when the same session is resumed."
     )
 
 
@@ -168,7 +168,7 @@ class SshConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
-    """The places where commands run. `toolcrib env` lists and tests them; terminal.backend or --backend chooses one"""
+    """Backends, which run commands. `toolcrib env` lists and tests them; terminal.backend or --backend chooses one"""
 
     local: LocalConfig = field(default_factory=LocalConfig)
     docker: DockerConfig = field(default_factory=DockerConfig)

@@ -165,7 +165,7 @@ class RetryConfig:
     longest: float = setting(20.0, "Seconds of the longest such wait.", expect=SECONDS, check=above_zero)
     patience: float = setting(
         60.0,
-        "A server that tells to wait longer than these seconds is not waited for.",
+        "A server that asks to wait longer than these seconds is not waited for.",
         expect="a number of seconds, 0 or more",
         check=at_least_zero,
     )
@@ -212,7 +212,7 @@ class UndoConfig:
         check=at_least_one,
     )
     required: bool = setting(
-        False, "Whether file tools may change only what can be undone; else they say what can't.", expect="true or false"
+        False, "Whether file tools may change only what can be undone; if not, results name what can't.", expect="true or false"
     )
 
 

@@ -1,6 +1,6 @@
 """Limits of a project's ``.toolcrib/config.yaml``: it may set the display, lower limits, and grant less tools.
 
-Whoever wrote the repository wrote that file, so all else in it is left unused, and told.
+Whoever wrote the repository wrote that file, so all else in it is ignored, and reported.
 """
 
 from __future__ import annotations

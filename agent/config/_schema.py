@@ -131,9 +131,9 @@ class TerminalConfig:
     backend: str = setting(
         "local",
         "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
-        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. A place that\n"
-        "can't be had is an error: nothing then runs elsewhere.",
-        expect="the name of a place",
+        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
+        "unavailable is an error: nothing then runs elsewhere.",
+        expect="the name of a backend",
     )
     cwd: str | None = setting(
         None,
@@ -164,7 +164,7 @@ class ApprovalConfig:
     )
     park_timeout: float = setting(
         604_800.0,
-        "Seconds that a parked run waits for an answer (`toolcrib run --park`); after that its call is not run. 604800 are 7 days.",
+        "Seconds that a parked run waits for an answer (`toolcrib run --park`); then its call is not run. 604800 are 7 days.",
         expect=SECONDS,
         check=above_zero,
     )
@@ -312,6 +312,15 @@ class Config:
     def store_url(self) -> str | None:
         """The PostgreSQL server that keeps sessions, with its password where $TOOLCRIB_STORE_URL has one; None for a file."""
         return self.store.url or os.environ.get("TOOLCRIB_STORE_URL") or None
+
+    @property
+    def store_secrets(self) -> Mapping[str, str]:
+        """The password in ``store_url``, in each way of writing it, by a name for the redactor."""
+        if self.store_url is None:
+            return {}
+        from agent.store.postgres.address import Address
+
+        return {f"TOOLCRIB_STORE_URL {number}": secret for number, secret in enumerate(Address(self.store_url).secrets(), 1)}
 
     def origin(self, key: str) -> str:
         """Return where a value was set: ``default``, ``FILE:LINE``, ``profile NAME FILE:LINE``, ``project FILE:LINE``,

@@ -11,7 +11,7 @@ Check = Callable[[Any], bool]
 
 
 def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None) -> Any:
-    """A key. ``expect`` tells people what a good value is, and ``check`` refuses others of the right type.
+    """A key. ``expect`` says to people what a good value is, and ``check`` refuses others of the right type.
 
     A list or mapping is given as its class, and starts empty. ``...`` makes the key required.
     """

@@ -42,7 +42,8 @@ class SessionManager:
 
     A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
     Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
-    longest ago first. ``watch`` is told of events, ``done`` of what runs came to. An async context manager; it belongs to the
+    longest ago first. ``prepare`` is given each session that was opened, ``watch`` is told of events, ``done`` of what runs came
+    to. An async context manager; it belongs to the
     event loop that it is started in.
     """
 
@@ -55,6 +56,7 @@ class SessionManager:
         instructions: str = "",
         watch: Watch = lambda session_id, event: None,
         done: Done = lambda session_id, result: None,
+        prepare: Callable[[Session], None] = lambda session: None,
         idle_seconds: float = 30.0,
         look_seconds: float = 60.0,
         most: int = 2_000,
@@ -67,6 +69,7 @@ class SessionManager:
         self._instructions = instructions
         self._watch = watch
         self._done = done
+        self._prepare = prepare
         self._idle_seconds = idle_seconds
         self._look_seconds = look_seconds
         self._most = most
@@ -164,6 +167,7 @@ class SessionManager:
             else:
                 session.watch = lambda event: self._watch(session_id, event)
                 session.link.choice, session.link.instructions = self._choice, self._instructions
+                self._prepare(session)
                 await self._shrink()
         self._touch(session_id)
         return session
@@ -186,9 +190,11 @@ class SessionManager:
     async def _drive(self, session_id: str) -> None:
         try:
             while True:
-                self._again.discard(session_id)
-                parked = await self._advance(session_id)
-                if session_id not in self._again:
+                parked, more = await self._advance(session_id), False
+                while session_id in self._again:
+                    self._again.discard(session_id)
+                    more = await self._has_work(session_id) or more
+                if not more:
                     break
             if parked:
                 await self._close(session_id)
@@ -230,8 +236,20 @@ class SessionManager:
             self._again.add(session_id)
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
-        if session is not None or (info is not None and self._host is not None and info.host == self._host.name):
+        ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
+        if ours and await self._has_work(session_id):
             self._wake(session_id)
+
+    async def _has_work(self, session_id: str) -> bool:
+        """Whether the session can go on: a run that does not wait, or whose ticket was settled; else a message in the inbox."""
+        run = await self._store.runs.current(session_id)
+        if run is None:
+            return bool(await self._store.inbox.waiting(session_id))
+        if run.status != "parked":
+            return True
+        waits_for = [ticket for one in run.state.get("batch", ()) for ticket in one["tickets"]]
+        records = [await self._store.tickets.get(ticket) for ticket in waits_for]
+        return not records or any(record is None or record.state != "pending" for record in records)
 
     async def _renew(self) -> None:
         while True:

@@ -58,7 +58,9 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
     todos, fence = TodoStore(), Fence()
     store = here.store.fenced(fence)
-    asker = here.behind_model(wanted.asker, wanted.platform, lambda event: session.watch(event))
+    asker = wanted.asker
+    if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
+        asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     scope = here.scope(
         identity,
         names,
@@ -81,7 +83,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         providers=here.providers,
     )
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
-    session.before = here.start
+    session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         create = store.sessions.create

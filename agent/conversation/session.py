@@ -312,7 +312,7 @@ class Session:
         await tell(self.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
 
     async def rest(self) -> None:
-        """Give back the connection to the model, and the shells as far as nothing runs in them. The next call goes on as before."""
+        """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""
         await self.link.rest()
         environment = self.scope.opened
         if environment is not None and isinstance(environment, Restable):

@@ -63,7 +63,8 @@ class RunState:
     ``turn`` counts replies of the model. ``usage`` sums the server's counts, ``cost`` is by the prices. ``failed`` is the call
     that failed last with how often in a row, ``unreadable`` how many turns in a row had no readable call. ``batch`` is the turn's
     calls. ``first`` is the place in the transcript of the message that the run answers. ``schema`` is what the answer must fit;
-    ``mends`` means that it was asked for once more, ``last`` that this turn may have no calls. ``shell`` is set while it is parked.
+    ``mends`` means that the answer was asked for once more, ``last`` that this turn may have no calls. ``shell`` is set while the
+    run is parked.
     """
 
     id: str

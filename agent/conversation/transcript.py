@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from toolcrib import (
 from toolcrib._store import CallRecord, SessionInfo, Store
 from toolcrib._types import Json
 from tools.clip import encode
+from tools.dispatch.bridge import by_hand
 from tools.dispatch.faces import as_json, failed, images_of
 
 Record = dict[str, Any]
@@ -105,12 +105,12 @@ class Transcript:
         """Return the whole conversation, oldest first."""
         return await self._store.sessions.messages(self.session_id)
 
-    async def draining(self) -> Iterator[Mapping[str, Any]]:
-        """Return the whole conversation, oldest first; each record is let go of once it was taken."""
-        kept: deque[Mapping[str, Any]] = deque()
-        while page := await self._store.sessions.messages(self.session_id, offset=len(kept), limit=_PAGE):
-            kept.extend(page)
-        return _drained(kept)
+    def pages(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the whole conversation, oldest first, read in pages: it is never whole in memory. For a thread without a loop."""
+        place = 0
+        while page := by_hand(self._store.sessions.messages(self.session_id, offset=place, limit=_PAGE)):
+            yield from page
+            place += len(page)
 
     async def backwards(self) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the records, newest first, read in pages."""
@@ -197,8 +197,3 @@ class Transcript:
         result = failed(call.name, Cancelled(words), inside=known.handler_started)
         await store.ledger.finish(self.session_id, call.id, ToolCallStatus.CANCELLED, result)
         return await store.ledger.get(self.session_id, call.id)
-
-
-def _drained(kept: deque[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    while kept:
-        yield kept.popleft()

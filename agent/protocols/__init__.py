@@ -1,4 +1,4 @@
-"""Tool calls in plain text: the protocols, by name and by what a model's name tells.
+"""Tool calls in plain text: the protocols, by name and by model name.
 
 A new dialect is a row of ``_fences`` (its tags) and, where what stands between them is new, a reader in ``_bodies`` or
 ``_tokens``; ``_dialects`` gives it a name and its models, ``templates`` has the marks of its chat template. A protocol that is

@@ -14,7 +14,7 @@ from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 
 DECIDES = 64
-"""Characters that tell whether text without tags may be a call."""
+"""Characters that decide whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
     r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_call_id|id)["']?\s*:"""
@@ -62,7 +62,7 @@ def _unreadable(body: str, known: Definitions, *, closed: bool) -> list[ToolCall
 
 
 def name_in(body: str) -> str:
-    """The tool that a broken call seems to name; "" where it can't be told."""
+    """The tool that a broken call seems to name; "" where it is unknown."""
     match = _NAME.search(body[:400])
     return (match[1] or match[2] or match[3]).strip() if match else ""
 

@@ -111,6 +111,6 @@ def find_protocol(name: str) -> TextProtocol:
 
 
 def protocol_for_model(model: str) -> TextProtocol:
-    """The dialect that a model was trained on, as far as its name tells; else ``auto``."""
+    """The dialect that a model was trained on, as far as its name shows it; else ``auto``."""
     name = next((name for pattern, name in _BY_MODEL if re.search(pattern, model, re.IGNORECASE)), "auto")
     return _PROTOCOLS[name]

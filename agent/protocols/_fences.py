@@ -26,7 +26,7 @@ SHIELDS = (
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
 DECIDES = 8
-"""Characters that tell which dialect stands in a block."""
+"""Characters that decide which dialect a block holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _NO_ARGUMENTS = object()
 
 
 class Definitions:
-    """The tools of a conversation, as their schemas tell; each bare or in its ``{"type": "function"}`` wrapper."""
+    """The tools of a conversation, from their schemas; each bare or in its ``{"type": "function"}`` wrapper."""
 
     def __init__(self, definitions: Sequence[Mapping[str, Json]] = ()) -> None:
         self.tools: dict[str, Mapping[str, Json]] = {}
@@ -115,7 +115,7 @@ def between(text: str, at: int) -> int:
 
 
 def typed(text: str, schema: Mapping[str, Json]) -> Json:
-    """An argument written as bare text, as a value of the schema's type; a string where the schema takes one or tells nothing.
+    """An argument written as bare text, as a value of the schema's type; a string where the schema takes one or says nothing.
 
     Without any schema, what can only be a number, a literal, a list or an object is one.
     """

@@ -62,7 +62,7 @@ class JsonObjectProtocol:
         return JsonObjectReader(Definitions(definitions), thinking)
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
-        """Role tool, as the specification says (001-7); what no tool answered for is told as a user."""
+        """Role tool, as the specification says (001-7); what no tool answered for goes as a user's message."""
         from tools.dispatch.faces import as_json
 
         messages: list[dict[str, Json]] = []

@@ -38,7 +38,7 @@ def read_json(text: str) -> Json:
 
 
 def repaired(text: str) -> str | None:
-    """``text`` as JSON, or None where it can't be repaired. The result may still not be JSON: only reading it tells."""
+    """``text`` as JSON, or None where it can't be repaired. The result may still not be JSON: only reading it shows that."""
     out: list[str] = []
     at, length = 0, len(text)
     while at < length:
@@ -94,5 +94,5 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def shown(text: str) -> str:
-    """``text``, or its beginning and end where it is long: for what a model is told of its own words."""
+    """``text``, or its beginning and end where it is long: for errors that quote a model's own words."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"

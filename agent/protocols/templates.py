@@ -45,10 +45,10 @@ _MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """A row counts where all of its markers are there; the first that counts decides.
 
 What is peculiar to one family comes before what several write: GLM, Qwen3-Coder and others have ``<tool_call>`` too. The last row
-is for the Gemmas that were trained on no tools, and write the tags that they are told of in ways of their own.
+is for the Gemmas that were trained on no tools, and write the tags of their prompt in ways of their own.
 """
 
 
 def protocol_of_template(template: str) -> str | None:
-    """The name of a protocol in ``agent.protocols``, or None where the template (Jinja, or Go as Ollama has it) tells of none."""
+    """The name of a protocol in ``agent.protocols``, or None where the template (Jinja, or Go as Ollama has it) names none."""
     return next((name for name, markers in _MARKERS if all(marker in template for marker in markers)), None)

@@ -15,7 +15,7 @@ _SCHEMA = re.compile(
 class Steer:
     """``tool_choice`` is "auto", "none", "required" or a tool's name; ``schema`` a JSON Schema for the reply's text, or None.
 
-    What a server refuses is left out from then on, and is then a matter of what the model was told.
+    What a server refuses is left out from then on, and is then a matter of the prompt.
     """
 
     def __init__(self, wire: str, named: Callable[[str], str]) -> None:

@@ -43,7 +43,7 @@ class TextMessages(ChatMessages):
         return b"[" + b",".join([self._as_user.get(place, one) for place, one in enumerate(self._sent)]) + b"]"
 
     def _append(self, messages: Sequence[Mapping[str, Any]], shown: Pictured) -> None:
-        """Images go with results that the user tells, else in a message after them (004-21)."""
+        """Images go with results in the role user, else in a message after them (004-21)."""
         if shown:
             images = chat_from_tools(shown)
             *before, last = messages or [{"role": "user", "content": ""}]

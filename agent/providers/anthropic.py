@@ -29,7 +29,7 @@ _LIMIT = re.compile(r"max_tokens: (\d+) > (\d+)")
 class AnthropicSession(HttpSession):
     """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
 
-    ``records`` is a stored conversation to go on with. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens
+    ``records`` is a stored conversation to resume. ``max_tokens`` limits a reply; ``thinking`` is how many of these tokens
     the model may think with, None for none. ``extra`` are further fields of every request. Tools, system prompt and the last
     user message end in cache breakpoints. A limit that the model does not take is lowered to what it says. All methods belong
     to one event loop.

@@ -23,7 +23,7 @@ from tools.dispatch.faces import as_json
 class GeminiSession(HttpSession):
     """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
 
-    ``records`` is a stored conversation to go on with. ``thinking``: tokens to think with, a level ("low", "high"), or True for
+    ``records`` is a stored conversation to resume. ``thinking``: tokens to think with, a level ("low", "high"), or True for
     as the model likes; each shows what it thinks. None leaves it to the server and shows nothing. ``extra`` are further fields
     of every request; its ``generationConfig`` and ``tools`` (those that Google runs) are added to ours. All methods belong to
     one event loop.

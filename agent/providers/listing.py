@@ -25,9 +25,9 @@ _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_le
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """``context`` in tokens. ``tools``: native tool calls. None where the server does not tell.
+    """``context`` in tokens. ``tools``: native tool calls. None where the server does not say.
 
-    ``protocol`` is the text protocol that the model's chat template tells of.
+    ``protocol`` is the text protocol of the model's chat template.
     """
 
     name: str
@@ -79,7 +79,7 @@ async def _with_more(
     environ: Mapping[str, str],
     seconds: float,
 ) -> tuple[ModelInfo, ...]:
-    """``found``, with what the server tells of these models beside /v1, to the key that is for this server."""
+    """Add what the server says of these models beside /v1, to the key that is for this server."""
     more = _more(rows)
     if more is None:
         return found
@@ -136,7 +136,7 @@ def _is_vendors(client: HttpClient, provider: str) -> bool:
     return (urlsplit(client.endpoint.base_url).hostname or "").lower() in PROVIDERS[provider].hosts
 
 
-# -- what local servers tell beside /v1 --------------------------------------------------------------------------------
+# -- what local servers answer beside /v1 -----------------------------------------------------------------------------
 
 
 async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
@@ -179,7 +179,7 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
     if not isinstance(tools, bool):
         tools = "tools" in template if isinstance(template, str) and template else None
     elif not tools and isinstance(able, Mapping) and able.get("supports_tools") is True:
-        tools = None  # it tells the model of tools: what becomes of the calls is left open
+        tools = None  # its prompt has the tools: what becomes of the calls is left open
     protocol = _protocol(body.get("chat_template_tool_use"), template)
     return tuple(
         replace(one, context=context or one.context, tools=tools if one.tools is None else one.tools, protocol=protocol)
@@ -188,7 +188,7 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
 
 
 async def _lm_studio(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[ModelInfo, ...]:
-    """GET /api/v0/models: its own list, which tells more.
+    """GET /api/v0/models: its own list, which says more.
 
     A model that was not trained on tools is not said to lack them: this server makes calls of any model's text itself.
     """

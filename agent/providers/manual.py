@@ -46,7 +46,7 @@ class ManualSession:
         return ProviderTurn(HELP, assistant_turn=line)
 
     def _of_unknown(self, line: str) -> ToolCall | None:
-        """``@nope {}``: no model is there that it could be prose for, so it is a call, which is told what is wrong with it."""
+        """Read ``@nope {}`` as a call, whose result says what is wrong: there is no model for which it could be prose."""
         line = line.strip()
         return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None
 

@@ -25,7 +25,7 @@ _WANTS_REASONING = re.compile(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
 class OpenAIChatSession(HttpSession):
     """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
 
-    ``records`` is a stored conversation to go on with. ``extra`` are further fields of every request (temperature, seed, ...).
+    ``records`` is a stored conversation to resume. ``extra`` are further fields of every request (temperature, seed, ...).
     A server that refuses a field which only some know (stream_options, max_tokens, stream) is asked again without it, once, and
     not bothered with it again. All methods belong to one event loop.
     """

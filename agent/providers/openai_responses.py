@@ -26,7 +26,7 @@ _NO_PREVIOUS = re.compile(r"previous.response.*(not found|unknown|not supported|
 class ResponsesSession(HttpSession):
     """``say`` something, then ``stream_turn``. What failed may be asked again: a turn enters the history when it is whole.
 
-    ``records`` is a stored conversation to go on with. ``stored`` False: the server keeps nothing, each request has the whole
+    ``records`` is a stored conversation to resume. ``stored`` False: the server keeps nothing, each request has the whole
     conversation, with the model's reasoning encrypted in it. ``stored`` True: the server keeps replies, and a request has what
     is new; where it forgot them, all. ``extra`` are further fields of every request (reasoning, temperature, ...). All methods
     belong to one event loop.

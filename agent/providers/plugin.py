@@ -61,7 +61,7 @@ class PluginSession:
                 self._session.say(text)
 
     async def stream_turn(self, on_event: Callable[[StreamEvent], None]) -> ProviderTurn:
-        """Text that it did not stream is told in one piece."""
+        """Text that it did not stream is sent in one piece."""
         told = False
         ours: list[BaseException] = []
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, Toolcrib
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
 from tools.approval.findings import Finding
 from tools.approval.grants import covers, new_grant
-from tools.dispatch.bridge import run_async
 
 DELETE = "fs.recursive-delete"
 
@@ -34,8 +34,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def approvals(store: Store) -> Approvals:
-    run_async(store.sessions.create("s1", platform="cli", user="ann"))
-    run_async(store.sessions.create("s2", platform="cli", user="ben"))
+    for session, user in (("s1", "ann"), ("s2", "ben")):
+        asyncio.run(store.sessions.create(session, platform="cli", user=user))
     return Approvals(store, PermanentGrants(store.grants))
 
 
@@ -256,22 +256,21 @@ async def test_of_a_yes_and_a_no_at_once_one_counts(store: Store, approvals: App
         start = threading.Barrier(2)
         won: list[str] = []
 
-        def yes(ticket_id: str = ticket_id, start: threading.Barrier = start, won: list[str] = won) -> None:
-            start.wait()
+        async def yes(ticket_id: str = ticket_id, won: list[str] = won) -> None:
             answer = Answer(ticket_id, payload={"approved": True}, by="ann")
-            if run_async(store.tickets.settle(answer, "approved")) == "settled":
+            if await store.tickets.settle(answer, "approved") == "settled":
                 won.append("approved")
 
-        def no(ticket_id: str = ticket_id, start: threading.Barrier = start, won: list[str] = won) -> None:
-            start.wait()
-            try:
-                run_async(approvals.refuse(ticket_id, by="ben"))
+        async def no(ticket_id: str = ticket_id, won: list[str] = won) -> None:
+            with contextlib.suppress(Denied):
+                await approvals.refuse(ticket_id, by="ben")
                 won.append("denied")
-            except Denied:
-                return
 
-        both: list[Callable[[], None]] = [yes, no]
-        threads = [threading.Thread(target=one) for one in both]
+        def in_time(work: Callable[[], Coroutine[Any, Any, None]], start: threading.Barrier = start) -> None:
+            start.wait()
+            asyncio.run(work())
+
+        threads = [threading.Thread(target=in_time, args=(one,)) for one in (yes, no)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -99,9 +99,11 @@ def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(
 def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> None:
     """003-29"""
     with crib_of(tmp_path, "terminal:\n  backend: gpo\nenvironments: {hosts: {gpu: {host: h}}}") as crib:
-        with pytest.raises(ConfigError, match=r"config\.yaml:2: terminal\.backend: there is no place 'gpo'.*did you mean 'gpu'"):
+        with pytest.raises(
+            ConfigError, match=r"config\.yaml:2: terminal\.backend: there is no backend 'gpo'.*did you mean 'gpu'"
+        ):
             crib.open_session()
-        with pytest.raises(ConfigError, match=r"there is no place 'mars' .*known: local, bubblewrap, docker, ssh, gpu"):
+        with pytest.raises(ConfigError, match=r"there is no backend 'mars' .*known: local, bubblewrap, docker, ssh, gpu"):
             crib.open_session(backend="mars")
 
 
@@ -254,7 +256,7 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
             assert says(session, "pwd") == "red in /olympus"
             assert session.call("terminal", {"command": "pwd"}).result.data["where"] == "fake"
             assert "Tools act on mars" in session.system_prompt()
-    with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no place 'mars'"):
+    with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
         crib.open_session()  # it went with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
         assert "gives the name 'mars' to a place of its own" in crib.plugins[0].error

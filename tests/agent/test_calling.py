@@ -96,7 +96,7 @@ def test_the_name_tells_where_the_template_does_not() -> None:
     with ollama({"capabilities": [], "template": "{{ .Prompt }}"}, name="kimi-k2:1t") as server:
         found = choose(server.base_url, model="kimi-k2:1t")
     assert told(found) == ("text", "kimi")
-    assert "its name tells" in found.why
+    assert "its name shows" in found.why
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,29 @@ def test_the_store_lies_in_the_state_folder(monkeypatch: pytest.MonkeyPatch, tmp
     assert config.origin("store.path") == "environment TOOLCRIB_STATE"
 
 
+def test_a_server_keeps_sessions_where_one_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    assert load_config(file).store_url is None
+    assert load_config(file).store_secrets == {}
+    monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://me:secret@there/crib")
+    config = load_config(file)
+    assert config.store_url == "postgresql://me:secret@there/crib"
+    assert config.origin("store.url") == "environment TOOLCRIB_STORE_URL"
+    assert "secret" not in repr(config)
+    assert list(config.store_secrets.values()) == ["secret"]
+    file.write_text("store: {url: 'postgresql://me@here/crib'}")
+    config = load_config(file)
+    assert config.store_url == "postgresql://me@here/crib"
+    assert config.origin("store.url").startswith(str(file))
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:secret@there/crib", "postgresql://there/crib?password=secret", "mysql://there"])
+def test_the_configuration_takes_no_password_of_a_server(file: Path, url: str) -> None:
+    file.write_text(f"store: {{url: '{url}'}}")
+    with pytest.raises(ConfigError, match=r"store\.url: expected postgresql:.* without a password") as refused:
+        load_config(file)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

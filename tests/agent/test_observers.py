@@ -115,5 +115,5 @@ def test_broken_and_late_ones_are_logged_without_secrets(tmp_path: Path, caplog:
         assert run(crib, ScriptedSession("done")) == ["done"]
         assert watcher.seen == [("start", "cli"), "ask", ("done", 0), "end"]
     for hook in ("on_session_start", "pre_llm_call", "post_llm_call", "on_session_end"):
-        assert f"{hook} of the plugin 'broken' failed; the run goes on" in caplog.text
+        assert f"{hook} of the plugin 'broken' failed; the run continues" in caplog.text
     assert "sk-abc" not in caplog.text

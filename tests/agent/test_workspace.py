@@ -161,17 +161,24 @@ def test_lasting_grants_of_others_lie_in_the_store(folders: Callable[[str], Path
         assert "command_allowlist" not in config_path().read_text()
         assert [(one.principal, one.scope) for one in run_async(store.grants.all())] == [("telegram:ann", "always")]
         outcomes = []
-        for who in (ann, {"platform": "telegram", "user": "bob"}, {"platform": "api", "user": "ann"}, {}):
+        for who in (
+            ann,
+            {"platform": "telegram", "user": "bob"},
+            {"platform": "api", "user": "ann"},
+            {"platform": "telegram"},
+            {},
+        ):
             folders("home")
             outcomes.append(run(crib, "terminal", DELETES, **who).result.is_success)
-        assert outcomes == [True, False, False, False]
+        assert outcomes == [True, False, False, False, False]
 
 
 def test_the_local_persons_allowlist_covers_nobody_else(crib: Crib, folders: Callable[[str], Path]) -> None:
     assert run(crib, "terminal", DELETES, asker=approve("always")).result.is_success
     folders("home")
-    assert run(crib, "terminal", DELETES, platform="telegram", user="ann").result.is_error
-    assert run(crib, "terminal", DELETES).result.is_success
+    for user in ("ann", ""):  # nor somebody whom the platform could not name
+        assert run(crib, "terminal", DELETES, platform="telegram", user=user).result.is_error
+    assert run(crib, "terminal", DELETES, platform="api").result.is_success
 
 
 def test_a_session_of_several_people_has_the_tools_of_whom_its_run_is_for(folders: Callable[[str], Path]) -> None:

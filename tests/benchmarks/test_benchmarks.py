@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
+import re
 import subprocess
 import sys
 import time
+import tomllib
+from collections.abc import Sequence
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import httpx
 import pytest
 
+from benchmarks.__main__ import GROUPS
 from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
 from benchmarks.core import Figure, as_lines, as_table, clean_environment, each, median_of_each, once
 
 
-def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(root: Path, *arguments: str, without: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    env = {name: value for name, value in os.environ.items() if name not in without}
+    return subprocess.run(
+        command, cwd=root, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+    )
 
 
 def test_start_prints_one_object_a_figure(root: Path) -> None:
@@ -105,6 +115,46 @@ def test_what_is_measured_has_bytecode_and_a_home_of_its_own(tmp_path: Path, mon
     assert [name for name in alone if name.startswith(("OPENAI_", "TOOLCRIB_", "PYTHONDONT"))] == []
 
 
+def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
+    """What they import, and what starts their servers, comes with `pip install .`: no dev group is needed."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {re.split(r"[^\w-]", text)[0].lower().replace("-", "_") for text in project["dependencies"]}
+    brought = {
+        top for top, names in packages_distributions().items() if needed & {name.lower().replace("-", "_") for name in names}
+    }
+    own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
+    known = {*sys.stdlib_module_names, *brought, *own}
+    files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
+    wrong = [
+        f"{path.name} imports {name}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for name in imported(node)
+        if name.partition(".")[0] not in known
+    ]
+    assert len(files) > len(GROUPS)
+    assert wrong == []
+
+
+def imported(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [name.name for name in names]
+        case ast.ImportFrom(module=str(module), level=0):
+            return [module]
+    return []
+
+
+def test_a_group_that_cannot_be_measured_does_not_end_the_others(root: Path) -> None:
+    before = (root / "benchmarks" / "RESULTS.md").read_bytes()
+    done = run(root, "judge", "definitions", "--quick", "--write", without=("TOOLCRIB_CORPORA",))
+    assert done.returncode == 2
+    assert "benchmarks judge: set TOOLCRIB_CORPORA to the folder" in done.stderr
+    assert "RESULTS.md is left as it was" in done.stderr
+    assert "| definitions.scale " in done.stdout
+    assert (root / "benchmarks" / "RESULTS.md").read_bytes() == before
+
+
 def test_an_unknown_group_is_named(root: Path) -> None:
     done = run(root, "stat")
     assert done.returncode == 2
@@ -138,3 +188,12 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
         "store.append_alone",
         "store.blocking",
     ]
+
+
+def test_many_sessions_are_measured(root: Path) -> None:
+    done = run(root, "many", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    assert list(figures) == ["many.sessions", "many.failures", "many.memory", "many.descriptors"]
+    assert figures["many.failures"]["value"] == 0, done.stderr
+    assert figures["many.memory"]["value"] > 0

@@ -2,8 +2,8 @@
 
     python tests/fuzz/run_worker.py PROJECT SESSION begin|answer N|refuse N|continue [--store URL] [--linger]
 
-The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person; both
-write their tag to PROJECT/log. Prints one line of JSON: how the session stands, with its pending tickets.
+The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person;
+both write their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: how the session stands, and its pending tickets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent.config import load_config
 from agent.conversation.session import Session
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
-from toolcrib import Answer, Denied, ProviderTurn, ToolCall
+from toolcrib import Answer, Denied, ProviderTurn, ToolCall, ToolCallContext, WritesFile
 from toolcrib._store import Store
 from toolcrib.testing import ScriptedSession
 
@@ -51,7 +51,11 @@ def add_tools(crib: Crib, log: Path) -> None:
 
     schema = {"description": "d", "parameters": {"properties": {"tag": {"type": "string"}}}}
     crib.registry.register("note", "terminal", schema, write, parallel_safe=True)
-    crib.registry.register("mark", "terminal", schema, write, kind="execute")
+
+    def hook(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
+        return [WritesFile(str(log.parent / ".git" / "hooks" / args["tag"]))]  # which is asked about, and overlaps with no other
+
+    crib.registry.register("mark", "terminal", schema, write, kind="edit", effects=hook)
 
 
 def open_store(project: Path, url: str) -> Store:
@@ -109,6 +113,7 @@ def main() -> None:
     project = Path(options.project)
     with assemble(config=load_config(), project_dir=project, store=open_store(project, options.store)) as crib:
         add_tools(crib, project / "log")
+        print("up", flush=True)
         print(json.dumps(asyncio.run(work(crib, options))), flush=True)
         if options.linger:
             sys.stdin.read()

@@ -3,7 +3,8 @@
     python tests/infra/postgres.py [--durable]
 
 prints ``ready URL PID`` and serves until its stdin ends; then it removes everything that it made. URL has a password, and its
-user may make databases. Nothing is synced to disk, except with ``--durable``. Lines that it takes, each answered by ``ok PID``:
+user may make databases. Nothing is synced to disk, except with
+``--durable``; what was committed outlives the server all the same. Lines that it takes, each answered by ``ok PID``:
 ``kill`` (SIGKILL), ``stop``, ``start``, ``hang`` (SIGSTOP to all of it) and ``go on``.
 """
 
@@ -29,7 +30,7 @@ _PROGRAMS = ("initdb", "postgres")
 
 
 def missing() -> str:
-    """Why no server can run here, "" where one can."""
+    """Return why no server can run here, "" where one can."""
     gone = [name for name in _PROGRAMS if _program(name) is None]
     if gone:
         return f"{', '.join(gone)} not found: apt-get install postgresql"
@@ -92,7 +93,7 @@ class Server:
             "unix_socket_directories": "",
             "max_connections": 100,
             "log_min_messages": "warning",
-            **({} if self._durable else {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}),
+            **({} if self._durable else {"fsync": "off", "full_page_writes": "off"}),
         }
         given = [f"--{key}={value}" for key, value in settings.items()]
         self._process = self._run("postgres", "-D", str(self.folder / "data"), *given, log=self.folder / "log")
@@ -103,7 +104,7 @@ class Server:
             time.sleep(0.02)
 
     def _is_ready(self) -> bool:
-        """What it writes there itself: the eighth line is its state."""
+        """Read the file that the server writes itself: the eighth line is its state."""
         with contextlib.suppress(OSError, IndexError):
             lines = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
             return int(lines[0]) == self.pid and lines[7].strip() == "ready"
@@ -158,7 +159,7 @@ class Server:
 
     def remove(self) -> None:
         self.signal_all(signal.SIGCONT)
-        self.stop()
+        self.stop(signal.SIGQUIT)  # at once: nothing of it is kept
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -80,10 +80,10 @@ def assess(
 ) -> list[Finding]:
     """Every finding of a command, in the order of its acts; [] where nobody needs to be asked.
 
-    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of whom it runs as, "" where unknown;
+    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" where unknown;
     ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.
-    ``real`` is where an absolute path leads by links, as far as somebody can tell. Pure but for that; the same key of the same
-    command is told once.
+    ``real`` is where an absolute path leads by links, as far as it is known. Pure but for that; the same key of the same
+    command is found once.
     """
     basis = Basis(protected, home, file_rules(extra) if extra else {}, Links(real))
     found: Found = {}

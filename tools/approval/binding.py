@@ -32,7 +32,8 @@ _NOT_READ = frozenset(
 )
 """Options that change nothing of what a command means."""
 _USUAL_SHOPT = frozenset(
-    "expand_aliases extquote force_fignore globasciiranges globskipdots interactive_comments patsub_replacement sourcepath".split()
+    "expand_aliases extquote force_fignore globasciiranges globskipdots interactive_comments patsub_replacement"
+    " sourcepath".split()
 )
 
 

@@ -29,10 +29,10 @@ class Finding:
 
     ``key`` is what a grant remembers (``service.stop@nginx``). ``text`` is the resolved command or path that caused it.
     ``scope`` says where it applies, for people. ``paths`` are the absolute paths it touches, UNKNOWN_PATH among them where
-    one cannot be told; empty where the finding is not about paths. ``argv`` is the simple command as it would be executed, where
+    one is unknown; empty where the finding is not about paths. ``argv`` is the simple command as it would be executed, where
     there is one; ``plain``: nothing but its words belongs to it (no redirect, wrapper, variable, other place or unknown part), so
     that a permanent grant may name it. ``cwd`` is the folder it would be executed in, or one above all those that it may be; ""
-    where nobody can tell.
+    where it is unknown.
     """
 
     key: str

@@ -16,7 +16,7 @@ _PATTERN = ("*", "?", "[", "{", HOLE)
 
 
 class Links:
-    """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: nobody can tell."""
+    """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: unknown."""
 
     def __init__(self, look: Callable[[str], str] | None = None) -> None:
         self._look = look

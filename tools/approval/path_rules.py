@@ -1,4 +1,4 @@
-"""Rules about places: which paths nobody should change unasked, whatever changes them."""
+"""Rules about paths that nobody should change unasked, whatever changes them."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
 def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[str, ...]:
     """The absolute paths that ``value`` may mean from each of ``cwds``; a pattern counts as the folder that it stands in.
 
-    UNKNOWN_PATH where only running would tell.
+    UNKNOWN_PATH where only running would show it.
     """
     found: list[str] = []
     for path in spelled(value, cwds, home):
@@ -165,7 +165,7 @@ def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list
 _MAY_CONCERN = re.compile(
     r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
 )
-"""No rule matches a path without one of these: most paths are told apart by this one look."""
+"""No rule matches a path without one of these: most paths are ruled out by this one look."""
 
 _PROCESS = re.compile(rf"/proc/(?:[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
 

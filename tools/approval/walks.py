@@ -16,7 +16,7 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 _NAMES_TOLD = frozenset(
     "ls stat test [ echo printf du file realpath readlink basename dirname wc md5sum sha1sum sha256sum touch".split()
 )
-"""Fed with files they tell names, sizes or sums at most."""
+"""Programs that, fed with files, show names, sizes or sums at most."""
 
 _KEYS = "secrets.env"
 

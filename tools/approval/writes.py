@@ -141,7 +141,7 @@ _QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-", 
 
 
 def touched(act: Act, names: Sequence[str], view: View | None) -> Iterator[Touch]:
-    """Every path that ``act`` changes, as its words tell. ``names``: its families; ``view``: of it, where there is one."""
+    """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: of it, where there is one."""
     for target in act.redirects:
         if ">" in target.op and target.path.text not in _QUIET and not target.path.text.isdigit():
             yield Touch(target.path, "write")

@@ -68,6 +68,16 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
     return _in_thread(coroutine) if _loop_is_running() else _on_own_loop(coroutine)
 
 
+def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but what blocks where no loop runs, as a store does. For a thread without a loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # a coroutine's StopIteration carries its T
+    coroutine.close()
+    raise RuntimeError("a coroutine that was driven by hand awaited an event loop")
+
+
 def _loop_is_running() -> bool:
     try:
         asyncio.get_running_loop()

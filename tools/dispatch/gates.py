@@ -27,7 +27,7 @@ from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
 from tools.dispatch.run import Run
 from tools.dispatch.scope import CallScope
-from tools.dispatch.threads import in_daemon_thread
+from tools.dispatch.threads import in_own_thread
 
 _log = logging.getLogger(__name__)
 NOBODY = "nobody"
@@ -236,7 +236,7 @@ async def _asked(run: Run, ticket: SuspendTicket) -> object:
     ctx = run.ctx
     asker = run.scope.asker
     assert asker is not None  # noqa: S101 - the caller looked
-    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_daemon_thread(asker, ticket, ctx)
+    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_own_thread(asker, ticket, ctx)
     if not inspect.isawaitable(given):
         return given
     return await run.settle(_awaited(given), run.scope.limits.answer_seconds)

@@ -36,7 +36,8 @@ async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
     """Await a sync function in a thread of its own, past the pool's limit: for what waits for a person."""
     job = _Job(function, args, asyncio.get_running_loop())
     _start(job.run, f"toolcrib-{_name_of(function)}")
-    return await job.done()
+    value: T = await job.done()
+    return value
 
 
 class ThreadPool:

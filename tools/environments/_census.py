@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -19,12 +20,13 @@ class Sessions(dict[int, list[Member]]):
     begun = 0.0
 
 
+FULL = (errno.EMFILE, errno.ENFILE)
 _LOOKS = 3
 _Asked: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Sessions]]"
 
 
 def look() -> Sessions:
-    """Look now. It blocks for some milliseconds."""
+    """Look now. It blocks for some milliseconds. Raises OSError where no more files can be opened."""
     sessions = Sessions()
     sessions.begun = time.monotonic()
     seen: set[str] = set()
@@ -37,7 +39,7 @@ def look() -> Sessions:
 def _look(sessions: dict[int, list[Member]], seen: set[str]) -> bool:
     """Take in those that are not in ``seen``. Whether one ended between the list and the look at it."""
     missed = False
-    with contextlib.suppress(OSError):  # no /proc
+    with contextlib.suppress(FileNotFoundError):  # no /proc
         for name in os.listdir("/proc"):  # noqa: PTH208 - names only; a Path object each would triple the cost
             if not name.isdigit() or name in seen:
                 continue
@@ -50,7 +52,9 @@ def _look(sessions: dict[int, list[Member]], seen: set[str]) -> bool:
                     os.close(fd)
                 if fields[0] not in (b"Z", b"X"):
                     sessions.setdefault(int(fields[3]), []).append(Member(int(name), int(fields[19]), int(fields[1])))
-            except (OSError, ValueError, IndexError):
+            except (OSError, ValueError, IndexError) as error:
+                if isinstance(error, OSError) and error.errno in FULL:
+                    raise
                 missed = True
     return missed
 
@@ -65,7 +69,7 @@ class Census:
         self._owner = os.getpid()
 
     async def take(self) -> Sessions:
-        """Return what a look finds that began after this was called."""
+        """Return what a look finds that began after this was called. Raises OSError where no more files can be opened."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sessions] = loop.create_future()
         if self._owner != os.getpid():  # a fork: nobody who asked before is here
@@ -80,15 +84,23 @@ class Census:
     def _work(self) -> None:
         with self._lock:
             asked, self._asked = self._asked, []
-        sessions = look()
+        found: Sessions | OSError
+        try:
+            found = look()
+        except OSError as error:
+            found = error
         for loop, future in asked:
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits in it
-                loop.call_soon_threadsafe(_tell, future, sessions)
+                loop.call_soon_threadsafe(_tell, future, found)
 
 
-def _tell(future: asyncio.Future[Sessions], sessions: Sessions) -> None:
-    if not future.done():
-        future.set_result(sessions)
+def _tell(future: asyncio.Future[Sessions], found: Sessions | OSError) -> None:
+    if future.done():
+        return
+    if isinstance(found, OSError):
+        future.set_exception(OSError(found.errno, found.strerror))
+    else:
+        future.set_result(found)
 
 
 census = Census()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections import deque
 
@@ -36,10 +37,13 @@ class _Round:
             loop.call_soon(self._next, loop)
 
 
+_lock = threading.Lock()
 _rounds: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Round] = weakref.WeakKeyDictionary()
 
 
 async def turn() -> None:
     """Return now, or some rounds later where many asked at once."""
     loop = asyncio.get_running_loop()
-    await _rounds.setdefault(loop, _Round()).turn(loop)
+    with _lock:
+        mine = _rounds.setdefault(loop, _Round())
+    await mine.turn(loop)

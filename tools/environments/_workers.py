@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _IDLE = 5.0
 """Seconds without work after which a thread ends."""
@@ -62,7 +64,10 @@ class Workers:
                     self._threads -= 1
                     return
                 work = self._waiting.popleft()
-            work()
+            try:
+                work()
+            except Exception:  # noqa: BLE001 - it says that it raises nothing; others must not wait for a thread that is gone
+                _log.exception("work in the background failed")
             del work  # what it holds must not live as long as this thread waits
 
 

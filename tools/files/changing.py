@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib import ExecutionFailed, InvalidArguments
-from tools.files.placing import Fit, Ops, Place, nearest, place, several
+from tools.files.placing import Fit, Ops, Placement, nearest, place, several
 from tools.files.text import line_end, split_lines
 from tools.files.unified import Hunk
 
@@ -75,7 +75,7 @@ def _as_ops(old: str, new: str) -> Ops | None:
     return [*(("-", line) for line in split_lines(old)), *(("+", line) for line in split_lines(new))]
 
 
-def _tolerated(spot: Place, what: str) -> str:
+def _tolerated(spot: Placement, what: str) -> str:
     how = "line ends" if spot.fit is Fit.LINE_END else "white space"
     return f"{what} matched lines {spot.index + 1}-{spot.index + spot.length} except for {how}"
 
@@ -107,12 +107,12 @@ def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[str]]:
     return "".join(out), notes
 
 
-def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Place:
+def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Placement:
     if hunk.old:
         expected = None if hunk.start is None else hunk.start - 1 + drift
         return place(lines, hunk.ops, start=done, expected=expected, what=what)
     if not lines:
-        return Place(0, 0, [text for _, text in hunk.ops], Fit.EXACT)
+        return Placement(0, 0, [text for _, text in hunk.ops], Fit.EXACT)
     at = None if hunk.start is None else hunk.start + drift
     if at is None or not done <= at <= len(lines):
         raise ExecutionFailed(
@@ -121,13 +121,13 @@ def _spot(lines: list[str], hunk: Hunk, done: int, drift: int, what: str) -> Pla
     return _insert(lines, at, [text for _, text in hunk.ops])
 
 
-def _insert(lines: list[str], at: int, added: Sequence[str]) -> Place:
+def _insert(lines: list[str], at: int, added: Sequence[str]) -> Placement:
     end = line_end("".join(lines))
     new = [_crlf(text) for text in added] if end == "\r\n" else list(added)
     if at == len(lines) and not lines[-1].endswith("\n"):
         new[-1] = new[-1].removesuffix("\n").removesuffix("\r")
-        return Place(at - 1, 1, [lines[-1] + end, *new], Fit.EXACT)
-    return Place(at, 0, new, Fit.EXACT)
+        return Placement(at - 1, 1, [lines[-1] + end, *new], Fit.EXACT)
+    return Placement(at, 0, new, Fit.EXACT)
 
 
 def first_difference(old: Sequence[str], new: Sequence[str]) -> int:

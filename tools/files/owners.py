@@ -8,7 +8,7 @@ from toolcrib import Environment, GivesFiles
 async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:
     """Make a file that was written ``owner``'s (UID, GID) again; why that could not be, "" where it is so.
 
-    ``owner`` None: the place does not tell, and nothing is done. Raises OSError where the file is gone, and EnvironmentFailed.
+    ``owner`` None: it is unknown, and nothing is done. Raises OSError where the file is gone, and EnvironmentFailed.
     """
     if owner is None or not isinstance(environment, GivesFiles):
         return ""

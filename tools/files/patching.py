@@ -97,7 +97,7 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
     """Every file written or deleted, with the content that it would get.
 
     Where the change does not fit, the content is left open and the handler says why: before the gates have spoken,
-    nothing that a file holds may be told.
+    nothing that a file holds may be shown.
     """
     found: list[Effect] = []
     for request in requests(args):

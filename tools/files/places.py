@@ -103,7 +103,7 @@ async def unmoved(files: Files, path: str) -> None:
 
 @contextmanager
 def told(path: str) -> Iterator[None]:
-    """Turn what file access raises into what the model is told."""
+    """Turn what file access raises into a result for the model."""
     try:
         yield
     except FileNotFoundError as error:

@@ -27,7 +27,7 @@ Ops = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """``index`` of the first line that is replaced, from 0; ``lines`` are the new ones for the ``length`` old ones there."""
 
     index: int
@@ -36,7 +36,7 @@ class Place:
     fit: Fit
 
 
-def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Place:
+def place(lines: Sequence[str], ops: Ops, *, start: int, expected: int | None, what: str) -> Placement:
     """Find the line where ``ops`` fit at or after ``start``: ``expected`` if they fit there, else the only one where they do.
 
     Raises ExecutionFailed, naming ``what``, where they fit nowhere (with the nearest lines) or at several places (with
@@ -84,11 +84,11 @@ def _fits(lines: Sequence[str], old: Sequence[str], ops: Ops, start: int, fit: F
     return found
 
 
-def _make(lines: Sequence[str], ops: Ops, index: int, fit: Fit) -> Place:
+def _make(lines: Sequence[str], ops: Ops, index: int, fit: Fit) -> Placement:
     length = sum(op != "+" for op, _ in ops)
     block = lines[index : index + length]
     if fit is Fit.EXACT:
-        return Place(index, length, [text for op, text in ops if op != "-"], fit)
+        return Placement(index, length, [text for op, text in ops if op != "-"], fit)
     added = _shifted(block, ops) if fit is Fit.SPACE else [text for op, text in ops if op == "+"]
     end = line_end("".join(block)) if any(line.endswith("\n") for line in block) else line_end("".join(lines))
     fresh, kept = iter(added or ()), iter(block)
@@ -102,7 +102,7 @@ def _make(lines: Sequence[str], ops: Ops, index: int, fit: Fit) -> Place:
             new.append(line if line.endswith("\n") else line + end)
     if new and index + length == len(lines) and not lines[-1].endswith("\n"):
         new[-1] = new[-1].rstrip("\r\n")
-    return Place(index, length, new, fit)
+    return Placement(index, length, new, fit)
 
 
 def _indent(line: str) -> str:

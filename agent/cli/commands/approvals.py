@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import OK, open_crib, running_crib
 from agent.cli.options import count
 from toolcrib import ToolcribError
 
@@ -65,13 +65,14 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     _check(args)
+    if args.action == "answer":
+        from agent.cli.answering import answer_ticket
+
+        with running_crib(args) as (crib, runner):
+            return answer_ticket(crib, runner, args)
     with open_crib(args) as crib:
         if crib.grants.problem is not None:
             raise crib.grants.problem
-        if args.action == "answer":
-            from agent.cli.answering import answer_ticket
-
-            return answer_ticket(crib, args)
         run_async(_act(crib, args))
     return OK
 

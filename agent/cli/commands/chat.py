@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, INTERRUPTED, OK, open_crib
+from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
 from agent.cli.escape import tame
 from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, folder_of, limits_of, wants_trace
 from agent.cli.signals import Ended, interrupting
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.cli.terminal import is_interactive
 
     interactive = is_interactive()
-    with open_crib(args) as crib, asyncio.Runner() as runner:
+    with running_crib(args) as (crib, runner):
         if interactive:
             _confirm_allowlist(crib)
         conversation = _conversation(args, crib, interactive=interactive)
@@ -128,9 +128,9 @@ def _greet(conversation: Conversation) -> None:
     if (place := conversation.session.place).told:
         print(f"toolcrib: commands run in {place.name}: {tame(place.shown)}.")
     if conversation.model:
-        print(f"toolcrib: {conversation.model} answers. /help tells how, Ctrl-D leaves.")
+        print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return
-    print("toolcrib: no model, you call the tools. /help tells how, Ctrl-D leaves.")
+    print("toolcrib: no model, you call the tools. /help lists the commands, Ctrl-D leaves.")
     if not conversation.has_server() and not conversation.choice.provider:
         from agent.cli.offer import offers
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     needs = {"get": ("key",), "set": ("key", "value"), "unset": ("key",)}.get(args.action, ())
     if any(getattr(args, name) is None for name in needs):
-        raise ToolcribError(f"say what: toolcrib config {args.action} {' '.join(needs).upper()}")
+        raise ToolcribError(f"an argument is missing: toolcrib config {args.action} {' '.join(needs).upper()}")
     if args.value is not None and args.action != "set":
         raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
     if args.key is not None and args.action in ("path", "check"):

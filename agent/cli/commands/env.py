@@ -1,4 +1,4 @@
-"""``toolcrib env``: the places where commands run."""
+"""``toolcrib env``: the backends, which run commands."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from agent.cli.places import Running
     from agent.run import Crib
 
-HELP = "The places where commands run: list and test them, go into one, end what is left in them."
+HELP = "Backends, which run commands: list and test them, open a shell in one, end what is left in them."
 _EPILOG = """\
 examples:
-  toolcrib env                          the places, * where sessions run, and our containers
-  toolcrib env test                     tries each configured place: a command, a file, an interrupt
+  toolcrib env                          the backends, * the default one, and our containers
+  toolcrib env test                     tries each configured backend: a command, a file, an interrupt
   toolcrib env test docker gpu
   toolcrib env shell docker             a shell of your own in a new container, removed afterwards
-  toolcrib env shell --session 4f1c     in the place, and the container, of that session
-  toolcrib env stop 4f1c                ends that session's container; or by its name, or all of a place
+  toolcrib env shell --session 4f1c     in the backend, and the container, of that session
+  toolcrib env stop 4f1c                ends that session's container; or by its name, or all of a backend
   toolcrib env prune                    removes what killed processes left, and kept containers of more than 7 days
-  toolcrib chat --backend docker        one session in another place than the configured one
+  toolcrib chat --backend docker        one session in another backend than the configured one
 
-The places are local, bubblewrap (a sandbox of this machine), docker, ssh, those that you name in `environments` of the
+The backends are local, bubblewrap (a sandbox of this machine), docker, ssh, those that you name in `environments` of the
 configuration, and what plugins add; `terminal.backend` says which one sessions take:
   toolcrib config set environments.docker.image debian:12
   toolcrib config set terminal.backend docker
-A session stays where it began. Where its place can't be had its calls fail and say why: they never run elsewhere.
+A session keeps its backend. Where that is unavailable its calls fail and say why: they never run elsewhere.
 
-exit codes: 0 done, 1 a place does not work (test, shell) or an engine does not answer (stop, prune), the shell's own
+exit codes: 0 done, 1 a backend does not work (test, shell) or an engine does not answer (stop, prune), the shell's own
 (shell), 2 a wrong command line or configuration.
 """
 _OLD = "7d"
@@ -46,15 +46,17 @@ _ACTIONS = ("list", "test", "shell", "stop", "prune")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
-    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="places; for stop also sessions and containers")
-    parser.add_argument("--session", metavar="ID", default="", help="shell: the place of this session (the beginning of its id)")
+    parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="backends; for stop also sessions and containers")
+    parser.add_argument(
+        "--session", metavar="ID", default="", help="shell: the backend of this session (the beginning of its id)"
+    )
     parser.add_argument("--all", action="store_true", help="stop: all of our containers")
     parser.add_argument(
         "--older-than", metavar="AGE", type=age, default=_OLD, help="prune: kept containers too, from this age on (7d)"
     )
     parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
     parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
-    parser.add_argument("--names", dest="only_names", action="store_true", help="list: nothing but the names of the places")
+    parser.add_argument("--names", dest="only_names", action="store_true", help="list: nothing but the names of the backends")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,7 +141,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     from tools.environments.docker import admin
 
     if bool(args.names) == args.all:
-        raise ToolcribError("say what: toolcrib env stop SESSION, the name of a place or a container, or --all")
+        raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")
     found = look(crib)
     wanted: list[Running] = list(found.running) if args.all else []
     for word in args.names:

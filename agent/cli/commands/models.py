@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.escape import one_line, tame
 from toolcrib import ConfigError, ProviderError, ToolcribError
+from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
     from agent.catalog import Offer
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with open_crib(args) as crib:
-        offers, told = asyncio.run(_ask(crib, args))
+        offers, told = run_async(_ask(crib, args))
     if args.json:
         print(json.dumps([_as_json(offer, args.name) for offer in offers], ensure_ascii=False, indent=2))
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import INTERRUPTED, open_crib
+from agent.cli.app import INTERRUPTED, running_crib
 from agent.cli.options import (
     MODEL_HELP,
     add_model_options,
@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
     folder = None if args.save_images is None else ImageFolder(args.save_images)
     if lines is not None:
         lines.images = folder
-    with open_crib(args) as crib, asyncio.Runner() as runner:
+    with running_crib(args) as (crib, runner):
         session = runner.run(_open(crib, args))
         session.limits = limits_of(crib.config, args)
         shot = OneShot(session, choice_of(args), timeout=args.timeout, images=images)

@@ -1,4 +1,4 @@
-"""``toolcrib sessions``: what was said before, and how to go on with it."""
+"""``toolcrib sessions``: stored sessions, and how to continue one."""
 
 from __future__ import annotations
 

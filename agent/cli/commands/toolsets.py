@@ -121,7 +121,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         print("and not:")
         table(missing)
     elif missing:
-        print(f"{len(missing)} others are not granted; --explain tells why")
+        print(f"{len(missing)} others are not granted; --explain says why")
 
 
 def _tokens(crib: Crib, name: str) -> int:

@@ -18,24 +18,25 @@ if TYPE_CHECKING:
     from toolcrib._store import SessionInfo
     from tools.undo.restore import Done
 
-HELP = "Take back what file tools changed; --redo brings it back again."
+HELP = "Undo changes of file tools; --redo makes them again."
 _EPILOG = """\
 examples:
   toolcrib undo                    the last turn that changed files, of the last such session of this folder
   toolcrib undo --dry-run          only show what it would do
   toolcrib undo                    once more: the turn before that
-  toolcrib undo --redo             bring back what the last undo took
+  toolcrib undo --redo             redo what the last undo reverted
   toolcrib undo --list             what was changed, by which turn and call
   toolcrib undo --turn 7           that turn; --call ID, that call; --call alone, the last call
   toolcrib undo --file src/a.py    only that file of it
   toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
 
 What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
-says. It is shown what will be done, and you are asked; --yes does it unasked. A file that is not as the change left it is left
-alone, but for --force, and then --redo has what was in it. Not undone: what commands in the terminal and other tools did, and
-files that were too big to keep; both are named. The session's model is told with the next message.
+says. You see what will be done, and are asked; --yes does it unasked. A file that was changed since is left alone, but for
+--force, and then --redo has its content. Not undone: what commands in the terminal and other tools did, and files that were too
+big to keep; both are named. The next message tells the session's model.
 
-The exit code is 0 where all was undone, 1 where something could not be, or there was nothing, 4 where nobody could be asked.
+The exit code is 0 where all was undone, 1 where something could not be undone or there was nothing, 4 where nobody could be
+asked.
 """
 _SESSIONS = 200
 
@@ -47,11 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--call", metavar="ID", nargs="?", const="", help="a call: the last one, or that id (or how it begins or ends)"
     )
-    which.add_argument("--redo", action="store_true", help="bring back what the last undo took")
+    which.add_argument("--redo", action="store_true", help="redo what the last undo reverted")
     which.add_argument("--list", action="store_true", help="show what was changed, of one session or of the last ones")
     parser.add_argument("--file", metavar="PATH", action="append", default=[], help="only this file of it; may be repeated")
     parser.add_argument("--session", metavar="ID", default="", help="the session (the beginning of its id)")
-    parser.add_argument("--backend", metavar="PLACE", default="", help="in that place, instead of the session's own")
+    parser.add_argument("--backend", metavar="NAME", default="", help="in that backend, instead of the session's own")
     parser.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
     parser.add_argument("--force", action="store_true", help="also files that have changed since")
     parser.add_argument("--yes", action="store_true", help="do not ask")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +26,7 @@ NOW = "coalesce(%(now)s::float8, extract(epoch FROM clock_timestamp())::float8)"
 """The server's time in Unix seconds, so that no two clocks are compared; a clock that was given is for tests."""
 CONNECTIONS = 4
 _SECONDS = 45.0
-"""How long an operation may take before its connection is ended. The server's own limits come first."""
+"""Seconds that an operation may take; then its connection is ended. The server's own limits come first."""
 _ATTEMPTS = 4
 
 
@@ -65,19 +66,17 @@ class PostgresDatabase:
 
         return await self.read(read)
 
-    async def write(self, fence: Fence | None, sql: str, values: Values) -> list[Any]:
-        """Write with one statement, which is kept at the return, and return what it returns. It goes to the server together with
-        its guard, and a pipeline in autocommit is one transaction.
+    async def write(self, fence: Fence | None, sql: str, values: Values, *, parts: str = "") -> list[Any]:
+        """Write with one statement, which is kept at the return, and return what it returns, whose first column is never NULL.
+        ``parts`` are the statements of its WITH clause. A fence's guard is part of the statement.
         """
         lease = None if fence is None else fence.lease
 
         async def write(connection: Connection) -> list[Any]:
             if lease is None:
-                return await (await connection.execute(sql, values)).fetchall()
-            async with connection.pipeline():
-                await connection.execute(_GUARD, _of(lease))
-                cursor = await connection.execute(sql, values)
-            return await cursor.fetchall()
+                return await (await connection.execute(_plain(sql, parts), values)).fetchall()
+            cursor = await connection.execute(_guarded(sql, parts), {**values, **_of(lease)})
+            return [row for row in await cursor.fetchall() if row[0] is not None]
 
         return await self.loop.run(lambda: self._lent(write, lease))
 
@@ -86,12 +85,11 @@ class PostgresDatabase:
         lease = None if fence is None else fence.lease
 
         async def transact(connection: Connection) -> T:
-            async with connection.pipeline():
-                await connection.execute("BEGIN")
-                if patient:
-                    await connection.execute("SET LOCAL statement_timeout = 0")
-                if lease is not None:
-                    await connection.execute(_GUARD, _of(lease))
+            await connection.execute("BEGIN")
+            if patient:
+                await connection.execute("SET LOCAL statement_timeout = 0")
+            if lease is not None:
+                await connection.execute(f"SELECT {_GUARD}", _of(lease))
             made = await work(connection)
             await connection.execute("COMMIT")
             return made
@@ -164,7 +162,23 @@ class PostgresDatabase:
             raise explained(self.address, error) from None
 
 
-_GUARD = "SELECT hold_lease(%(lease_name)s, %(lease_token)s)"
+_GUARD = "hold_lease(%(lease_name)s, %(lease_token)s)"
+
+
+def _plain(sql: str, parts: str) -> str:
+    return f"WITH {parts} {sql}" if parts else sql
+
+
+@functools.lru_cache(maxsize=128)
+def _guarded(sql: str, parts: str) -> str:
+    """The statement with its guard in it; without rows it gives one of NULLs.
+
+    All in one message, not in a pipeline: a process that is stopped, or a machine that vanishes, between two messages of a
+    pipeline would keep the lease's row locked, and no time limit of the server counts there. In which order the guard and the
+    rest are done does not matter: it raises, and then nothing was done, or it keeps the lease from being taken until the commit.
+    """
+    parts = f"{parts}, " if parts else ""
+    return f"WITH {parts}done AS ({sql}) SELECT done.* FROM (SELECT {_GUARD}) AS held LEFT JOIN done ON true"  # noqa: S608 - ours
 
 
 def _of(lease: Lease) -> Values:

@@ -1,4 +1,4 @@
-"""What an error of the server means to a person, and what to do about it."""
+"""Errors of the server in a person's words, with what to do about them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from toolcrib import StoreFailed
 
 LEASE_LOST = "TCLST"
 """The SQLSTATE that ``hold_lease`` raises (sql/0001_start.sql)."""
-AGAIN = frozenset(["40001", "40P01"])
-"""The server undid the transaction because another one stood against it: it may be tried again."""
+AGAIN = frozenset(["40001", "40P01", "23505"])
+"""The server undid the transaction because another one stood against it. Tried again, it sees what that one did."""
 
 _MEANINGS = {
     "28": "refuses the login; check the user, and the password in TOOLCRIB_STORE_URL, PGPASSWORD or ~/.pgpass",

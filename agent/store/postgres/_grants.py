@@ -77,4 +77,5 @@ class PostgresAudit:
 
 
 def _entry(at: float, session_id: str, call_id: str, tool: str, decision: str, by: str, detail: str) -> AuditEntry:
-    return AuditEntry(at, *map(from_text, (session_id, call_id, tool, decision, by)), load(from_text(detail)))
+    session_id, call_id, tool, decision, by = map(from_text, (session_id, call_id, tool, decision, by))
+    return AuditEntry(at, session_id, call_id, tool, decision, by, load(from_text(detail)))

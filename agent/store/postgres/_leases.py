@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.store._owner import is_dead
 from agent.store.postgres._database import PostgresDatabase
-from agent.store.postgres._text import from_text, to_text
+from agent.store.postgres._text import Values, from_text, to_text
 from toolcrib._store import Lease
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class PostgresLeases:
 
     async def renew(self, lease: Lease) -> bool:
         sql = f"UPDATE leases SET expires_at = {_NOW} + %(seconds)s WHERE name = %(name)s AND token = %(token)s RETURNING token"  # noqa: S608 - ours
-        values = {"name": to_text(lease.name), "token": lease.token, "seconds": lease.seconds}
+        values: Values = {"name": to_text(lease.name), "token": lease.token, "seconds": lease.seconds}
         return bool(await self._database.write(None, sql, values))
 
     async def release(self, lease: Lease) -> None:

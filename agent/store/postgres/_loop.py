@@ -46,7 +46,7 @@ class LoopThread:
 
         def wake(_future: object) -> None:
             with contextlib.suppress(RuntimeError):  # that loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+                loop.call_soon_threadsafe(_wake, done)
 
         future.add_done_callback(wake)
         await done
@@ -69,6 +69,11 @@ class LoopThread:
             self._thread = threading.Thread(target=_serve, args=(loop,), name="toolcrib-postgres", daemon=True)
             self._thread.start()
         return self._loop
+
+
+def _wake(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
 
 
 async def _drained(last: Callable[[], Coroutine[Any, Any, None]]) -> None:

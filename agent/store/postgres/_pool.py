@@ -25,7 +25,7 @@ _SETTINGS = {
     "search_path": "toolcrib",
     "statement_timeout": "30s",
     "lock_timeout": "10s",
-    "idle_in_transaction_session_timeout": "10s",  # a stopped process must not keep others from its session
+    "idle_in_transaction_session_timeout": "5s",  # a stopped process must not keep others from its session
     "default_transaction_isolation": "read committed",
 }
 _SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())

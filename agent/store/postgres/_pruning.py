@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.store.postgres._database import PostgresDatabase
+from agent.store.postgres._text import Values
 from agent.store.postgres._tickets import LASTS
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ async def prune(database: PostgresDatabase, before: float) -> int:
 
     async def forget(connection: Connection) -> int:
         found = await connection.execute(f"DELETE FROM sessions WHERE {_OLD} RETURNING id", {"before": before})  # noqa: S608 - ours
-        values = {"old": [row[0] for row in await found.fetchall()], "before": before, **database.now()}
+        old = [row[0] for row in await found.fetchall()]
+        values: Values = {"old": old, "before": before, **database.now()}
         for statement in (*_THEIRS, *_REST):
             await connection.execute(statement, values)
-        return len(values["old"])
+        return len(old)
 
     return await database.transact(None, forget, patient=True)

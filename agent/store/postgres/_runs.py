@@ -17,8 +17,8 @@ _SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
 _TAKEN = "row = ANY(%(taken)s::bigint[])"
 _DROP = f"DELETE FROM inbox WHERE {_TAKEN} AND sender_key IS NULL"  # noqa: S608 - ours
 _KEEP_KEY = f"UPDATE inbox SET taken = true, item = '' WHERE {_TAKEN} AND sender_key IS NOT NULL"  # noqa: S608 - ours
-_COMMIT = f"""
-WITH run AS (
+_STEP = f"""
+run AS (
   INSERT INTO runs (id, session_id, status, step, state, updated_at)
     SELECT %(run)s, %(session)s, %(status)s, %(step)s, %(state)s, {NOW}
       FROM sessions WHERE id = %(session)s
@@ -29,8 +29,8 @@ WITH run AS (
 said AS ({SAY}),
 dropped AS ({_DROP} AND EXISTS (SELECT FROM run)),
 kept AS ({_KEEP_KEY} AND EXISTS (SELECT FROM run))
-SELECT EXISTS (SELECT FROM run), EXISTS (SELECT FROM sessions WHERE id = %(session)s)
 """  # noqa: S608 - ours
+_IS_KEPT = "SELECT EXISTS (SELECT FROM run) AS kept, EXISTS (SELECT FROM sessions WHERE id = %(session)s) AS known"
 
 
 class PostgresRuns:
@@ -49,7 +49,7 @@ class PostgresRuns:
             "state": to_json(dump(run.state)),
             "taken": sorted(taken),
         }
-        ((kept, known),) = await self._database.write(self._fence, _COMMIT, values)
+        ((kept, known),) = await self._database.write(self._fence, _IS_KEPT, values, parts=_STEP)
         if not known:
             raise KeyError(run.session_id)
         return bool(kept)
@@ -93,15 +93,15 @@ class PostgresInbox:
                 "at": item.at or None,
             },
         )
-        return replace(item, id=found[0][0], at=found[0][1]) if found else None
+        return replace(item, id=found[0][0], at=found[0][1], images=tuple(item.images)) if found else None
 
     async def waiting(self, session_id: str) -> Sequence[InboxItem]:
         sql = "SELECT row, session_id, key, at, item FROM inbox WHERE session_id = %(session)s AND NOT taken ORDER BY row"
         return await self._database.records(_item, sql, {"session": to_text(session_id)})
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        sql = f"WITH dropped AS ({_DROP}), kept AS ({_KEEP_KEY}) SELECT"
-        await self._database.write(None, sql, {"taken": sorted(item_ids)})
+        parts = f"dropped AS ({_DROP}), kept AS ({_KEEP_KEY})"
+        await self._database.write(None, "SELECT 1", {"taken": sorted(item_ids)}, parts=parts)
 
 
 def _item(number: int, session_id: str, key: str, at: float, item: str) -> InboxItem:

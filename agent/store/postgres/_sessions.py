@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host FROM sessions'
 _AT_ONCE = 256
-"""How many rows are read before they are decoded: few, since each stands in memory twice meanwhile."""
+"""Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
 GROW = (
     "UPDATE sessions SET messages = messages + cardinality(%(bodies)s::text[]),"  # noqa: S608 - NOW is ours
@@ -33,7 +33,7 @@ SAY = (
 
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
-    """What GROW and SAY ask for."""
+    """Return the values that GROW and SAY ask for."""
     bodies, titles = [], []
     for message in messages:
         bodies.append(to_json(dump(message)))
@@ -105,8 +105,9 @@ class PostgresSessions:
         await self.append_many(session_id, [message])
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
-        sql = f"WITH grown AS ({GROW.format(source='')}), said AS ({SAY}) SELECT FROM grown"
-        if not await self._database.write(self._fence, sql, {**said(session_id, messages), **self._database.now()}):
+        values = {**said(session_id, messages), **self._database.now()}
+        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY})"
+        if not await self._database.write(self._fence, "SELECT row FROM grown", values, parts=parts):
             raise KeyError(session_id)
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:

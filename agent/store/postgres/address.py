@@ -1,4 +1,4 @@
-"""Where the server is, and how to name it without its secrets."""
+"""The URL of a server, which is named without its secrets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Address:
             given = psycopg.conninfo.conninfo_to_dict(self._url)
         except psycopg.Error as error:
             # what libpq says of it may repeat the password
-            reason = self.without_secrets(str(error)) if not self._secrets() else "libpq can't read it"
+            reason = self.without_secrets(str(error)) if not self.secrets() else "libpq can't read it"
             raise ConfigError(f"the URL of the store at {self} can't be used: {reason}") from None
         return {
             "connect_timeout": CONNECT_SECONDS,
@@ -63,11 +63,11 @@ class Address:
         }
 
     def without_secrets(self, text: str) -> str:
-        for found in self._secrets():
+        for found in self.secrets():
             text = text.replace(found, "***")
         return text
 
-    def _secrets(self) -> list[str]:
+    def secrets(self) -> list[str]:
         """Every way in which the URL's passwords may be written, the longest first."""
         raw = [(self._form["user"] or "").partition(":")[2], *_SECRET.findall(self._form["more"] or "")]
         return sorted({each for one in raw if one for each in (one, unquote(one))}, key=len, reverse=True)

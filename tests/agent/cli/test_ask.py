@@ -168,7 +168,7 @@ def test_asked_from_a_running_loop_it_is_the_same(session: Callable[[Script], Se
 
     async def turn() -> list[ExecutedCall]:
         one = session(Script("o"))
-        return await one.turn([ToolCall("1", "terminal", {"command": "rm -rf build"})])
+        return await one.calls([ToolCall("1", "terminal", {"command": "rm -rf build"})])
 
     assert asyncio.run(turn())[0].result.is_success
 

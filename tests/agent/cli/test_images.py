@@ -123,7 +123,7 @@ def test_004_21_the_chat_shows_images_with_the_next_message(run: Any, file: Path
         [{"type": "text", "text": "look"}, PARTS[0]],
         "and?",
     ]
-    assert "[image/png, 512 B] taken back" in done.err
+    assert "[image/png, 512 B] removed from your next message" in done.err
     assert "[image/png, 512 B] will go with your next message" in done.err
     assert "say which: /image FILE" in done.err
     assert "none.png can't be read: No such file" in done.err

@@ -97,4 +97,4 @@ def test_doctor_looks_at_the_rest(run: Any, state: Path) -> None:
     done = run("doctor")
     assert done.code == 1
     assert "toolcrib.db cannot be opened" in done.out
-    assert "place local" in done.out
+    assert "backend local" in done.out

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.answers import hosted, record_answer
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
@@ -69,7 +70,7 @@ def kept(tmp_path: Path, store_url: str) -> Iterator[Store]:
 
 def does(command: list[str]) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
@@ -89,6 +90,7 @@ def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Cal
     (tmp_path / "plan.json").write_text(json.dumps([[["mark", "one"], ["note", "two"], ["mark", "three"]]]))
     with subprocess.Popen(worker("begin", "--linger"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
         parked = json.loads(process.stdout.readline())
         process.kill()
     assert (parked["stopped"], len(parked["tickets"]), log(tmp_path)) == ("parked", 2, ["two"])
@@ -189,7 +191,7 @@ async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_pat
     """Else the call would be another one than the person agreed to, and a new ticket."""
     (tmp_path / "sub" / "out").mkdir(parents=True)
     session = await crib.open(suspends=True)
-    moves = [("terminal", {"command": "cd sub; export KIND=x API_KEY=sk-secret"})]
+    moves = [("terminal", {"command": "cd sub; export KIND=x"})]
     session.link.use(ScriptedSession(moves, [("terminal", {"command": "rm -rf out && echo $KIND > kind"})], "done"))
     result = await session.ask("go")
     assert result.stopped == "parked"
@@ -207,6 +209,28 @@ async def test_folder_and_exported_variables_are_there_again(crib: Crib, tmp_pat
     assert last.stopped == "done"
     assert (tmp_path / "sub" / "kind").read_text() == "x\n"
     assert not (tmp_path / "sub" / "out").exists()
+    await again.close()
+
+
+async def test_a_secret_is_not_stored_with_a_parked_run(crib: Crib, tmp_path: Path) -> None:
+    """Without it the shell is another one, so that the person is asked anew."""
+    (tmp_path / "out").mkdir()
+    session = await crib.open(suspends=True)
+    exports = [("terminal", {"command": "export KIND=x SERVICE_API_KEY=sk-ant-REDACTED"})]
+    session.link.use(ScriptedSession(exports, [("terminal", {"command": "rm -rf out"})], "done"))
+    result = await session.ask("go")
+    record = await crib.store.runs.current(session.id)
+    assert record is not None
+    shell = RunState.of(record).shell
+    assert shell is not None
+    assert shell.variables == {"KIND": "x"}
+    await session.close()
+    again = await crib.open(resume=session.id, suspends=True)
+    await again.answer(answered(result.tickets[0], YES))
+    last = await again.advance()
+    assert last is not None
+    assert last.stopped == "parked"
+    assert list(last.tickets) != list(result.tickets)
     await again.close()
 
 
@@ -313,48 +337,41 @@ async def test_a_run_that_another_process_took_over_ends_here(crib: Crib) -> Non
 # -- many sessions -----------------------------------------------------------------------------------------------------
 
 
-async def hosted(crib: Crib, turns: dict[str, list[Any]]) -> tuple[SessionManager, asyncio.Queue[Any]]:
+async def hosting(crib: Crib, *turns: Any) -> tuple[SessionManager, asyncio.Queue[Any]]:
+    """A manager each of whose sessions has a model that says the next of these turns whenever it is opened."""
     came: asyncio.Queue[Any] = asyncio.Queue()
-    manager = SessionManager(crib, done=lambda session_id, result: came.put_nowait(result))
+    script = list(turns)
+    manager = SessionManager(
+        crib,
+        prepare=lambda session: session.link.use(ScriptedSession(script.pop(0))),
+        done=lambda session_id, result: came.put_nowait(result),
+    )
     await manager.start()
-    for key, script in turns.items():
-        session = await manager.session(key)
-        session.link.use(ScriptedSession(*script))
     return manager, came
 
 
 async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Path) -> None:
+    """002-31: in another process it is recorded, and here the run goes on."""
     (tmp_path / "out").mkdir()
-    manager, came = await hosted(crib, {"chat": [[("terminal", {"command": "rm -rf out"})]]})
-    await manager.say("chat", "go")
+    manager, came = await hosting(crib, [("terminal", {"command": "rm -rf out"})], "understood")
+    session_id = await manager.say("chat", "go")
+    assert session_id is not None
     first = await asyncio.wait_for(came.get(), 60)
     assert first.stopped == "parked"
     while manager.open_sessions:
         await asyncio.sleep(0.01)
     with assemble(project_dir=tmp_path) as other:
-        ticket = first.tickets[0]
-        await other.store.tickets.settle(answered(ticket, {"approved": False, "reason": "no"}), "denied")
-        woken = asyncio.Event()
-        opened = manager._opened
-
-        async def opens(session_id: str) -> Session:
-            session = await opened(session_id)
-            session.link.use(ScriptedSession("understood"))
-            woken.set()
-            return session
-
-        manager._opened = opens  # type: ignore[method-assign]  # the model is scripted
-        info = (await other.store.sessions.list(1))[0]
-        await other.store.signals.send(f"session:{info.id}")
-        await asyncio.wait_for(woken.wait(), 60)
+        assert await hosted(other.store, session_id)
+        await record_answer(other.store, answered(first.tickets[0], {"approved": False, "reason": "no"}))
     last = await asyncio.wait_for(came.get(), 60)
     assert (last.stopped, last.text) == ("done", "understood")
     await manager.close()
+    assert not await hosted(crib.store, session_id)
 
 
 async def test_messages_of_many_chats_are_answered_each_in_its_own(crib: Crib) -> None:
     keys = [f"chat{number}" for number in range(20)]
-    manager, came = await hosted(crib, {key: [f"hello {key}"] for key in keys})
+    manager, came = await hosting(crib, *(f"hello {key}" for key in keys))
     assert all([await manager.say(key, "hi", message_key="m1") for key in keys])
     assert not any([await manager.say(key, "hi", message_key="m1") for key in keys])
     texts = {(await asyncio.wait_for(came.get(), 60)).text for _ in keys}

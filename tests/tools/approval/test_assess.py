@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tools.approval.assess import assess, only_says
 from tools.approval.findings import UNKNOWN_PATH, Finding
-from tools.approval.meaning.act import Act, Code, Fault, Meaning, Target
+from tools.approval.meaning.act import Act, Code, Fault, Meaning, RedirectTarget
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.table import View, rule, word
 
@@ -21,7 +21,7 @@ OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
 
 def act(*argv: str | Value, to: str = "", cwds: Sequence[str] = (HERE,), **more: object) -> Act:
     values = [one if isinstance(one, Value) else Value(one) for one in argv]
-    redirects = [Target(">", Value(to))] if to else more.pop("redirects", [])
+    redirects = [RedirectTarget(">", Value(to))] if to else more.pop("redirects", [])
     return Act(values[0].text if values else "", values, redirects, cwds, **more)
 
 
@@ -58,7 +58,7 @@ def test_a_finding_names_argv_paths_and_scope() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"redirects": [Target(">", Value("a"))]},
+        {"redirects": [RedirectTarget(">", Value("a"))]},
         {"wrappers": ("sudo",)},
         {"environment": {"A": Value("1")}},
         {"place": "ssh:web"},
@@ -398,7 +398,7 @@ def test_rows_of_the_operator_are_looked_at_besides() -> None:
 def test_nothing_breaks_it(words: list[str], name: str) -> None:
     """003-24"""
     values = [Value(name), *(Value(one, pattern=True) for one in words)]
-    one = Act(name, values, [Target(">", Value(words[0]))], (HERE,), {"PATH": Value(words[0])}, Value(words[-1]))
+    one = Act(name, values, [RedirectTarget(">", Value(words[0]))], (HERE,), {"PATH": Value(words[0])}, Value(words[-1]))
     for finding in assess(Meaning([one]), protected=OWN, home=HOME):
         assert finding.level in ("allow", "ask", "ask-once", "block")
         assert all(path == UNKNOWN_PATH or path.startswith(("/", "~")) or "/proc/" in path for path in finding.paths)

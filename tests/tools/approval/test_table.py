@@ -6,7 +6,7 @@ import pytest
 
 from tools.approval.assess import assess
 from tools.approval.meaning import interpret
-from tools.approval.meaning.act import Act, Target
+from tools.approval.meaning.act import Act, RedirectTarget
 from tools.approval.meaning.state import NoFiles, ShellNow
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.rules import MODULES, all_rules, family, filed
@@ -127,4 +127,4 @@ def test_operands_skip_what_belongs_to_an_option() -> None:
 
 
 def test_a_redirect_is_no_argument() -> None:
-    assert view("ls", redirects=[Target(">", Value("x"))]).joined == ""
+    assert view("ls", redirects=[RedirectTarget(">", Value("x"))]).joined == ""

@@ -1,28 +1,28 @@
 """Readers of other languages' source text: they report its effects in the shell's words, and never execute anything.
 
-Effects that the shell has a command for are told as that command, the same from every language: ``os.remove(p)`` is ``rm p``,
+An effect that the shell has a command for is reported as that command, from every language alike: ``os.remove(p)`` is ``rm p``,
 ``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:
 
 - ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
 - ``@forkbomb``: processes are forked in a loop without an end.
 - ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals
-  as written, no final ``;``. Told are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
+  as written, no final ``;``. Reported are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
   ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
   ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``,
   ``'a'='a'``) is taken out, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
 - ``@mongo CALL``: a call of MongoDB's shell with its receiver, blanks gone outside of strings: ``db.dropDatabase()``,
   ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``.
   Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
-  of a drop or shutdown. A deletion or update with a filter isn't told.
+  of a drop or shutdown. A deletion or update with a filter is not reported.
 
 The network: a read is ``curl URL`` and gives REMOTE text; whatever is sent is ``curl --data-binary DATA URL``, where DATA has
 its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
-write is ``run([], [Target(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
-``run([], [Target("<", path, 0)])``, where its path is known. Another folder or environment for a program that is started is
+write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
+``run([], [RedirectTarget("<", path, 0)])``, where its path is known. Another folder or environment of a started program is
 ``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
 Shell text that is fed (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
 Text that is evaluated and can't be followed is
-``code(Code(language, value))``, where a HOLE in the value says that it is unknown; a loaded library has the language "native".
+``code(Code(language, value))``, where a HOLE in the value marks an unknown part; a loaded library has the language "native".
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
 
     False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
-    nothing of it is known); what was found until then has been told. Never raises, but for what ``sink`` raises.
+    nothing of it is known); what was found until then has been reported. Never raises, but for what ``sink`` raises.
     """
     module = _MODULES.get(code.language)
     text = code.text.text

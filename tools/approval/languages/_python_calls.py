@@ -40,7 +40,7 @@ class Calls(Expressions):
         self.stack: list[ast.AST] = []
         self.returns: list[Thing] = []
         self.pending: list[Obj] = []
-        """Programs that were started with a pipe as their input, of which nothing has been told yet."""
+        """Programs that were started with a pipe as their input, of which nothing has been reported yet."""
 
     def evaluate(self, source: Thing, want: bool = False) -> Thing:
         raise NotImplementedError

@@ -229,7 +229,7 @@ class Machine(Calls):
             self.evals -= 1
 
     def evaluate(self, source: Thing, want: bool = False) -> Thing:
-        """``exec`` or, with ``want``, ``eval`` of a text: in this scope where it is plainly known, else told as code."""
+        """``exec`` or, with ``want``, ``eval`` of a text: in this scope where it is plainly known, else reported as code."""
         shown = text(source)
         hidden = shown.taint & (Taint.DECODED | Taint.REMOTE)
         tree = None

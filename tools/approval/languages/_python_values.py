@@ -48,7 +48,7 @@ class Either(NamedTuple):
 
 
 class Many(NamedTuple):
-    """An iterable of it can't be told how many things, each of which may be ``each``."""
+    """An iterable of an unknown number of things, each of which may be ``each``."""
 
     each: Thing
 

@@ -1,11 +1,11 @@
-"""The one place where effects get their words, so that equal effects are equal whatever language they were found in."""
+"""The wording of effects, in one module, so that equal effects are equal whatever language they were found in."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from tools.approval.meaning.act import Code, Sink, Target
+from tools.approval.meaning.act import Code, RedirectTarget, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_TOLD = 2_000
@@ -20,7 +20,7 @@ _SECRET = re.compile(
 
 
 class TooMuch(Exception):
-    """A limit was reached: what was found is told, the rest is unseen."""
+    """Raised where a limit was reached: what was found is reported, the rest is unseen."""
 
 
 def is_secret(path: str) -> bool:
@@ -59,7 +59,7 @@ class Tell:
         self.environment: dict[str, Value] = {}
         """Variables that the code set for its children."""
         self._said: set[object] = set()
-        self._writes: dict[int, tuple[Target, list[Value]]] = {}
+        self._writes: dict[int, tuple[RedirectTarget, list[Value]]] = {}
         self._next = 0
 
     # -- programs ------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Tell:
         if self._new(("code", language, text, path)):
             self.sink.code(Code(language, text, "file" if path else "argument", path))
 
-    def say(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+    def say(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         self.flush()
         if self._new((tuple(argv), tuple(redirects), stdin)):
             self.sink.run(list(argv), list(redirects), stdin)
@@ -150,12 +150,12 @@ class Tell:
         self.words("truncate", "-s", size, self.operand(path))
 
     def write(self, path: Value, text: Value | None = None, append: bool = False) -> None:
-        self.say([], [Target(">>" if append else ">", self.place(path))], text)
+        self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """A file is opened to write; ``more`` adds what is written, and it is told before the next effect or at ``flush``."""
+        """A file is opened to write; ``more`` adds text, and all is reported before the next effect or at ``flush``."""
         self._next += 1
-        self._writes[self._next] = (Target(">>" if append else ">", self.place(path)), [])
+        self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next
 
     def more(self, number: int, text: Value) -> None:
@@ -165,7 +165,7 @@ class Tell:
     def reopen(self, number: int, path: Value) -> None:
         """Note that more will be written to a file whose first part was reported already."""
         if number not in self._writes:
-            self._writes[number] = (Target(">>", self.place(path)), [])
+            self._writes[number] = (RedirectTarget(">>", self.place(path)), [])
 
     def flush(self) -> None:
         if self._writes:
@@ -174,12 +174,12 @@ class Tell:
                 self.say([], [target], join(texts) if texts else None)
 
     def read(self, path: Value) -> Value:
-        """The content of a file; its reading is told where the path is known."""
+        """Return the content of a file; report its reading where the path is known."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         if not path.known or path.pattern:
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
-        self.say([], [Target("<", path, 0)])
+        self.say([], [RedirectTarget("<", path, 0)])
         seen = self.sink.look(path.text)
         if seen.kind == "file" and seen.text is not None:
             return Value(seen.text, seen.taint | secret)

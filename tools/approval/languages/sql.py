@@ -72,7 +72,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
 
 
 def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
-    """Split at ``;``, comments gone; commands of the clients, which end with their line, are told at once."""
+    """Split at ``;``, comments gone; commands of the clients, which end with their line, are reported at once."""
     found: list[list[Part]] = [[]]
     at, count = 0, 0
     while at < len(source):

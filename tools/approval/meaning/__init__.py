@@ -1,7 +1,7 @@
 """An abstract interpreter of bash that executes nothing: it finds the effects that a shell command would have.
 
-``interpret`` lists every simple command that could be executed, with its words resolved as far as that can be told. Where
-that can't be told it lists more rather than less, with a HOLE in it, or tells a Fault.
+``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. Where
+they are not, it lists more rather than less, with a HOLE in it, or reports a Fault.
 
 Something new:
 

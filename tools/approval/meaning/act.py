@@ -10,7 +10,7 @@ from tools.approval.meaning.state import Seen
 from tools.approval.meaning.value import EMPTY, Taint, Value
 
 
-class Target(NamedTuple):
+class RedirectTarget(NamedTuple):
     """A redirect to or from a file: ``op`` is ``< > >> >| <> &> &>>``."""
 
     op: str
@@ -31,11 +31,11 @@ class Code(NamedTuple):
 class Sink(Protocol):
     """Receiver of the effects that a reader of another language's source (tools/approval/languages) finds: the interpreter.
 
-    Equal effects are told in the shell's words, so that one table judges them all: ``os.remove(p)`` is
-    ``run([Value("rm"), p])``, ``open(p, "w")`` is ``run([], [Target(">", p)])``.
+    Equal effects are reported in the shell's words, so that one table judges them all: ``os.remove(p)`` is
+    ``run([Value("rm"), p])``, ``open(p, "w")`` is ``run([], [RedirectTarget(">", p)])``.
     """
 
-    def run(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+    def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         """A program is started, without a shell."""
         ...
 
@@ -62,7 +62,7 @@ class Act:
 
     name: str
     argv: Sequence[Value]
-    redirects: Sequence[Target] = ()
+    redirects: Sequence[RedirectTarget] = ()
     cwds: Sequence[str] = ()
     """Absolute folders in which the command may run, one or several; empty where they are unknown."""
     environment: Mapping[str, Value] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Meaning:
-    """All that a command would do, as far as can be told. ``faults`` empty: nothing was left unseen by a limit or an error."""
+    """All that a command would do, as far as that is known. ``faults`` empty: nothing was left unseen by a limit or an error."""
 
     acts: Sequence[Act]
     faults: Sequence[Fault] = ()

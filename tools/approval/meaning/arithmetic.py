@@ -32,7 +32,7 @@ class _Unknown(Exception):
 
 
 def evaluate(it: Interpreter, state: State, text: Value, depth: int = 0) -> int | None:
-    """The number; None where it can't be told. Assignments in it are done, commands in it are interpreted."""
+    """Return the number; None where it is unknown. Assignments in it are done, commands in it are interpreted."""
     raw = text.text.strip()
     if raw.isdigit() and (raw[0] != "0" or raw == "0"):
         return int(raw) if len(raw) < 19 else None

@@ -42,7 +42,7 @@ def _array(it: Interpreter, state: State, one: Assignment, compound: Compound) -
     known: dict[str, Value] = {}
     if one.append:
         known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
-        if old.open:  # where the new ones begin can't be told
+        if old.open:  # where the new ones begin is unknown
             known[str(_after(known))] = Elastic(HOLE, Taint.UNKNOWN)
     if "A" in old.flags:
         found, more = _keyed(it, state, compound)

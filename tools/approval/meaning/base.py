@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tools.approval.meaning import assigning, expand, mounts, printing
-from tools.approval.meaning.act import Act, Code, Fault, Target
+from tools.approval.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.approval.meaning.shellstate import State, merged
 from tools.approval.meaning.state import Budget, ShellNow, Snapshot
 from tools.approval.meaning.value import HOLE, Taint, Value
@@ -216,7 +216,7 @@ class Base:
         self,
         state: State,
         argv: Sequence[Value],
-        redirects: Sequence[Target] = (),
+        redirects: Sequence[RedirectTarget] = (),
         *,
         code: Sequence[Code] = (),
         fed: bool = False,

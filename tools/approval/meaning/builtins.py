@@ -6,21 +6,21 @@ import re
 from collections.abc import Callable
 
 from tools.approval.meaning import arithmetic, code, conditions, declare, external, filestate, output, reading
-from tools.approval.meaning.call import Call
+from tools.approval.meaning.call import BuiltinCall
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
 
 
-def _nothing(call: Call) -> list[State]:
+def _nothing(call: BuiltinCall) -> list[State]:
     call.note()
     return call.end(0)
 
 
-def _false(call: Call) -> list[State]:
+def _false(call: BuiltinCall) -> list[State]:
     return call.end(1)
 
 
-def _prints(call: Call) -> list[State]:
+def _prints(call: BuiltinCall) -> list[State]:
     call.note()
     if call.state.capture and call.argv[1:2] and call.argv[0].text == "printf" and call.argv[1].text == "-v":
         return reading.printf_into(call)
@@ -31,7 +31,7 @@ def _prints(call: Call) -> list[State]:
     return call.end(0)
 
 
-def _test(call: Call) -> list[State]:
+def _test(call: BuiltinCall) -> list[State]:
     call.note()
     values = list(call.argv[1:])
     if call.argv[0].text == "[" and values and values[-1].text == "]":
@@ -40,7 +40,7 @@ def _test(call: Call) -> list[State]:
     return call.end(None if answer is None else int(not answer))
 
 
-def _cd(call: Call) -> list[State]:
+def _cd(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     words = [value for value in call.argv[1:] if not re.fullmatch(r"-[LPe@]+|--", value.text)]
@@ -58,7 +58,7 @@ def _cd(call: Call) -> list[State]:
     return _moved(call, target)
 
 
-def _moved(call: Call, target: Value) -> list[State]:
+def _moved(call: BuiltinCall, target: Value) -> list[State]:
     it, state = call.it, call.state
     if target.text == "-":
         new = state.old_cwds
@@ -79,7 +79,7 @@ def _moved(call: Call, target: Value) -> list[State]:
     return [state, stayed]
 
 
-def _exit(call: Call) -> list[State]:
+def _exit(call: BuiltinCall) -> list[State]:
     call.note()
     state, words = call.state, call.argv[1:]
     name = call.argv[0].text
@@ -94,14 +94,14 @@ def _exit(call: Call) -> list[State]:
     return call.end(number if words else state.status)
 
 
-def _break(call: Call) -> list[State]:
+def _break(call: BuiltinCall) -> list[State]:
     words = call.argv[1:]
     call.state.flow = call.argv[0].text
     call.state.levels = int(words[0].text) if words and words[0].text.isdigit() and words[0].text != "0" else 1
     return call.end(0)
 
 
-def _shift(call: Call) -> list[State]:
+def _shift(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     count = arithmetic.evaluate(call.it, state, call.argv[1]) if len(call.argv) > 1 else 1
@@ -117,7 +117,7 @@ def _shift(call: Call) -> list[State]:
 _SET = {"a": "allexport", "C": "noclobber"}
 
 
-def _set(call: Call) -> list[State]:
+def _set(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     words = call.argv[1:]
@@ -143,7 +143,7 @@ def _set(call: Call) -> list[State]:
     return call.end(0)
 
 
-def _shopt(call: Call) -> list[State]:
+def _shopt(call: BuiltinCall) -> list[State]:
     call.note()
     words = [value.text for value in call.argv[1:]]
     named = {word for word in words if not word.startswith("-")}
@@ -154,7 +154,7 @@ def _shopt(call: Call) -> list[State]:
     return call.end(None)
 
 
-def _let(call: Call) -> list[State]:
+def _let(call: BuiltinCall) -> list[State]:
     call.note()
     number: int | None = None
     for value in call.argv[1:]:
@@ -162,7 +162,7 @@ def _let(call: Call) -> list[State]:
     return call.end(None if number is None else int(number == 0))
 
 
-def _alias(call: Call) -> list[State]:
+def _alias(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     for value in call.argv[1:]:
@@ -172,7 +172,7 @@ def _alias(call: Call) -> list[State]:
     return call.end(0)
 
 
-def _unalias(call: Call) -> list[State]:
+def _unalias(call: BuiltinCall) -> list[State]:
     call.note()
     words = {value.text for value in call.argv[1:]}
     state = call.state
@@ -180,7 +180,7 @@ def _unalias(call: Call) -> list[State]:
     return call.end(None)
 
 
-def _trap(call: Call) -> list[State]:
+def _trap(call: BuiltinCall) -> list[State]:
     call.note()
     words = [value for value in call.argv[1:] if value.text not in ("--",)]
     state = call.state
@@ -197,7 +197,7 @@ def _trap(call: Call) -> list[State]:
     return call.end(0)
 
 
-def _hash(call: Call) -> list[State]:
+def _hash(call: BuiltinCall) -> list[State]:
     call.note()
     words = list(call.argv[1:])
     if words and words[0].text == "-p" and len(words) > 2:
@@ -205,7 +205,7 @@ def _hash(call: Call) -> list[State]:
     return call.end(None)
 
 
-def _getopts(call: Call) -> list[State]:
+def _getopts(call: BuiltinCall) -> list[State]:
     call.note()
     for name in (call.argv[2].text if len(call.argv) > 2 else "", "OPTARG", "OPTIND"):
         if name:
@@ -216,19 +216,19 @@ def _getopts(call: Call) -> list[State]:
 # -- that run something --------------------------------------------------------------------------------------------
 
 
-def _eval(call: Call) -> list[State]:
+def _eval(call: BuiltinCall) -> list[State]:
     words = call.argv[2:] if call.argv[1:2] and call.argv[1].text == "--" else call.argv[1:]
     return code.here(call.it, call.state, joined(words, " "), "argument", call.argv, call.redirects)
 
 
-def _source(call: Call) -> list[State]:
+def _source(call: BuiltinCall) -> list[State]:
     words = [value for value in call.argv[1:] if value.text != "--"]
     if not words:
         return call.end(2)
     return code.sourced(call.it, call.state, words[0], words[1:], call.argv, call.redirects)
 
 
-def _command(call: Call) -> list[State]:
+def _command(call: BuiltinCall) -> list[State]:
     it, state, argv = call.it, call.state, list(call.argv[1:])
     while argv and re.fullmatch(r"-[pvVc]+|--|-l|-[cl]*a", argv[0].text):
         text = argv.pop(0).text
@@ -256,7 +256,7 @@ def _found(value: Value) -> Value:
     return tainted(value if plain else Value(f"/usr/bin/{value.text}"), value.taint | Taint.MAYBE)
 
 
-def _type(call: Call) -> list[State]:
+def _type(call: BuiltinCall) -> list[State]:
     call.note()
     if call.state.capture:
         given = [value for value in call.argv[1:] if not value.text.startswith("-")]
@@ -265,14 +265,14 @@ def _type(call: Call) -> list[State]:
     return call.end(None)
 
 
-def _jobs(call: Call) -> list[State]:
+def _jobs(call: BuiltinCall) -> list[State]:
     call.note()
     if call.state.capture:
         call.state.emit(unknown(Taint.SECRET) if call.argv[0].text == "history" else unknown())
     return call.end(None)
 
 
-def _compgen(call: Call) -> list[State]:
+def _compgen(call: BuiltinCall) -> list[State]:
     for at, value in enumerate(call.argv[1:-1], 1):
         following = call.argv[at + 1]
         if re.fullmatch(r"-\w*[CF]", value.text):
@@ -282,7 +282,7 @@ def _compgen(call: Call) -> list[State]:
     return _jobs(call)
 
 
-TABLE: dict[str, Callable[[Call], list[State]]] = {
+TABLE: dict[str, Callable[[BuiltinCall], list[State]]] = {
     ":": _nothing,
     "true": _nothing,
     "false": _false,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tools.approval.meaning.act import Target
+from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import Value
 from tools.approval.shell.tree import Simple
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 
-class Call(NamedTuple):
+class BuiltinCall(NamedTuple):
     it: Interpreter
     state: State
     argv: Sequence[Value]
-    redirects: Sequence[Target]
+    redirects: Sequence[RedirectTarget]
     cmd: Simple | None
 
     def note(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tools.approval.meaning import effects, filestate, interpreters
-from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.act import Code, RedirectTarget
 from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.state import Seen
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 Values = Sequence[Value]
-Targets = Sequence[Target]
+Targets = Sequence[RedirectTarget]
 Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
@@ -262,7 +262,7 @@ class CodeSink:
         if ends:
             self.state.files = ends[0].files
 
-    def run(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+    def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         it = self.it
         child = self._child(stdin)
         for target in redirects:

@@ -1,4 +1,4 @@
-"""``test``, ``[``, ``[[ ]]`` and ``(( ))`` in three-valued logic: true, false, not to be told."""
+"""``test``, ``[``, ``[[ ]]`` and ``(( ))`` in three-valued logic: true, false, unknown."""
 
 from __future__ import annotations
 

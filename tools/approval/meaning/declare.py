@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning import arithmetic, assigning
-from tools.approval.meaning.call import Call
+from tools.approval.meaning.call import BuiltinCall
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import Taint, Value, unknown
 from tools.approval.shell.tree import Assignment, Compound
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r"([A-Za-z_]\w*)(?:\[(.*)\])?(\+?)=", re.DOTALL | re.ASCII)
 
 
-def unset(call: Call) -> list[State]:
+def unset(call: BuiltinCall) -> list[State]:
     call.note()
     words = [value.text for value in call.argv[1:]]
     for value in call.argv[1:]:
@@ -27,7 +27,7 @@ def unset(call: Call) -> list[State]:
     return call.end(None if any("r" in var.flags for var in map(call.state.vars.get, words) if var is not None) else 0)
 
 
-def _forgotten(call: Call, value: Value, words: list[str]) -> None:
+def _forgotten(call: BuiltinCall, value: Value, words: list[str]) -> None:
     state = call.state
     name, bracket, key = value.text.partition("[")
     var = state.vars.get(name)
@@ -46,7 +46,7 @@ def _forgotten(call: Call, value: Value, words: list[str]) -> None:
         state.functions = {**state.functions, name: ()}
 
 
-def _element_forgotten(call: Call, name: str, index: str, var: Var | None) -> None:
+def _element_forgotten(call: BuiltinCall, name: str, index: str, var: Var | None) -> None:
     state = call.state
     if var is None:
         return
@@ -60,7 +60,7 @@ def _element_forgotten(call: Call, name: str, index: str, var: Var | None) -> No
         state.put(name, var._replace(items={one: kept for one, kept in var.items.items() if one != number}))
 
 
-def declare(call: Call) -> list[State]:
+def declare(call: BuiltinCall) -> list[State]:
     call.note()
     it, state = call.it, call.state
     name = call.argv[0].text

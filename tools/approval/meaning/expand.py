@@ -203,7 +203,7 @@ def tilde(state: State, it: Interpreter, text: str, *, more: bool) -> str:
 
 
 def separators(state: State) -> str | None:
-    """IFS; None where it cannot be told."""
+    """Return IFS; None where it is unknown."""
     var = state.vars.get("IFS")
     if var is None:
         return _BLANKS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tools.approval.folders import under
 from tools.approval.meaning import code, effects, filestate, interpreters, mounts, output, recipes
-from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.act import Code, RedirectTarget
 from tools.approval.meaning.ending import finished
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.specials import SPECIALS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 Values = Sequence[Value]
-Targets = Sequence[Target]
+Targets = Sequence[RedirectTarget]
 
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/")
 _OPEN_TO_ALL = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
@@ -27,7 +27,7 @@ _MAYBE_NOTHING = Taint.REMOTE | Taint.DECODED | Taint.SECRET
 
 
 def unknown_command(it: Interpreter, state: State, argv: Values, targets: Targets, cmd: Simple | None) -> list[State]:
-    """A command whose name can't be told."""
+    """Run a command whose name is unknown."""
     first = argv[0]
     it.act(state, argv, targets, name=HOLE if first.text == HOLE or first.pattern else None)
     if state.capture:

@@ -1,4 +1,4 @@
-"""Filters on known text: each takes its arguments, its operands and its input, and gives None where it can't tell."""
+"""Filters on known text: each takes its arguments, its operands and its input, and gives None where the output is unknown."""
 
 from __future__ import annotations
 

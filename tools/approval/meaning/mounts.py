@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tools.approval.folders import under
-from tools.approval.meaning.act import Target
+from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.value import HOLE, Taint, Value, names
 
 Mounts = Sequence[tuple[str, str]]
@@ -27,14 +27,16 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def outside(
-    mounts: Mounts, name: str, argv: Sequence[Value], redirects: Sequence[Target], cwds: Sequence[str]
-) -> tuple[Sequence[Value], Sequence[Target], tuple[str, ...]] | None:
+    mounts: Mounts, name: str, argv: Sequence[Value], redirects: Sequence[RedirectTarget], cwds: Sequence[str]
+) -> tuple[Sequence[Value], Sequence[RedirectTarget], tuple[str, ...]] | None:
     """The words, redirects and folders of a command in a container as the host would name them; None where it touches none of
     the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
     places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
     own = bool(cwds) and not places
     start = tuple(cwds) if own else ()
-    files = [Target(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, start)]
+    files = [
+        RedirectTarget(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, start)
+    ]
     if name not in _CHANGES:
         return (argv, files, places) if files else None
     words: list[Value] = list(argv[:1])

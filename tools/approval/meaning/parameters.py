@@ -105,7 +105,7 @@ def _shifts(var: Var, listed: dict[str, Value], key: str) -> bool:
 
 
 def index_key(it: Interpreter, state: State, index: Word, var: Var | None) -> str | None:
-    """The key that an index names; None where it can't be told."""
+    """Return the key that an index names; None where it is unknown."""
     text = it.single(state, index)
     if var is not None and "A" in var.flags:
         return text.text if text.known else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from tools.approval.meaning import expand, printing
-from tools.approval.meaning.call import Call
+from tools.approval.meaning.call import BuiltinCall
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, tainted, unknown
 
 
-def printf_into(call: Call) -> list[State]:
+def printf_into(call: BuiltinCall) -> list[State]:
     attached = call.argv[1].text[2:]
     rest = call.argv[2:] if attached else call.argv[3:]
     name = attached or (call.argv[2].text if len(call.argv) > 2 else "")
@@ -18,7 +18,7 @@ def printf_into(call: Call) -> list[State]:
     return call.end(0)
 
 
-def read(call: Call) -> list[State]:
+def read(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     names: list[str] = []
@@ -62,7 +62,7 @@ def read(call: Call) -> list[State]:
     return _read_into(call, names, array, Value(line, taint), status)
 
 
-def _read_into(call: Call, names: list[str], array: str, value: Value, status: int | None) -> list[State]:
+def _read_into(call: BuiltinCall, names: list[str], array: str, value: Value, status: int | None) -> list[State]:
     it, state = call.it, call.state
     if it.rounds and HOLE in value.text:
         value = tainted(value, Taint.MANY)
@@ -106,7 +106,7 @@ def _fields(state: State, text: str, count: int) -> list[str]:
     return parts
 
 
-def mapfile(call: Call) -> list[State]:
+def mapfile(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     for at, value in enumerate(call.argv[1:-1], 1):

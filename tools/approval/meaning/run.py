@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tools.approval.meaning import conditions, expand, external, flow, simple
-from tools.approval.meaning.act import Target
+from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.base import Base
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Value, either, unknown
@@ -23,12 +23,12 @@ from tools.approval.shell.tree import (
     Function,
     Group,
     If,
-    Item,
     Loop,
     Pipeline,
     ProcessSub,
     Redirected,
     Script,
+    ScriptItem,
     Simple,
     Subshell,
     Word,
@@ -58,20 +58,20 @@ class Interpreter(Base):
         self,
         state: State,
         argv: Sequence[Value],
-        targets: Sequence[Target],
+        targets: Sequence[RedirectTarget],
         cmd: Simple | None = None,
         *,
         functions: bool = True,
     ) -> list[State]:
         return simple.dispatch(self, state, argv, targets, cmd, functions=functions)
 
-    def program(self, state: State, argv: Sequence[Value], targets: Sequence[Target] = ()) -> list[State]:
+    def program(self, state: State, argv: Sequence[Value], targets: Sequence[RedirectTarget] = ()) -> list[State]:
         return external.child(self, state, argv, targets)
 
     # the tree
 
     def whole(self, script: Script, state: State) -> list[State]:
-        """The outermost script: where an expansion fails, it goes on with the next command."""
+        """Run the outermost script: where an expansion fails, it continues with the next command."""
         states = [state]
         for index, item in enumerate(script.items):
             self.line = script.lines[index] if index < len(script.lines) else self.line
@@ -100,7 +100,7 @@ class Interpreter(Base):
             states = self.merge(after, loose=index + 1 < len(script.items))
         return states
 
-    def item(self, item: Item, state: State) -> list[State]:
+    def item(self, item: ScriptItem, state: State) -> list[State]:
         if not item.background:
             return self.command(item.command, state)
         child = state.copy()

@@ -45,7 +45,7 @@ _PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options"
 
 
 class State:
-    """``status``: 0 or another known number, -1 for some failure, None where it cannot be told.
+    """``status``: 0 or another known number, -1 for some failure, None where it is unknown.
 
     ``flow`` is what a command asked for that ends others: exit, return, break, continue; ``levels`` how many loops.
     """

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tools.approval.meaning import assigning, builtins, expand, external, flow, streams
-from tools.approval.meaning.act import Target
-from tools.approval.meaning.call import Call
+from tools.approval.meaning.act import RedirectTarget
+from tools.approval.meaning.call import BuiltinCall
 from tools.approval.meaning.shellstate import Body, State
 from tools.approval.meaning.streams import Streams
 from tools.approval.meaning.value import HOLE, Value, joined
@@ -17,11 +17,11 @@ from tools.approval.shell.tree import (
     Command,
     Function,
     Group,
-    Item,
     Pipeline,
     Plain,
     Redirected,
     Script,
+    ScriptItem,
     Simple,
     Word,
 )
@@ -145,7 +145,7 @@ def dispatch(
     it: Interpreter,
     state: State,
     argv: Sequence[Value],
-    targets: Sequence[Target],
+    targets: Sequence[RedirectTarget],
     cmd: Simple | None = None,
     *,
     functions: bool = True,
@@ -174,7 +174,7 @@ def dispatch(
         name = argv[0].text
     handler = builtins.TABLE.get(name)
     if handler is not None:
-        return handler(Call(it, state, argv, targets, cmd))
+        return handler(BuiltinCall(it, state, argv, targets, cmd))
     return external.run(it, state, argv, targets)
 
 
@@ -273,13 +273,13 @@ def _spliced(it: Interpreter, cmd: Simple, text: str, aliases: Mapping[str, tupl
         it.faults = faults
         return script
     if not script.items:
-        return Script([Item(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end))]) if rest else script
+        return Script([ScriptItem(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end))]) if rest else script
     items = list(script.items)
     last = _extended(items[-1].command, cmd, rest)
     if last is None:
-        items.append(Item(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end)))
+        items.append(ScriptItem(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end)))
     else:
-        items[-1] = Item(last, items[-1].background)
+        items[-1] = ScriptItem(last, items[-1].background)
     return Script(items)
 
 

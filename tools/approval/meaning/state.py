@@ -38,7 +38,7 @@ class NoFiles:
 
 
 class UnknownFiles:
-    """A snapshot that can't tell: everything is there and unreadable."""
+    """A snapshot that knows nothing: everything is there and unreadable."""
 
     def look(self, path: str) -> Seen:
         return Seen("unreadable")
@@ -48,7 +48,7 @@ class UnknownFiles:
 class ShellNow:
     """The session's shell before the command: what its earlier commands left in it.
 
-    ``functions`` are their bodies as source text, ``aliases`` their replacement. ``home`` and ``user`` of whom it runs as.
+    ``functions`` are their bodies as source text, ``aliases`` their replacement. ``home`` and ``user`` are its account's.
     """
 
     cwd: str = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tools.approval.meaning import expand, filestate
-from tools.approval.meaning.act import Target
+from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import EMPTY, Taint, Value, either, joined, unknown
 from tools.approval.shell.tree import ProcessSub, Redirect, Script
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Streams:
     """``out``: where standard output goes instead: (operator, path), or a process, or nowhere (None in the tuple)."""
 
-    targets: list[Target] = field(default_factory=list)
+    targets: list[RedirectTarget] = field(default_factory=list)
     stdin: Value | None = None
     diverted: bool = False
     path: tuple[str, Value] | None = None
@@ -57,7 +57,7 @@ def _input(it: Interpreter, state: State, one: Redirect, found: Streams) -> None
     value: Value | None
     if one.op in ("<", "<>"):
         path = expand.single(it, state, one.target)
-        found.targets.append(Target("<" if one.op == "<" else "<>", path, fd))
+        found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
         value = value if value is not None else unknown()
         if one.op == "<>" and fd not in (0, 1):
@@ -100,7 +100,7 @@ def _output(it: Interpreter, state: State, one: Redirect, found: Streams) -> Non
             _duplicated(state, fd, text, found)
             return
         op = "&>"
-    found.targets.append(Target(op, path, fd))
+    found.targets.append(RedirectTarget(op, path, fd))
     if fd == 1 or op.startswith("&"):
         found.diverted, found.path, found.process = True, (op, path), None
     elif fd > 2:

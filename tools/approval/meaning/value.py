@@ -16,7 +16,7 @@ class Taint(IntFlag):
 
     NONE = 0
     UNKNOWN = 1
-    """Holds something that only running would tell."""
+    """Holds something that only running would show."""
     REMOTE = 2
     """Came over the network."""
     DECODED = 4

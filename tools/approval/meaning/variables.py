@@ -61,7 +61,7 @@ def _meant(state: State, name: str) -> str:
 
 
 def scalar(it: Interpreter, state: State, name: str) -> Value:
-    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that can't be told."""
+    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that is unknown."""
     var = find(state, name)
     if var is not None:
         value = var.scalar()

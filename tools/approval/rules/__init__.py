@@ -103,7 +103,7 @@ def family(name: str) -> tuple[str, ...]:
 
 
 _WITH_KINDS = frozenset(["mkfs", "fsck", "vim", "nc", "netcat", "mount", "umount", "ksh", "awk"])
-"""Programs that come in several kinds, told by a suffix (``mkfs.ext4``); any other suffix makes another program (``kill.py``)."""
+"""Programs of several kinds, named by a suffix (``mkfs.ext4``); any other suffix makes another program (``kill.py``)."""
 
 _KEPT_IN_FOLDERS = frozenset(
     [

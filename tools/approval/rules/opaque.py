@@ -113,7 +113,7 @@ def _from_missing_file(act: Act) -> bool:
 
 
 def _is_initialiser(act: Act) -> bool:
-    """``source <(kubectl completion bash)``: the substitution's own command was told just before."""
+    """``source <(kubectl completion bash)``: the substitution's own command was reported just before."""
     return _INITIALISERS.fullmatch(f"$({' '.join(one.text for one in act.argv)})") is not None
 
 

@@ -119,7 +119,7 @@ def _has_terminal(view: View) -> bool:
 
 
 _OWN_CODE = re.compile(
-    r"(?:^|[;\n])\s*(?:from|import)\s+(?:agent\.(?:cli|config|allowlist|approvals)|tools\.approval|toolcrib\._store)\b"
+    r"(?:^|[;\n])\s*(?:from|import)\s+(?:agent\.(?:cli|config|allowlist|approvals|conversation|crib|run|store)|tools\.approval|toolcrib\._store)\b"
 )
 
 
@@ -146,6 +146,7 @@ RULES = (
             "toolcrib grants add x",
             "toolcrib undo --turn 3",
             "toolcrib sessions prune --older-than 1d",
+            "toolcrib approvals answer 81aa --scope once",
         ),
         no=(
             "toolcrib tools",
@@ -174,7 +175,9 @@ RULES = (
         "self.approval",
         "block",
         "python",
-        text(r"-c .*(?:\bagent\.(?:config|cli|run)\b|tools\.approval|toolcrib\._store)"),
+        text(
+            r"-c .*(?:\bagent\.(?:config|cli|run|crib|conversation|store|approvals|allowlist)\b|tools\.approval|toolcrib\._store)"
+        ),
         "changes toolcrib's own settings or approvals; only a person may",
         yes="python -c 'import agent.config'",
         no=("python -c 'import toolcrib'", "python a.py"),
@@ -186,7 +189,11 @@ RULES = (
         "python",
         Test(_as_module),
         "changes toolcrib's own settings or approvals; only a person may",
-        yes=("python3 -m agent.cli approvals revoke x", "python -I /srv/venv/bin/toolcrib config set a b"),
+        yes=(
+            "python3 -m agent.cli approvals revoke x",
+            "python -m agent.cli approvals answer 81aa",
+            "python -I /srv/venv/bin/toolcrib config set a b",
+        ),
         no=("python -m agent.cli approvals", "python bin/toolcrib tools"),
         dry=False,
     ),

@@ -1,4 +1,4 @@
-"""Rules: SQL statements (told by tools/approval/languages as ``@sql``), and the tools of relational databases."""
+"""Rules: SQL statements (reported by tools/approval/languages as ``@sql``), and the tools of relational databases."""
 
 from __future__ import annotations
 

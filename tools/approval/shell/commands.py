@@ -17,7 +17,6 @@ from tools.approval.shell.tree import (
     Command,
     Double,
     Function,
-    Item,
     Part,
     Pipeline,
     Plain,
@@ -25,6 +24,7 @@ from tools.approval.shell.tree import (
     Redirect,
     Redirected,
     Script,
+    ScriptItem,
     Simple,
     Word,
 )
@@ -57,7 +57,7 @@ class Commands(Conditionals):
     def script(self) -> Script:
         self.deeper()
         text = self.text
-        items: list[Item] = []
+        items: list[ScriptItem] = []
         lines: list[int] = []
         while (char := self.newlines()) and char != ")":
             if char == ";" and text[self.pos + 1 : self.pos + 2] in (";", "&"):
@@ -67,7 +67,7 @@ class Commands(Conditionals):
             lines.append(self.line_at(self.pos))
             command = self.and_or()
             char = text[self.pos : self.pos + 1]
-            item = Item(command, char == "&")
+            item = ScriptItem(command, char == "&")
             items.append(item)
             if char == "\n":
                 continue

@@ -270,7 +270,7 @@ Command: TypeAlias = (
 
 
 @dataclass(slots=True)
-class Item:
+class ScriptItem:
     """``background``: ended by ``&``."""
 
     command: Command
@@ -281,5 +281,5 @@ class Item:
 class Script:
     """Commands in a row. ``lines[i]`` is the 0-based line of item i: an alias counts from the line after its definition."""
 
-    items: Sequence[Item]
+    items: Sequence[ScriptItem]
     lines: Sequence[int] = ()

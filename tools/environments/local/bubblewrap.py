@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from toolcrib import EnvironmentFailed, FileInfo, Health
+from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, PortableState
+from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.shell.launcher import is_supported
@@ -22,6 +23,7 @@ MASKED = (
 )
 """Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
 PROCESSES = 4096
+_starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5
 
 
@@ -91,9 +93,28 @@ class BubblewrapEnvironment(LocalEnvironment):
             again=True,
         )
 
+    async def _up(self) -> None:
+        """Start the sandbox where it is not up, in another thread, as it takes a while. Raises EnvironmentFailed."""
+        self._open()
+        assert self._sandbox is not None  # noqa: S101 - _open made it
+        if not self._sandbox.is_up():
+            await _starters.run(self._sandbox.view)
+
+    async def execute(self, request: ExecRequest) -> ExecOutcome:
+        await self._up()
+        return await super().execute(request)
+
+    async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        await self._up()
+        return await super().spawn(request)
+
+    async def restore_state(self, state: PortableState) -> None:
+        await self._up()
+        await super().restore_state(state)
+
     async def health(self) -> Health:
         try:
-            self._view()
+            await self._up()
         except EnvironmentFailed as error:
             return Health(str(error))
         return await super().health()
@@ -106,14 +127,16 @@ class BubblewrapEnvironment(LocalEnvironment):
     async def close(self) -> None:
         await super().close()
         if self._sandbox is not None:
-            self._sandbox.close()
+            await _starters.run(self._sandbox.close)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
     async def resolve(self, path: str) -> str:
+        await self._up()
         return self._seen(lambda view: files.resolve_under(view, path, self.cwd), again=True)
 
     async def stat(self, path: str) -> FileInfo | None:
+        await self._up()
         folder, _, name = path.rstrip("/").rpartition("/")
 
         def look(view: str) -> FileInfo | None:
@@ -122,13 +145,16 @@ class BubblewrapEnvironment(LocalEnvironment):
         return self._seen(look, again=True)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        await self._up()
         return self._seen(lambda view: files.read(path, limit, view))
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        await self._up()
         with self._explained(path):
             self._seen(lambda view: files.write(path, data, mode, view))
 
     async def delete_file(self, path: str) -> None:
+        await self._up()
         with self._explained(path):
             self._seen(lambda view: files.delete(path, view))
 
@@ -138,14 +164,17 @@ class BubblewrapEnvironment(LocalEnvironment):
         return super().holder(path) if inside else f"{self.identity} {self._root}"
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
+        await self._up()
         with self._explained(path):
             self._seen(lambda view: files.give(path, uid, gid, view))
 
     async def delete_folder(self, path: str) -> None:
+        await self._up()
         with self._explained(path):
             self._seen(lambda view: files.delete_folder(path, view))
 
     async def list_dir(self, path: str) -> list[FileInfo]:
+        await self._up()
         return self._seen(lambda view: files.list_dir(path, view))
 
     @contextlib.contextmanager

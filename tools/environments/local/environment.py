@@ -169,7 +169,10 @@ class LocalEnvironment:
         """See Restable."""
         if self._one is not None:
             return self._one.rest()
-        return self._pool is None or await self._pool.rest()
+        try:
+            return self._pool is None or await self._pool.rest()
+        except OSError:  # no more files can be opened, as it takes to look who is there
+            return False
 
     async def portable_state(self) -> PortableState:
         """See Portable. Without what every new environment gets from this process."""

@@ -20,6 +20,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments import _groups
 from tools.environments._census import Sessions
 from tools.environments._started import started
+from tools.environments._workers import Workers
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
@@ -28,6 +29,7 @@ _INNER = "/dev/.toolcrib"
 _EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
 """Where its commands can leave files that are gone with it."""
 _LOOKS = 100
+_enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
 _STATUS_LIMIT = 5.0
 """Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
@@ -175,13 +177,20 @@ class Sandbox:
             self._running()
             return f"/proc/{self._keeper}/root"
 
+    def is_up(self) -> bool:
+        """Whether it runs now, as far as nobody starts or ends it at this moment."""
+        return self._process is not None and self._lives()
+
     def serves(self, view: str) -> bool:
         """Whether that view is still one: then what is not found there is not there."""
         with self._lock:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
-    def rest(self) -> bool:
+    async def rest(self) -> bool:
         """End the sandbox. False where a shell is in it, or commands left files there that would be gone with it."""
+        return self._process is None or await _enders.run(self._rest)
+
+    def _rest(self) -> bool:
         for _ in range(_LOOKS):
             with self._lock:
                 if self._process is None or not self._lives():

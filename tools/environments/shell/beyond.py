@@ -12,24 +12,28 @@ from typing import TypeAlias
 Limits: TypeAlias = Mapping[int, tuple[int, int]]
 """Soft and hard, by resource."""
 
-_OWN = frozenset({"0", "1", "2", "255"})
-"""Of any bash that reads a script."""
+_STREAMS = frozenset({"0", "1", "2"})
 _LOOKS, _PAUSE = 10, 0.003
 _KINDS = tuple(sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_")))
 
 
-async def keeps_files(pid: int) -> bool:
-    """Whether a shell in which nothing runs keeps files open that a command opened there, or that cannot be told."""
+async def keeps_files(pid: int, script: int) -> bool:
+    """Whether a shell in which nothing runs keeps files open that a command opened there, or that cannot be told. ``script``: our
+    descriptor of what it reads.
+    """
     for _ in range(_LOOKS):
-        if not _has_files(pid):
+        if not _has_files(pid, script):
             return False
         await asyncio.sleep(_PAUSE)  # right after a command it may still put its own back
     return True
 
 
-def _has_files(pid: int) -> bool:
+def _has_files(pid: int, script: int) -> bool:
+    folder = f"/proc/{pid}/fd"
     try:
-        return not _OWN.issuperset(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - names only
+        others = [name for name in os.listdir(folder) if name not in _STREAMS]  # noqa: PTH208 - names only
+        own = os.fstat(script)
+        return any(not os.path.samestat(os.stat(f"{folder}/{name}"), own) for name in others)  # noqa: PTH116 - as above
     except OSError:
         return True
 

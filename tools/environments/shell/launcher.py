@@ -76,7 +76,7 @@ class Launcher(Protocol):
         """The shell said its own process id, as it sees it."""
         ...
 
-    def rest(self) -> bool:
+    async def rest(self) -> bool:
         """No shell is left: give back what is kept for shells. False where commands left something there that would be lost."""
         ...
 
@@ -169,7 +169,7 @@ class LocalLauncher:
     def attach(self, process: ShellProcess, said_pid: int) -> None:
         """Its number is ours."""
 
-    def rest(self) -> bool:
+    async def rest(self) -> bool:
         """Nothing is kept."""
         return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import functools
 import os
 import resource
@@ -15,7 +14,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toolcrib import EnvironmentFailed
-from tools.environments._census import Sessions, census
+from tools.environments._census import FULL, Sessions, census
+from tools.environments._spare import Spare
 from tools.environments._waiter import Waiter
 
 _PART = 0.7
@@ -74,6 +74,8 @@ class LiveShells:
         self._waiting: deque[_Waiting] = deque()
         self._idle: OrderedDict[Resting, None] = OrderedDict()
         """Used longest ago first."""
+        self._spare = Spare()
+        self._spare.hold()
 
     def used(self, one: Resting) -> None:
         """It has just run a command in a shell that it keeps."""
@@ -154,6 +156,11 @@ class LiveShells:
             lacking = sum(one.need for one in self._waiting) - self._free - self._coming
         return lacking > 0 and await self.rest(lacking)
 
+    async def rest_in_need(self, lacking: int) -> bool:
+        """The same where no more files can be opened."""
+        with self._spare.lent():
+            return await self.rest(lacking)
+
     async def rest(self, lacking: int) -> bool:
         """Rest environments that have not been used for longest, until so many descriptors are closed. Whether any rested."""
         chosen = []
@@ -173,6 +180,8 @@ class LiveShells:
         try:
             sessions = await census.take()
             rested = list(await asyncio.gather(*(one.rest_shell(sessions) for one in chosen)))
+        except OSError:  # no file can be opened to look at processes
+            return False
         finally:
             with self._lock:
                 self._coming -= sum(one.weight for one in chosen)
@@ -185,7 +194,7 @@ class LiveShells:
 def is_full(error: BaseException) -> bool:
     """Whether a shell could not be started as no more files can be opened."""
     cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE)
+    return isinstance(cause, OSError) and cause.errno in FULL
 
 
 def _why(room: int, need: int) -> str:

@@ -210,7 +210,7 @@ class ShellPool:
             except EnvironmentFailed as error:
                 if not is_full(error):
                     raise
-                if not await live.rest(weight):
+                if not await live.rest_in_need(weight):
                     raise EnvironmentFailed(_FULL) from error
 
     async def _told(self) -> None:
@@ -334,7 +334,7 @@ class ShellPool:
         except EnvironmentFailed:
             return False
         limits = limits_of(pid)
-        if limits is None or await keeps_files(pid):
+        if limits is None or await keeps_files(pid, shell.folder.input):
             return False
         with self._lock:
             if not self._is_quiet(shell, sessions):
@@ -357,7 +357,7 @@ class ShellPool:
         if self._inside or self._shell is not None or self._spawned or not self._endings.is_over():
             return False
         self._lingering.rest()
-        return await _enders.run(self._launcher.rest)
+        return await self._launcher.rest()
 
     # -- the end -------------------------------------------------------------------------------------------------
 

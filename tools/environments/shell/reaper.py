@@ -64,13 +64,21 @@ class Reaper:
             if not mine:
                 return
             ended = [one for one in mine if one.is_over()]
-            if ended:
+            sessions = _looked() if ended else None
+            if sessions is not None:
                 mine = [one for one in mine if one not in ended]
-                sessions = _census.look()
                 for one in ended:
                     one.over(one.shell, sessions)
             else:
                 _pause([one.shell.process for one in mine])
+
+
+def _looked() -> Sessions | None:
+    try:
+        return _census.look()
+    except OSError:  # no more files can be opened: later
+        time.sleep(_LOOK)
+        return None
 
 
 def _pause(processes: list[ShellProcess]) -> None:
@@ -150,7 +158,11 @@ async def end_all(processes: list[ShellProcess]) -> None:
         give_up = time.monotonic() + grace
         told: set[int] = set()
         while processes:
-            sessions = await census.take()
+            try:
+                sessions = await census.take()
+            except OSError:  # no more files can be opened: later
+                await asyncio.sleep(_LOOK)
+                continue
             left = {member.pid for process in processes for member in process.among(sessions)}
             for pid in left - told:
                 for each in (number, signal.SIGCONT):

@@ -70,7 +70,7 @@ CREATE TABLE toolcrib.grants (
   session_id text COLLATE "C" NOT NULL,
   principal text COLLATE "C" NOT NULL,
   scope text NOT NULL,
-  uses_left integer,
+  uses_left bigint,
   body text NOT NULL -- JSON: the rest
 );
 CREATE INDEX grants_by_session ON toolcrib.grants (session_id);
@@ -93,7 +93,7 @@ CREATE TABLE toolcrib.steps (
   row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   session_id text COLLATE "C" NOT NULL,
   kind text NOT NULL CHECK (kind IN ('call', 'undo', 'redo')),
-  turn integer NOT NULL,
+  turn bigint NOT NULL,
   call_id text NOT NULL,
   tool text NOT NULL,
   at float8 NOT NULL,
@@ -115,7 +115,7 @@ CREATE TABLE toolcrib.runs (
   id text COLLATE "C" NOT NULL UNIQUE,
   session_id text COLLATE "C" NOT NULL,
   status text NOT NULL CHECK (status IN ('running', 'parked', 'ended')),
-  step integer NOT NULL,
+  step bigint NOT NULL,
   state text NOT NULL, -- JSON
   updated_at float8 NOT NULL
 );

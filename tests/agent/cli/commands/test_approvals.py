@@ -16,6 +16,7 @@ from toolcrib import Answer, SuspendTicket, ToolCall
 from toolcrib._store import AuditEntry, TicketRecord
 from toolcrib.testing import ChatServer
 from tools.approval.grants import new_grant
+from tools.dispatch.bridge import run_async
 
 DELETE = "fs.recursive-delete"
 
@@ -24,21 +25,21 @@ DELETE = "fs.recursive-delete"
 def other(run: Any, tmp_path: Path) -> Iterator[Crib]:
     """Another process's worth: a chat that is open on the same store."""
     with assemble(project_dir=tmp_path) as crib:
-        crib.store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path))
-        crib.store.sessions.create("0d9e5510", platform="cli", user="", cwd=str(tmp_path))
+        run_async(crib.store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path)))
+        run_async(crib.store.sessions.create("0d9e5510", platform="cli", user="", cwd=str(tmp_path)))
         yield crib
 
 
 def granted(crib: Crib, session: str = "5e551044", **more: Any) -> str:
     grant = new_grant(more.pop("scope", "session"), DELETE, "/p", session_id=session, by="terminal", at=time.time(), **more)
-    crib.grants.add(grant)
+    run_async(crib.grants.add(grant))
     return grant.id
 
 
 def asked(crib: Crib, ticket_id: str, session: str = "5e551044") -> None:
     call = ToolCall(f"c-{ticket_id}", "terminal", {"command": "rm -rf build"})
     ticket = SuspendTicket("approve_tool", "terminal: rm -rf build\x1b[2J\nrecursive delete", call, {"cwd": "/p"}, id=ticket_id)
-    crib.store.tickets.put(TicketRecord(ticket, session, at=time.time()))
+    run_async(crib.store.tickets.put(TicketRecord(ticket, session, at=time.time())))
 
 
 def test_nothing_yet(run: Any) -> None:
@@ -51,7 +52,7 @@ def test_nothing_yet(run: Any) -> None:
 
 def test_grants_are_listed_with_what_they_cover(run: Any, other: Crib) -> None:
     one, two = granted(other), granted(other, "0d9e5510", scope="uses", uses=3)
-    other.grants.add(new_grant("always", "", "/p", argv=("make", "clean"), by="terminal"))
+    run_async(other.grants.add(new_grant("always", "", "/p", argv=("make", "clean"), by="terminal")))
     lines = run("approvals").out.splitlines()
     assert lines[0].split() == ["ID", "COVERS", "UNTIL", "SESSION", "BY", "SINCE"]
     assert f"{one[:8]}  fs.recursive-delete below /p  the session's end  5e551044  terminal" in run("approvals").out
@@ -71,22 +72,22 @@ def test_a_grant_is_narrowed_and_taken_back(run: Any, other: Crib) -> None:
     grant = granted(other)
     done = run("approvals", "narrow", grant[:6], "build")
     assert (done.code, done.out) == (0, "narrowed: fs.recursive-delete below /p/build\n")
-    assert [one.root for one in other.grants.all("5e551044")] == ["/p/build"]
+    assert [one.root for one in run_async(other.grants.all("5e551044"))] == ["/p/build"]
     assert "does not lie below /p/build" in run("approvals", "narrow", grant, "..").err
     assert "say to what" in run("approvals", "narrow", grant).err
     done = run("approvals", "revoke", grant[:6])
     assert (done.code, done.out) == (0, "revoked: fs.recursive-delete below /p/build\n")
-    assert other.grants.all("5e551044") == []
+    assert run_async(other.grants.all("5e551044")) == []
     assert run("approvals", "revoke", grant[:6]).code == 2
 
 
 def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other: Crib) -> None:
     """003-27"""
     given = new_grant("always", "", "/p", argv=("make", "clean"), by="terminal")
-    other.grants.add(given)
+    run_async(other.grants.add(given))
     done = run("approvals", "revoke", given.id[:8])
     assert (done.code, done.out) == (0, "revoked: `make clean` in /p\n")
-    assert other.grants.all("5e551044") == []
+    assert run_async(other.grants.all("5e551044")) == []
     assert "make" not in other.config.path.read_text()
 
 
@@ -104,6 +105,12 @@ def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other:
         (["revoke", "aa", "--session", "s"], "--session is for lists"),
         (["--session", "zz"], "no session begins with 'zz'; `toolcrib sessions` lists them"),
         (["grant"], "invalid choice: 'grant'"),
+        (["answer"], "say which: toolcrib approvals answer TICKET"),
+        (["answer", "zz"], "no ticket begins with 'zz'; `toolcrib approvals pending` lists those that wait"),
+        (["answer", "aa", "bb"], "one at a time"),
+        (["answer", "aa", "--scope", "once", "--deny", "no"], "--scope is a yes and --deny a no"),
+        (["answer", "aa", "--uses", "3"], "--uses goes with --scope uses"),
+        (["pending", "--scope", "once"], "go with `toolcrib approvals answer TICKET`"),
     ],
 )
 def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str) -> None:
@@ -116,10 +123,10 @@ def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str
 def test_ambiguous_ids_name_the_candidates(run: Any, other: Crib) -> None:
     for ticket_id in ("aa11", "aa22"):
         asked(other, ticket_id)
-        other.store.grants.add(replace(new_grant("session", DELETE, "/p", session_id="5e551044"), id=ticket_id))
+        run_async(other.store.grants.add(replace(new_grant("session", DELETE, "/p", session_id="5e551044"), id=ticket_id)))
     for action in ("deny", "revoke"):
         assert "(aa11, aa22); give more of the id" in run("approvals", action, "aa").err
-    assert (len(other.store.tickets.pending()), len(other.grants.all())) == (2, 2)
+    assert (len(run_async(other.store.tickets.pending())), len(run_async(other.grants.all()))) == (2, 2)
 
 
 def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> None:
@@ -134,18 +141,35 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     done = run("approvals", "deny", "aa", "not now")
     assert done.code == 0
     assert done.out.startswith("denied: terminal: rm -rf build^[[2J")
-    kept = other.store.tickets.get("aa11")
+    kept = run_async(other.store.tickets.get("aa11"))
     assert kept is not None
     assert kept.answer is not None
     assert (kept.state, kept.answer.payload["reason"]) == ("denied", "not now")
-    assert not other.store.tickets.settle(Answer("aa11", payload={"approved": True}), "approved")
+    assert run_async(other.store.tickets.settle(Answer("aa11", payload={"approved": True}), "approved")) == "refused"
     assert "settled before (denied)" in run("approvals", "deny", "aa11").err
+
+
+def test_without_more_all_that_waits_is_shown_before_the_grants(run: Any, other: Crib) -> None:
+    """003-25: who is waited for, since when, until when, and what it is about; in every session."""
+    run_async(other.store.sessions.create("7e1e6a30", platform="telegram", user="ann"))
+    asked(other, "aa11")
+    asked(other, "bb22", "7e1e6a30")
+    grant = granted(other)
+    lines = run("approvals").out.splitlines()
+    assert lines[0].split() == ["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"]
+    assert (lines[1].split()[:2], lines[2].split()[:2]) == (["aa11", "cli"], ["bb22", "telegram:ann"])
+    assert "never" in lines[1]
+    assert "rm -rf build^[[2J" in lines[1]
+    assert "`toolcrib approvals answer TICKET` answers one" in lines
+    assert lines[-1].startswith(grant[:8])
+    assert "aa11" not in run("approvals", "list").out
+    assert "bb22" not in run("approvals", "--session", "5e55").out
 
 
 def test_there_is_no_yes_from_outside(run: Any, other: Crib) -> None:
     asked(other, "aa11")
     assert run("approvals", "approve", "aa11").code == 2
-    assert len(other.store.tickets.pending()) == 1
+    assert len(run_async(other.store.tickets.pending())) == 1
 
 
 def test_the_history_says_who_decided_what_by_which_rule(run: Any, other: Crib) -> None:
@@ -154,8 +178,10 @@ def test_the_history_says_who_decided_what_by_which_rule(run: Any, other: Crib) 
     for number, (decision, by) in enumerate(decisions):
         detail = {"keys": [DELETE, DELETE], "command": f"rm -rf\nx{number}\x1b", "cwd": "/p"}
         session = "0d9e5510" if number == 1 else "5e551044"
-        other.store.audit.record(AuditEntry(time.time(), session, f"c{number}", "terminal", decision, by, detail))
-    other.store.audit.record(AuditEntry(time.time(), "5e551044", "c", "write_file", "allowed", "rule", {"paths": ["/p/a"]}))
+        run_async(other.store.audit.record(AuditEntry(time.time(), session, f"c{number}", "terminal", decision, by, detail)))
+    run_async(
+        other.store.audit.record(AuditEntry(time.time(), "5e551044", "c", "write_file", "allowed", "rule", {"paths": ["/p/a"]}))
+    )
     lines = run("approvals", "history").out.splitlines()
     assert lines[0].split() == ["WHEN", "SESSION", "DECISION", "BY", "TOOL", "WHAT", "FINDINGS"]
     columns = [cell.strip() for cell in lines[3].split("  ") if cell.strip()]

@@ -159,12 +159,10 @@ def test_check_tells_of_names_that_nobody_has(run: Any, config: Any) -> None:
     done = run("config", "check")
     assert done.code == 1
     backend, provider, fallback, profile = done.out.splitlines()
-    assert backend.startswith(
-        f"{file}:2: terminal.backend: there is no place 'dokcer' to run in; did you mean 'docker'? (known: "
-    )
+    assert backend.startswith(f"{file}:2: terminal.backend: there is no backend 'dokcer'; did you mean 'docker'? (known: ")
     assert provider.startswith(f"{file}:4: model.provider: there is no provider 'gemin'; there are chat, ")
     assert fallback.startswith(f"{file}:5: model.fallback: there is no provider 'chta'; ")
-    assert profile.startswith(f"profile box {file}:13: terminal.backend: there is no place 'bubblewrapp' to run in; ")
+    assert profile.startswith(f"profile box {file}:13: terminal.backend: there is no backend 'bubblewrapp'; ")
     doctor = run("doctor").out
     for line in (backend, provider, fallback):
         assert f"✗ {line}" in doctor
@@ -174,14 +172,14 @@ def test_check_knows_the_places_of_enabled_plugins(run: Any, config: Any) -> Non
     file = config("terminal: {backend: moon}\nplugins:\n  enabled: [moon]\n")
     done = run("config", "check")
     assert done.code == 1
-    assert f"{file}:1: terminal.backend: there is no place 'moon'" in done.out
+    assert f"{file}:1: terminal.backend: there is no backend 'moon'" in done.out
     assert "the plugin 'moon' may bring it: there is no such plugin" in done.out
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "moon.py").write_text(ADDS_A_PLACE)
     done = run("config", "check")
     assert (done.code, done.out, done.err) == (0, f"{file}: no faults\n", "")
     file.write_text("terminal: {backend: moon}\n")
-    assert "there is no place 'moon'" in run("config", "check").out
+    assert "there is no backend 'moon'" in run("config", "check").out
 
 
 def test_check_loads_no_plugin_without_need(run: Any, config: Any) -> None:

@@ -74,8 +74,8 @@ def test_faults_that_show_only_in_use_are_looked_for(run: Any, user_plugin: Any)
     assert done.code == 1
     assert "· tool shy: it is left out: its dynamic_schema (toolcrib_plugin_user_faulty) failed: TypeError" in done.out
     assert "mend the plugin that adds 'loop'" in done.out
-    assert "✗ place stuck: it can not be closed: RuntimeError: it is stuck" in done.out
-    assert "✓ place local" in done.out
+    assert "✗ backend stuck: it can not be closed: RuntimeError: it is stuck" in done.out
+    assert "✓ backend local" in done.out
     assert "✗ stuck" in run("env", "test", "stuck").out
     done = run("call", "read_file", '{"path": "/nothing"}', "--backend", "stuck")
     assert '{"error"' in done.out
@@ -220,7 +220,7 @@ def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any
         done = run("doctor")
     assert done.code == 0
     assert f"✓ model m at 127.0.0.1:{server.port} calls tools in its text, as glm (" in done.out
-    assert "(the server says that the model has no native calls; its chat template tells the protocol)" in done.out
+    assert "(the server says that the model has no native calls; its chat template names the protocol)" in done.out
     config("model: {name: gone, base_url: 'http://127.0.0.1:9/v1'}\n")
     assert "✓ model gone at 127.0.0.1:9 calls tools natively (the default)" in run("doctor").out
     config("model: {name: gpt-5, base_url: 'https://api.openai.com/v1'}\n")

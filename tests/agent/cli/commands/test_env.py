@@ -122,8 +122,8 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     assert "did you mean 'gone'?" in done.err
     done = run("doctor")
     assert done.code == 1
-    assert "✓ place local, where sessions run: local" in done.out
-    assert "✗ place gone: " in done.out
+    assert "✓ backend local, where sessions run: local" in done.out
+    assert "✗ backend gone: " in done.out
 
 
 @pytest.mark.xdist_group("bubblewrap")
@@ -151,7 +151,7 @@ def test_a_shell_where_the_place_does_not_work(shell: Callable[..., pexpect.spaw
 
 def test_what_needs_a_person_is_refused_without_one(run: Any) -> None:
     assert "needs a person at a terminal" in run("env", "shell").err
-    assert "say what" in run("env", "stop").err
+    assert "nothing is named to stop" in run("env", "stop").err
     assert "no container of ours belongs to 'x'" in run("env", "stop", "x").err
     assert "prune takes no names" in run("env", "prune", "x").err
 

@@ -16,6 +16,7 @@ from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib._store import AuditEntry
 from tools.approval.grants import new_grant
+from tools.dispatch.bridge import run_async
 
 PUSH = "git push --force origin main"
 
@@ -125,7 +126,8 @@ def test_another_folder(run: Any, tmp_path: Path) -> None:
 def test_a_permanent_grant_is_named(run: Any, tmp_path: Path) -> None:
     """003-27"""
     with assemble(project_dir=tmp_path, store=MemoryStore()) as crib:
-        crib.grants.add(grant := new_grant("always", "", str(tmp_path), argv=("rm", "-rf", "build"), by="terminal"))
+        grant = new_grant("always", "", str(tmp_path), argv=("rm", "-rf", "build"), by="terminal")
+        run_async(crib.grants.add(grant))
     shown = run("explain", "rm -rf build").out
     assert f"decided by: the grant {grant.id[:8]} (`rm -rf build` in {tmp_path})" in shown
     assert "decided by: a person" in run("explain", "rm -rf dist").out
@@ -225,11 +227,11 @@ def test_a_line_may_name_its_folder(run: Any, tmp_path: Path) -> None:
 def log(tmp_path: Path, *entries: tuple[str, str, str | None, str], session: str = "5e551044") -> None:
     """(decision, command, the level it had, its key)"""
     store = SqliteStore(state_dir() / "toolcrib.db")
-    store.sessions.create(session, platform="cli", user="", cwd=str(tmp_path))
+    run_async(store.sessions.create(session, platform="cli", user="", cwd=str(tmp_path)))
     for decision, command, level, key in entries:
         found = [] if level is None else [{"key": key, "level": level, "why": "w", "text": command}]
         detail = {"keys": [one["key"] for one in found], "findings": found, "command": command, "cwd": str(tmp_path)}
-        store.audit.record(AuditEntry(time.time(), session, "c", "terminal", decision, "rule", detail))
+        run_async(store.audit.record(AuditEntry(time.time(), session, "c", "terminal", decision, "rule", detail)))
     store.close()
 
 
@@ -287,7 +289,7 @@ def test_entries_that_are_no_commands_are_passed_over(run: Any, tmp_path: Path) 
     log(tmp_path)
     store = SqliteStore(state_dir() / "toolcrib.db")
     for detail in ({}, {"paths": ["/p/a"], "keys": ["persist.x"]}, {"command": None}, {"command": "ls", "keys": ["tool.rule@t"]}):
-        store.audit.record(AuditEntry(time.time(), "5e551044", "c", "t", "denied", "ann", detail))
+        run_async(store.audit.record(AuditEntry(time.time(), "5e551044", "c", "t", "denied", "ann", detail)))
     store.close()
     assert run("explain", "--replay").out == "1 decisions judged again, 0 would differ\n"
 

@@ -82,7 +82,7 @@ def test_a_conversation_stays_whole_across_three_wires(run: Any, vendors: Any) -
     typed = b"first\n/model claude-x\nsecond\n/model gemini gemini-x\nthird\n/model\n"
     done = run("chat", stdin=typed)
     assert (done.code, done.out.splitlines()[:3]) == (0, ["It was one.", "Then two.", "And three."])
-    assert "claude-x goes on with this conversation" in done.err
+    assert "claude-x continues this conversation" in done.err
     claude, gemini = posted(servers["anthropic"]), posted(servers["gemini"])
     assert [message["role"] for message in claude[0]["messages"]] == ["user", "assistant", "user", "assistant", "user"]
     assert claude[0]["messages"][1]["content"][0]["name"] == "terminal"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent.loop import LoopLimits
 
 from agent.cli.conversation import Conversation, Opening
 from agent.cli.render import Screen
+from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
 from toolcrib.testing import ChatServer
@@ -120,8 +120,8 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
         return answers.pop(0)
 
     async def talk(server: ChatServer, *lines: str) -> None:
-        with assemble(project_dir=tmp_path) as crib:
-            opening = Opening(crib, lambda ticket, ctx: None, LoopLimits(), confirm=confirm)
+        async with assemble(project_dir=tmp_path) as crib:
+            opening = Opening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
             chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
             await chat.open()
             for line in lines:
@@ -176,6 +176,6 @@ def test_it_is_done_in_the_session_s_own_place(run: Any, write: Any, config: Any
     assert (refused.code, "--backend NAME" in refused.err) == (2, True)
     assert (tmp_path / "a").exists()
     unknown = run("undo", "--yes", "--backend", "venus")
-    assert (unknown.code, "there is no place 'venus'" in unknown.err) == (2, True)
+    assert (unknown.code, "there is no backend 'venus'" in unknown.err) == (2, True)
     assert run("undo", "--yes", "--backend", "local").code == 0
     assert not (tmp_path / "a").exists()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from tools.approval.languages import read
-from tools.approval.meaning.act import Code, Target
+from tools.approval.meaning.act import Code, RedirectTarget
 from tools.approval.meaning.state import Seen
 from tools.approval.meaning.value import HOLE, Taint, Value
 
@@ -24,7 +24,7 @@ class Recorder:
         self.said.append(tuple(word.replace(HOLE, "?") for word in words))
         self.taints.append(taint)
 
-    def run(self, argv: Sequence[Value], redirects: Sequence[Target] = (), stdin: Value | None = None) -> None:
+    def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
         words = [value.text for value in argv]
         taint = Taint.NONE
         for value in (*argv, *([stdin] if stdin is not None else [])):

@@ -87,3 +87,54 @@ def test_the_session_stays_where_it_is_where_nothing_could_be_handed_over(folder
             await env.close()
 
     asyncio.run(main())
+
+
+def test_the_event_loop_goes_on_while_a_shell_is_started(folder: Path) -> None:
+    """A shell that begins only once the loop has done something else: on the loop it would wait for ever."""
+
+    async def main() -> list[bool]:
+        env, went_on, seen = Slow(folder), threading.Event(), []
+        env.started = lambda process: seen.append(went_on.wait(60))
+        try:
+            running = asyncio.ensure_future(env.execute(ExecRequest("echo here", timeout=60)))
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_later(0.01, went_on.set)
+            assert (await running).stdout.head == b"here\n"
+        finally:
+            await env.close()
+        return seen
+
+    assert asyncio.run(main()) == [True]
+
+
+def test_a_call_that_is_cancelled_then_leaves_no_shell(
+    folder: Path, alive: Callable[[int], bool], eventually: Callable[..., None], open_files: Callable[[], int]
+) -> None:
+    async def main() -> tuple[int, int, int]:
+        env, go, begun = Slow(folder), threading.Event(), []
+        try:
+            await env.execute(ExecRequest(":", timeout=60))
+            assert await env.rest()
+            before = open_files()
+
+            def started(process: LocalProcess) -> None:
+                begun.append(process.pid)
+                go.wait(60)
+
+            env.started = started
+            running = asyncio.ensure_future(env.execute(ExecRequest("touch ran", timeout=60)))
+            while not begun:  # noqa: ASYNC110 - another thread tells
+                await asyncio.sleep(0.005)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            go.set()
+            eventually(lambda: not alive(begun[0]) and open_files() <= before)
+            assert (await env.execute(ExecRequest("ls; pwd", timeout=60))).stdout.head.decode() == f"{folder}\n"
+            assert await env.rest()
+            return begun[0], before, open_files()
+        finally:
+            await env.close()
+
+    _, before, after = asyncio.run(main())
+    assert after <= before

@@ -1,4 +1,4 @@
-"""Round trips: all that is kept in the file is there again, exactly."""
+"""Round trips: all that a store keeps is there again, exactly."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult, ToolStatus
-from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
+from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, Store, TicketRecord
 from toolcrib._types import Failure
 
 S = ToolCallStatus
@@ -64,16 +65,20 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
     return run
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path_factory.mktemp("records") / "store.db")
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    store: Store
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path_factory.mktemp("records") / "store.db")
+    else:
+        store = PostgresStore(request.getfixturevalue("postgres").new_database())
     yield store
     store.close()
 
 
 @given(call=calls, session=texts, result=results)
 @in_a_loop
-async def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, session: str, result: ToolResult) -> None:
+async def test_calls_and_results_come_back(kept: Store, call: ToolCall, session: str, result: ToolResult) -> None:
     session = f"{next(NUMBER)}{session}"
     await kept.ledger.open(call, session)
     await kept.ledger.move(session, call.id, S.RUNNING)
@@ -98,7 +103,7 @@ async def test_calls_and_results_come_back(kept: SqliteStore, call: ToolCall, se
 )
 @in_a_loop
 async def test_tickets_and_answers_come_back(
-    kept: SqliteStore,
+    kept: Store,
     ticket: SuspendTicket,
     session: str,
     payload: Any,
@@ -118,7 +123,7 @@ async def test_tickets_and_answers_come_back(
 
 @given(session=texts, messages=st.lists(objects, max_size=4))
 @in_a_loop
-async def test_messages_come_back(kept: SqliteStore, session: str, messages: list[dict[str, Any]]) -> None:
+async def test_messages_come_back(kept: Store, session: str, messages: list[dict[str, Any]]) -> None:
     session = f"{next(NUMBER)}{session}"
     await kept.sessions.create(session, platform=session, user=session, model=session, cwd=session)
     await kept.sessions.append_many(session, messages)
@@ -131,9 +136,7 @@ async def test_messages_come_back(kept: SqliteStore, session: str, messages: lis
 
 @given(session=texts, others=st.tuples(texts, texts, texts, texts), at=seconds, detail=objects)
 @in_a_loop
-async def test_audit_comes_back(
-    kept: SqliteStore, session: str, others: tuple[str, str, str, str], at: float, detail: Any
-) -> None:
+async def test_audit_comes_back(kept: Store, session: str, others: tuple[str, str, str, str], at: float, detail: Any) -> None:
     entry = AuditEntry(at, f"{next(NUMBER)}{session}", *others, detail)
     await kept.audit.record(entry)
     assert await kept.audit.entries(entry.session_id) == [entry]
@@ -157,7 +160,7 @@ async def test_audit_comes_back(
     session=texts,
 )
 @in_a_loop
-async def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -> None:
+async def test_grants_come_back(kept: Store, grant: Grant, session: str) -> None:
     number = next(NUMBER)
     grant = replace(grant, id=f"{number}{grant.id}", session_id=f"{number}{session}")
     await kept.grants.add(grant)
@@ -175,7 +178,7 @@ async def test_grants_come_back(kept: SqliteStore, grant: Grant, session: str) -
     )
 )
 @in_a_loop
-async def test_runs_come_back(kept: SqliteStore, run: RunRecord) -> None:
+async def test_runs_come_back(kept: Store, run: RunRecord) -> None:
     number = next(NUMBER)
     run = replace(run, id=f"{number}{run.id}", session_id=f"{number}{run.session_id}")
     await kept.sessions.create(run.session_id, platform="cli", user="me")
@@ -199,7 +202,7 @@ async def test_runs_come_back(kept: SqliteStore, run: RunRecord) -> None:
     )
 )
 @in_a_loop
-async def test_what_was_said_comes_back(kept: SqliteStore, item: InboxItem) -> None:
+async def test_what_was_said_comes_back(kept: Store, item: InboxItem) -> None:
     item = replace(item, session_id=f"{next(NUMBER)}{item.session_id}")
     given = await kept.inbox.put(item)
     assert given is not None
@@ -211,13 +214,13 @@ async def test_what_was_said_comes_back(kept: SqliteStore, item: InboxItem) -> N
 
 @given(session=texts, origins=st.dictionaries(texts, st.integers(0, 2**31), max_size=4))
 @in_a_loop
-async def test_origins_come_back(kept: SqliteStore, session: str, origins: dict[str, int]) -> None:
+async def test_origins_come_back(kept: Store, session: str, origins: dict[str, int]) -> None:
     session = f"{next(NUMBER)}{session}"
     await kept.origins.remember(session, origins)
     assert await kept.origins.of(session) == origins
 
 
-async def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: SqliteStore) -> None:
+async def test_what_is_not_json_is_refused_and_nothing_is_kept(kept: Store) -> None:
     await kept.sessions.create("s", platform="cli", user="me")
     with pytest.raises(TypeError, match="set is not JSON"):
         await kept.sessions.append_many("s", [{"role": "user", "text": "a"}, {"role": "user", "text": {"b"}}])

@@ -1,0 +1,155 @@
+"""Many open sessions in one process with few descriptors: 1,000 commands, one each, evenly over a minute.
+
+Measured in a process of its own, whose limits can be lowered and whose memory is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.core import CannotMeasureError, Figure
+from toolcrib import Environment, ExecRequest
+from tools.environments import open_environment
+
+_DESCRIPTORS = 1024
+_SESSIONS, _SECONDS = 1000, 60.0
+_FEW, _SOON = 150, 5.0
+_BEAT = 0.005
+"""Seconds between two looks at how late the event loop is."""
+_IDLE = 5.0
+_DELAY, _MEMORY = 20.0, 100.0
+_LIMIT = 600.0
+
+
+class Session(Protocol):
+    """Whatever a caller keeps open between two commands."""
+
+    async def run(self, command: str) -> str:
+        """What the command prints. Raises where it could not be run, or the session was told that something is lost."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Delays in ms (99th percentile), ``memory`` in kB an open session that has run its command and is idle."""
+
+    failures: int
+    first_failure: str
+    delay: float
+    idle_delay: float
+    memory: float
+    descriptors: int
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """In a child process; see ``_main``."""
+    number, seconds = (_FEW, _SOON) if quick else (_SESSIONS, _SECONDS)
+    with tempfile.TemporaryDirectory(prefix="toolcrib-many-") as folder:
+        argv = [sys.executable, "-m", "benchmarks.many", str(number), str(seconds), folder]
+        root = Path(__file__).parents[1]
+        done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    if done.returncode:
+        raise CannotMeasureError(done.stderr.strip() or f"the process ended with {done.returncode}")
+    found = Measured(**json.loads(done.stdout))
+    if found.failures:
+        print(f"many.sessions: {found.failures} of {number} failed: {found.first_failure}", file=sys.stderr)
+    what = f"{number} commands in {seconds:g} s, {_DESCRIPTORS} descriptors"
+    return [
+        Figure("many.sessions", found.delay, "ms", found.idle_delay, found.idle_delay + _DELAY, "value", f"an idle loop; {what}"),
+        Figure("many.failures", found.failures, "commands", number, 0, "value", what),
+        Figure("many.memory", found.memory, "kB", _MEMORY, _MEMORY, "value", "the bar, an idle session"),
+        Figure("many.descriptors", found.descriptors, "fds", _DESCRIPTORS, _DESCRIPTORS, "value", "the limit; open in the end"),
+    ]
+
+
+async def environment_session(folder: str) -> Session:
+    """A session as far as commands are concerned: an environment of this machine."""
+    return _EnvironmentSession(open_environment("local", cwd=folder))
+
+
+class _EnvironmentSession:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    async def run(self, command: str) -> str:
+        outcome = await self._environment.execute(ExecRequest(command, timeout=_SECONDS))
+        if outcome.exit_code or outcome.notice or self._environment.generation:
+            raise CannotMeasureError(f"{command}: exit code {outcome.exit_code}, {outcome.notice or outcome.stderr.head!r}")
+        return outcome.stdout.head.decode()
+
+    async def close(self) -> None:
+        await self._environment.close()
+
+
+async def many(open_session: Callable[[str], Awaitable[Session]], number: int, seconds: float, folder: str) -> Measured:
+    """Open ``number`` sessions, run a command in each over ``seconds``, and close them."""
+    first = await open_session(folder)
+    await first.run("true")
+    idle = await _delays(asyncio.sleep(min(_IDLE, seconds)))
+    gc.collect()
+    before = _memory()
+    sessions = [await open_session(folder) for _ in range(number)]
+    failures: list[str] = []
+
+    async def one(index: int, session: Session) -> None:
+        await asyncio.sleep(seconds * index / number)
+        try:
+            said = await session.run(f"export INDEX={index}; echo $INDEX")
+        except Exception as error:
+            failures.append(f"{type(error).__name__}: {error}")
+        else:
+            if said != f"{index}\n":
+                failures.append(f"session {index} said {said!r}")
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(index, session) for index, session in enumerate(sessions)))
+
+    delays = await _delays(all_of_them())
+    gc.collect()
+    memory, descriptors = (_memory() - before) / number, len(list(Path("/proc/self/fd").iterdir()))
+    await asyncio.gather(*(session.close() for session in [first, *sessions]))
+    return Measured(len(failures), failures[0] if failures else "", _p99(delays), _p99(idle), memory, descriptors)
+
+
+async def _delays(work: Awaitable[object]) -> list[float]:
+    """How late the event loop was, in ms, while it did that."""
+    loop, late = asyncio.get_running_loop(), []
+    working = asyncio.ensure_future(work)
+    while not working.done():
+        due = loop.time() + _BEAT
+        await asyncio.sleep(_BEAT)
+        late.append((loop.time() - due) * 1e3)
+    await working
+    return late
+
+
+def _p99(values: list[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)]
+
+
+def _memory() -> float:
+    """In kB, of this process."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
+    return float(line.split()[1])
+
+
+def _main(number: str, seconds: str, folder: str) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
+    print(json.dumps(asdict(asyncio.run(many(environment_session, int(number), float(seconds), folder)))))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,219 @@
+"""A run that waits for a person: parked by one process, answered from another, at a terminal alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import state_dir
+from agent.store.sqlite import SqliteStore
+from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
+
+pytestmark = pytest.mark.e2e
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+ASKED = r"\[o\]nce .*\[d\]eny  \? >$"
+CLARIFY = ("clarify", {"question": "Which colour?", "choices": ["red", "green"]})
+
+
+def delete(*names: str) -> Any:
+    return ChatServer.calls(*(("terminal", {"command": f"rm -rf {name}"}) for name in names))
+
+
+def toolcrib(project: Path, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run it as a script would: without a terminal."""
+    return subprocess.run(
+        [COMMAND, *args],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        **{"stdin": subprocess.DEVNULL, **more},
+    )
+
+
+def park(project: Path, server: ChatServer, *more: str) -> list[str]:
+    """Let a run begin and wait; return the ids of its tickets."""
+    for name in ("build", "dist"):
+        (project / name).mkdir(exist_ok=True)
+    done = toolcrib(project, "run", "tidy up", "--park", "--json", "--base-url", server.base_url, "--model", "m", *more)
+    assert done.returncode == 7, done
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["type"] for event in events[-2:]] == ["run_parked", "run_finished"]
+    assert (events[-1]["stopped"], events[-1]["exit_code"]) == ("parked", 7)
+    assert all(ticket["message"] and ticket["call_id"] for ticket in events[-2]["tickets"])
+    return [ticket["id"] for ticket in events[-2]["tickets"]]
+
+
+def test_what_one_process_parked_is_answered_in_another_and_goes_on(sit_down: Any, project: Path) -> None:
+    """002-24, 003-25: the call waits, runs once it is approved, and the model reads its result."""
+    with ChatServer(delete("build"), ChatServer.text("All tidy.")) as server:
+        (ticket,) = park(project, server)
+        assert (project / "build").exists()
+        listed = toolcrib(project, "approvals").stdout
+        assert ticket[:8] in listed
+        assert "cli" in listed
+        person = sit_down("approvals", "answer", ticket[:8], "--continue")
+        assert "│ rm -rf build" in person.sees(ASKED)
+        person.types("o")
+        person.sees("All tidy.")
+        assert person.waits_for_the_end() == 0
+        assert not (project / "build").exists()
+        assert [message["role"] for message in server.requests[-1]["messages"]] == ["system", "user", "assistant", "tool"]
+        late = toolcrib(project, "approvals", "answer", ticket)
+        assert late.returncode == 1
+        assert "was settled before: approved by terminal on " in late.stderr
+
+
+def test_the_calls_are_run_and_the_rest_is_left(sit_down: Any, project: Path) -> None:
+    """002-31: an answer counts once; a denied sibling gets its reason, and the model reads both, in order."""
+    with ChatServer(delete("build", "dist"), ChatServer.text("I see.")) as server:
+        one, two = park(project, server)
+        person = sit_down("approvals", "answer", one, "--scope", "once")
+        assert "approved: this call only" in person.sees("approvals answer")
+        assert person.waits_for_the_end() == 0
+        assert [(project / name).exists() for name in ("build", "dist")] == [False, True]
+        assert len(server.requests) == 1, "the model is not asked before all is settled"
+        denied = sit_down("approvals", "answer", two, "--deny", "not on a Friday", "--continue")
+        denied.sees("I see.")
+        assert denied.waits_for_the_end() == 0
+        assert (project / "dist").exists()
+        first, second = [message["content"] for message in server.requests[-1]["messages"][-2:]]
+        assert '"exit_code": 0' in first
+        assert "not on a Friday" in second
+
+
+def test_a_living_host_of_the_session_goes_on(sit_down: Any, project: Path) -> None:
+    """002-24: where another process waits for the answer, the command leaves the call to it."""
+    with ChatServer(delete("build")) as server:
+        (ticket,) = park(project, server)
+        store = SqliteStore(state_dir() / "toolcrib.db")
+        try:
+            (run,) = run_async(store.runs.parked())
+            host = run_async(store.leases.take("host:a", "another process", 600.0))
+            run_async(store.sessions.update(run.session_id, host="host:a"))
+            person = sit_down("approvals", "answer", ticket, "--scope", "once", "--continue")
+            person.sees("was woken and continues")
+            assert person.waits_for_the_end() == 0
+            assert (project / "build").exists()
+            record = run_async(store.tickets.get(ticket))
+            assert (record is not None, record and record.state) == (True, "approved")
+            assert host is not None
+            run_async(store.leases.release(host))
+        finally:
+            store.close()
+
+
+def test_nobody_answers_without_a_terminal(project: Path) -> None:
+    """003-28: not through a pipe either, whatever is said on the command line."""
+    with ChatServer(delete("build")) as server:
+        (ticket,) = park(project, server)
+        for words in ([], ["--scope", "once"], ["--deny", "no"]):
+            done = toolcrib(project, "approvals", "answer", ticket, *words, stdin=None, input="o\n")
+            assert done.returncode == 2
+            assert "for a person at a terminal, and there is none here" in done.stderr
+        assert toolcrib(project, "approvals", "answer", "zz").returncode == 2
+        assert len(json.loads(toolcrib(project, "approvals", "pending", "--json").stdout)) == 1
+        assert (project / "build").exists()
+
+
+def test_who_leaves_the_prompt_answers_nothing(sit_down: Any, project: Path) -> None:
+    with ChatServer(delete("build")) as server:
+        (ticket,) = park(project, server)
+        for key, code in (("c", 130), ("d", 1)):
+            person = sit_down("approvals", "answer", ticket)
+            person.sees(ASKED)
+            person.presses(key)
+            assert "the ticket still waits" in person.sees("nothing was answered")
+            assert person.waits_for_the_end() == code
+        wrong = sit_down("approvals", "answer", ticket, "--scope", "forever")
+        wrong.sees("can be answered with --scope once, ")
+        assert wrong.waits_for_the_end() == 2
+        assert (project / "build").exists()
+
+
+def test_a_question_is_answered_with_a_choice(sit_down: Any, project: Path) -> None:
+    """003-25: use-as-result; the answer is what the model reads."""
+    with ChatServer(ChatServer.calls(CLARIFY), ChatServer.text("Green it is.")) as server:
+        (ticket,) = park(project, server)
+        person = sit_down("approvals", "answer", ticket, "--continue")
+        person.sees(r"2\. green")
+        person.types("2")
+        person.sees("Green it is.")
+        assert person.waits_for_the_end() == 0
+        assert "green" in server.requests[-1]["messages"][-1]["content"]
+
+
+def test_the_chat_asks_what_waits_when_the_session_is_opened(sit_down: Any, project: Path) -> None:
+    """002-24"""
+    with ChatServer(delete("build"), ChatServer.text("All tidy.")) as server:
+        park(project, server)
+        person = sit_down("chat", "--continue")
+        person.sees(ASKED)
+        person.types("o")
+        person.sees("All tidy.")
+        person.at_prompt()
+        assert not (project / "build").exists()
+
+
+def test_a_task_waits_behind_a_parked_run(sit_down: Any, project: Path) -> None:
+    """A pipe, or a run that asks nobody, does not answer for the person: nothing is denied, and nothing is lost."""
+    with ChatServer(delete("build"), ChatServer.text("All tidy."), ChatServer.text("And more.")) as server:
+        (ticket,) = park(project, server)
+        done = toolcrib(project, "run", "and more", "--continue")
+        assert done.returncode == 7
+        assert f"toolcrib approvals answer {ticket}" in done.stderr
+        assert "your task waits in the session until that run has ended" in done.stderr
+        assert toolcrib(project, "run", "--continue").returncode == 7
+        piped = toolcrib(project, "chat", "--continue", stdin=None, input="hello\n")
+        assert piped.returncode == 1
+        assert "a call waits for an answer" in piped.stderr
+        assert (project / "build").exists()
+        person = sit_down("approvals", "answer", ticket, "--scope", "once")
+        assert person.waits_for_the_end() == 0
+        server.responses.append(ChatServer.text("Hello."))
+        done = toolcrib(project, "run", "--continue")
+        assert (done.returncode, done.stdout) == (0, "All tidy.\nAnd more.\nHello.\n")
+
+
+def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
+    """002-24: the ticket expires, an answer is too late, and the model is told."""
+    (project / "config.yaml").write_text("approval: {park_timeout: 0.2}\n")
+    with ChatServer(delete("build"), ChatServer.text("Too late.")) as server:
+        (ticket,) = park(project, server, "--config", str(project / "config.yaml"))
+        while json.loads(toolcrib(project, "approvals", "pending", "--json").stdout):
+            continue
+        late = toolcrib(project, "approvals", "answer", ticket)
+        assert late.returncode == 1
+        assert " expired on " in late.stderr
+        done = toolcrib(project, "run", "--continue")
+        assert done.stdout == "Too late.\n"
+        assert (project / "build").exists()
+        assert "nobody answered in time" in server.requests[-1]["messages"][-1]["content"]
+
+
+def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> None:
+    """002-24: the call that may have run is not run again; the run ends with an answer."""
+    ready = project / "ready"
+    command = {"command": f"echo x >> {ready}; sleep 600"}
+    with ChatServer(ChatServer.calls(("terminal", command)), ChatServer.text("It was broken off.")) as server:
+        argv = [COMMAND, "run", "go", "--base-url", server.base_url, "--model", "m"]
+        with subprocess.Popen(argv, cwd=project, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+            while not ready.exists() and process.poll() is None:
+                continue
+            os.kill(process.pid, signal.SIGKILL)
+        done = toolcrib(project, "run", "--continue")
+        assert (done.returncode, done.stdout) == (0, "It was broken off.\n")
+        assert ready.read_text() == "x\n"
+        assert "may have run" in server.requests[-1]["messages"][-1]["content"]
+        assert toolcrib(project, "run", "--continue").returncode == 2, "there is no run left to continue"
+    without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # what is on this machine is no matter of ours
+    assert toolcrib(project, "env", "prune", "--yes", env=without_engine).returncode == 0
