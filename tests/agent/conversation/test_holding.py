@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.conversation.holding import Holding
 from agent.store.memory import MemoryStore
 from toolcrib import StoreFailed
-from toolcrib._store import Fence, Lease, LeaseStore
+from toolcrib._store import Fence, Lease
 
 
-class FullDisk:
-    """Leases of a store whose disk is full for as many releases as ``failures``."""
+async def test_a_lease_that_could_not_be_given_back_is_taken_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own holder need not wait until it lapses. It counts as taken anew: calls that the failure left are recovered."""
+    store, fence, waited = MemoryStore(), Fence(), list[str]()
+    release, failures = store.leases.release, [StoreFailed("the disk is full")]
 
-    def __init__(self, inner: LeaseStore, failures: int) -> None:
-        self._inner = inner
-        self._failures = failures
-        self.take, self.renew, self.holder = inner.take, inner.renew, inner.holder
+    async def releases(lease: Lease) -> None:
+        if failures:
+            raise failures.pop()
+        await release(lease)
 
-    async def release(self, lease: Lease) -> None:
-        if self._failures:
-            self._failures -= 1
-            raise StoreFailed("the disk is full")
-        await self._inner.release(lease)
-
-
-class Store(MemoryStore):
-    def __init__(self, failures: int) -> None:
-        super().__init__()
-        self._full = FullDisk(super().leases, failures)
-
-    @property
-    def leases(self) -> LeaseStore:
-        return self._full
-
-
-async def test_a_lease_that_could_not_be_given_back_keeps_its_own_holder_out_of_nothing() -> None:
-    """It is taken anew, so that calls which the failure left are recovered; another holder waits for it as for any."""
-    store, fence, waited = Store(1), Fence(), list[str]()
+    monkeypatch.setattr(store.leases, "release", releases)
     own = Holding(store, "s", fence, lambda: None, "me")
     async with own.held(lambda: waited.append("first")) as fresh:
         first = fence.lease
