@@ -47,6 +47,6 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 
 
 async def hosted(store: Store, session_id: str) -> bool:
-    """Whether a living process wants to continue this session's parked run: it is woken by every answer."""
+    """Return True if a living process wants to continue this session's parked run: every answer wakes it."""
     info = await store.sessions.get(session_id)
     return info is not None and bool(info.host) and await store.leases.holder(info.host) is not None

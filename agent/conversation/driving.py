@@ -227,7 +227,7 @@ class Driver:
         return None
 
     async def _waits(self, state: RunState) -> bool:
-        """Whether the run waits for somebody: parked, or its process ended while somebody was asked."""
+        """Return True if the run waits for somebody: it is parked, or its process ended while somebody was asked."""
         if state.phase != "calling":
             return state.phase == "parked"
         ledger = self._session.store.ledger
@@ -247,7 +247,7 @@ class Driver:
         await self._session.keep(state.ended("interrupted", state.text), messages)
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
-        """What another process made of a message that it took from the inbox."""
+        """Return the outcome of a message that another process took from the inbox."""
         record = await self._session.store.runs.get(f"{self._session.id}-{item.id}")
         if record is None:
             return _NOTHING

@@ -14,12 +14,12 @@ from toolcrib._store import Fence, Lease, Store
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 20.0
-"""How long a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
+"""Seconds for which a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
 _FIRST, _LONGEST = 0.02, 1.0
 
 
 class Holding:
-    """One process's side of a session's lease. ``lost`` is called when another process took the session over.
+    """This process's side of a session's lease. ``lost`` is called when another process took the session over.
 
     Several may hold it at once, in any thread and loop: the first takes it, the last gives it back.
     """

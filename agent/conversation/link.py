@@ -20,7 +20,7 @@ class ModelLink:
         self._session = session
         self._provider: ProviderSession | None = None
         self._known = 0
-        """How many records of the transcript the provider session has taken in."""
+        """Number of records of the transcript that the provider session has taken in."""
         self._given = False
         self.choice: ModelChoice | None = None
         self.instructions = ""

@@ -241,7 +241,9 @@ class SessionManager:
             self._wake(session_id)
 
     async def _has_work(self, session_id: str) -> bool:
-        """Whether the session can go on: a run that does not wait, or whose ticket was settled; else a message in the inbox."""
+        """Return True if the session can continue: a run that does not wait, or whose ticket was settled, or a message in the
+        inbox.
+        """
         run = await self._store.runs.current(session_id)
         if run is None:
             return bool(await self._store.inbox.waiting(session_id))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """How a session is opened; see Crib.open for each field."""
+    """Options with which a session is opened; see Crib.open for each field."""
 
     platform: str = "cli"
     user: str = ""

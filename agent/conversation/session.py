@@ -1,4 +1,4 @@
-"""One conversation: what it may call, where it runs, and the one way in: say, answer, interrupt, advance."""
+"""Session: the calls it may make, its environment, and the one way in: say, answer, interrupt, advance."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Session:
         self.scope.interrupt()
 
     async def waits_for_answers(self) -> bool:
-        """Whether a run of this session is parked, or its process ended while somebody was asked."""
+        """Return True if a run of this session is parked, or its process ended while somebody was asked."""
         return await self._driver.waits()
 
     async def give_up(self) -> RunResult | None:

@@ -27,15 +27,15 @@ _BUILT_IN = {
     "ssh": ("tools.environments.ssh", "open_ssh"),
 }
 _registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
-"""By name, all that were registered: the last one counts."""
+"""All factories that were registered, by name: the last one counts."""
 _lock = threading.Lock()
 _METHODS = [name for name, member in vars(Environment).items() if callable(member) and not name.startswith("_")]
 
 
 def register_environment(name: str, factory: Factory) -> Callable[[], None]:
-    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
+    """Register a backend: ``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
 
-    Answers with what takes it back, in whatever order others are.
+    Return a function that reverts it, in whatever order others are reverted.
     """
     mine = object()
     with _lock:
