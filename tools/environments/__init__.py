@@ -1,5 +1,11 @@
-"""Backends by name: open the environments that commands run in. Built-in backends are imported when first opened; plugins
-register theirs.
+"""Environments: where commands run and files lie. Each backend is opened here by name.
+
+``local`` is this machine, as it is or in a sandbox, over ``shell``, the bash that stays. ``docker`` and ``ssh`` share
+``remote``. Built-in backends are imported when first opened; plugins register theirs.
+
+The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``,
+``_portable``), processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and
+many at once (``_pace``, ``_workers``, ``_waiter``, ``_spare``).
 """
 
 from __future__ import annotations
