@@ -12,7 +12,7 @@ from agent.conversation.driving import Driver
 from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
-from agent.conversation.state import RunResult, RunState, Shell
+from agent.conversation.state import ParkedShell, RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
@@ -285,7 +285,7 @@ class Session:
         entry = self.dispatcher.registry.get(name)
         return entry.emoji if entry is not None else ""
 
-    async def portable_shell(self, before: Shell | None) -> Shell | None:
+    async def portable_shell(self, before: ParkedShell | None) -> ParkedShell | None:
         """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
         environment = self.scope.opened
         if environment is None or not isinstance(environment, Portable):
@@ -293,9 +293,9 @@ class Session:
         state = await environment.portable_state()
         redactor = self.scope.redactor
         kept = {name: value for name, value in state.variables.items() if not redactor.touches(f"{name}={value}")}
-        return Shell(state.cwd, kept)
+        return ParkedShell(state.cwd, kept)
 
-    async def restore_shell(self, shell: Shell | None) -> None:
+    async def restore_shell(self, shell: ParkedShell | None) -> None:
         """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet."""
         if shell is None or self.scope.opened is not None:
             return

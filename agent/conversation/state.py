@@ -52,7 +52,7 @@ class CallState:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class ParkedShell:
     """The folder and the exported variables that the session's commands had when the run was parked; without secrets."""
 
     cwd: str
@@ -88,7 +88,7 @@ class RunState:
     schema: Mapping[str, Json] | None = None
     mends: bool = False
     last: bool = False
-    shell: Shell | None = None
+    shell: ParkedShell | None = None
     stopped: Stopped | None = None
     text: str = ""
     data: Json = None
@@ -173,7 +173,7 @@ class RunState:
                     "failed": (str(data["failed"][0]), int(data["failed"][1])),
                     "batch": tuple(map(CallState.from_json, data["batch"])),
                     "items": tuple(data["items"]),
-                    "shell": None if data["shell"] is None else Shell(**data["shell"]),
+                    "shell": None if data["shell"] is None else ParkedShell(**data["shell"]),
                     "error": None if data["error"] is None else (data["error"][0], data["error"][1]),
                 }
             )
