@@ -14,7 +14,7 @@ from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import _groups
 from tools.environments._output import Output
 from tools.environments.local.running import Running
-from tools.environments.local.spawn import Shell, reported_cwd, spawn
+from tools.environments.local.spawn import ShellProgram, reported_cwd, spawn
 from tools.environments.shell.linger import Lingering
 
 _CLOSE_GRACE = 0.5
@@ -31,7 +31,7 @@ class OneShot:
         self.cwd = cwd
         self._base = base
         path = shutil.which("bash")
-        self._shell = Shell(path, is_bash=True) if path else Shell(shutil.which("sh") or "/bin/sh", is_bash=False)
+        self._shell = ShellProgram(path, is_bash=True) if path else ShellProgram(shutil.which("sh") or "/bin/sh", is_bash=False)
         self._running: set[Running] = set()
         self._interrupts = 0
         self._left: set[int] = set()

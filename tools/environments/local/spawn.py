@@ -22,7 +22,7 @@ _HIGH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class ShellProgram:
     """A shell by its path; ``is_bash`` says how it can be made to report where a command ended."""
 
     path: str
@@ -40,7 +40,7 @@ class Started:
     report: int
 
 
-def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: bytes) -> Started:
+def spawn(shell: ShellProgram, command: str, cwd: str, env: Mapping[str, str], stdin: bytes) -> Started:
     """Start the command in a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
     ours: list[int] = []
     theirs: list[int] = []
@@ -93,7 +93,7 @@ def reported_cwd(report: int, start: str) -> str:
     return os.path.realpath(path) if path.startswith("/") and path != start else start
 
 
-def _argv(shell: Shell, text: bytes, report_to: int) -> list[str | bytes]:
+def _argv(shell: ShellProgram, text: bytes, report_to: int) -> list[str | bytes]:
     if shell.is_bash:
         return ["bash", "--norc", "-c", text]
     # sh reads no file before a command. The digits of >& are limited to one in some of them, a path is not.
@@ -133,7 +133,7 @@ def _as_bytes(command: str) -> bytes:
     return text
 
 
-def _why(error: OSError | ValueError, shell: Shell, cwd: str) -> str:
+def _why(error: OSError | ValueError, shell: ShellProgram, cwd: str) -> str:
     if isinstance(error, UnicodeError):
         return "the command is not valid Unicode text: send it as plain UTF-8"
     if isinstance(error, ValueError):
