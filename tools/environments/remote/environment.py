@@ -19,7 +19,7 @@ from tools.environments.remote.call import Call
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
-from tools.environments.remote.shell import Shell, ended_by_silence, what_happened
+from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
 from tools.environments.remote.state import RemoteState
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
@@ -105,7 +105,7 @@ class RemoteEnvironment(RemoteState):
             self._cwd = outcome.cwd
         return outcome
 
-    async def _ready(self, own: bool) -> Shell:
+    async def _ready(self, own: bool) -> RemoteShell:
         """A shell for one command; the session's own, or a copy."""
         shell = self._shell
         if own and shell is not None:
@@ -116,7 +116,7 @@ class RemoteEnvironment(RemoteState):
         elif not own:
             await self._snapshot_now()
         keeper = await self._keepers.take()
-        new = Shell(keeper, f"{self._keepers.root}/{keeper.name}", self._status if own else 0)
+        new = RemoteShell(keeper, f"{self._keepers.root}/{keeper.name}", self._status if own else 0)
         try:
             if own:
                 await self._inherit()
@@ -145,7 +145,9 @@ class RemoteEnvironment(RemoteState):
             self._notice += f" Still running over there from before: process {', '.join(map(str, living))}." if living else ""
         self._lost = None
 
-    async def _execute(self, shell: Shell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
+    async def _execute(
+        self, shell: RemoteShell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int
+    ) -> ExecOutcome:
         started = time.monotonic()
         if request.stdin:
             await self.upload(f"{shell.folder}/i", request.stdin)
@@ -182,7 +184,7 @@ class RemoteEnvironment(RemoteState):
         said, self._notice = self._notice.strip(), ""
         return said
 
-    async def _run(self, shell: Shell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int) -> Call:
+    async def _run(self, shell: RemoteShell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int) -> Call:
         shell.start(self._snapshot, {**self._env, **self._restored}, cwd)
         call = Call(shell.keeper, output, self._keepers.beside)
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
@@ -212,7 +214,7 @@ class RemoteEnvironment(RemoteState):
         self._never_in = "" if call.exchange.begun else self._never_in
         return call
 
-    def _forget(self, shell: Shell, why: str) -> None:
+    def _forget(self, shell: RemoteShell, why: str) -> None:
         shell.keeper.close()
         if self._shell is shell:
             self._shell, self._lost = None, shell
@@ -223,7 +225,7 @@ class RemoteEnvironment(RemoteState):
         why = await aside(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
 
-    async def _not_begun(self, shell: Shell, own: bool, cwd: str) -> EnvironmentFailed:
+    async def _not_begun(self, shell: RemoteShell, own: bool, cwd: str) -> EnvironmentFailed:
         if self._snapshot is not None and await self.is_folder(cwd):
             shell.snapshot = self._snapshot = self._snapshot.untrapped()
             return EnvironmentFailed(f"{SHELL_ENDED}, which was not run: call again")
@@ -238,7 +240,7 @@ class RemoteEnvironment(RemoteState):
             "call again to run there, or name another cwd"
         )
 
-    async def _settle(self, shell: Shell, call: Call, moves: bool) -> None:
+    async def _settle(self, shell: RemoteShell, call: Call, moves: bool) -> None:
         """Note what a command did to the session's shell."""
         silence = await ended_by_silence(self._link, shell, call)
         self._notice += f" {silence}"
@@ -260,7 +262,7 @@ class RemoteEnvironment(RemoteState):
         if moves and shell.cwd is not None:
             self._cwd = shell.cwd
 
-    async def _retire(self, shell: Shell) -> None:
+    async def _retire(self, shell: RemoteShell) -> None:
         """A copy is done with."""
         if not shell.keeper.lost and shell.alive and not await shell.end(_CLOSE_GRACE):
             shell.keeper.close()

@@ -26,7 +26,7 @@ _ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 """Seconds that a shell has to tell its state after a command."""
 
 
-class Shell:
+class RemoteShell:
     """A session's shell. ``cwd`` is its folder, free of links; None where that is not known. ``snapshot`` is what it reported
     last.
     """
@@ -208,7 +208,7 @@ class Shell:
         return data.removesuffix(f"{self._mark} END\n".encode())
 
 
-async def ended_by_silence(link: Link, shell: Shell, call: Call) -> str:
+async def ended_by_silence(link: Link, shell: RemoteShell, call: Call) -> str:
     """See Link.silence; "" for a command that cannot have ended so."""
     if call.ended != "exited" or (shell.alive and call.exchange.out.status not in _ENDED):
         return ""

@@ -16,7 +16,7 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import Keeper, Lost
 from tools.environments.remote.keepers import Keepers
-from tools.environments.remote.shell import Shell
+from tools.environments.remote.shell import RemoteShell
 from tools.environments.remote.spawned import Spawned
 from tools.environments.shell.packed import Packed
 from tools.environments.shell.snapshot import Snapshot, first_state
@@ -39,8 +39,8 @@ class RemoteState(RemoteFiles):
         self._cwd = cwd
         self._env = dict(env)
         self._restored: dict[str, str] = {}
-        self._shell: Shell | None = None
-        self._lost: Shell | None = None
+        self._shell: RemoteShell | None = None
+        self._lost: RemoteShell | None = None
         self._kept: Snapshot | Packed | None = None
         self._state: tuple[Snapshot, ShellState] | None = None
         self._first: ShellState | None = None
@@ -58,7 +58,7 @@ class RemoteState(RemoteFiles):
 
         async def _broke(self, error: Lost, known: str) -> EnvironmentFailed: ...
 
-        def _forget(self, shell: Shell, why: str) -> None: ...
+        def _forget(self, shell: RemoteShell, why: str) -> None: ...
 
     @property
     def _snapshot(self) -> Snapshot | None:
@@ -107,7 +107,7 @@ class RemoteState(RemoteFiles):
         self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
 
-    async def _ask(self, shell: Shell) -> None:
+    async def _ask(self, shell: RemoteShell) -> None:
         """The state of a shell that cannot leave it where we could fetch it. Raises Lost, EnvironmentFailed."""
         why = f"could not tell its state: is the disk of {self._link.where} full?"
         with self._lock:
