@@ -40,7 +40,7 @@ _BEGIN = 5.0
 """Seconds in which a command that is to be ended must have begun."""
 
 
-class Call:
+class RemoteCommand:
     """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads."""
 
     def __init__(self, keeper: Keeper, output: Output, beside: Beside) -> None:

@@ -15,7 +15,7 @@ from tools.environments._pace import turn
 from tools.environments._request import command_text, never_run
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
-from tools.environments.remote.call import Call
+from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ARGV, Lost
 from tools.environments.remote.keepers import Keepers, NoBash
@@ -49,7 +49,7 @@ class RemoteEnvironment(RemoteState):
         self._bare: oneshot.OneShot | None = None
         self._epoch = -1
         self._notice = ""
-        self._calls: set[Call] = set()
+        self._calls: set[RemoteCommand] = set()
         self._interrupts = 0
 
     @property
@@ -184,9 +184,11 @@ class RemoteEnvironment(RemoteState):
         said, self._notice = self._notice.strip(), ""
         return said
 
-    async def _run(self, shell: RemoteShell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int) -> Call:
+    async def _run(
+        self, shell: RemoteShell, request: ExecRequest, text: str, cwd: str, output: Output, interrupts: int
+    ) -> RemoteCommand:
         shell.start(self._snapshot, {**self._env, **self._restored}, cwd)
-        call = Call(shell.keeper, output, self._keepers.beside)
+        call = RemoteCommand(shell.keeper, output, self._keepers.beside)
         call.simple = "trap" not in text and not (self._snapshot is not None and self._snapshot.mentions_traps)
         with self._lock:
             self._calls.add(call)
@@ -240,7 +242,7 @@ class RemoteEnvironment(RemoteState):
             "call again to run there, or name another cwd"
         )
 
-    async def _settle(self, shell: RemoteShell, call: Call, moves: bool) -> None:
+    async def _settle(self, shell: RemoteShell, call: RemoteCommand, moves: bool) -> None:
         """Note what a command did to the session's shell."""
         silence = await ended_by_silence(self._link, shell, call)
         self._notice += f" {silence}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from toolcrib import ExecRequest
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
-from tools.environments.remote.call import Beside, Call
+from tools.environments.remote.call import Beside, RemoteCommand
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
 from tools.environments.shell import driver
@@ -66,7 +66,7 @@ class RemoteShell:
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
-    async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
+    async def begin(self, call: RemoteCommand, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
         """Hand a command over. ``brief``: it changes nothing, so that its state need not be reported. Raises Lost."""
         lines = self._first_lines
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
@@ -83,7 +83,7 @@ class RemoteShell:
             self._before, self._runs = self._runs, exchange.last
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
-    def ended(self, call: Call) -> bool:
+    def ended(self, call: RemoteCommand) -> bool:
         """Read the frame of an ended command. Return True if the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
@@ -208,14 +208,14 @@ class RemoteShell:
         return data.removesuffix(f"{self._mark} END\n".encode())
 
 
-async def ended_by_silence(link: Link, shell: RemoteShell, call: Call) -> str:
+async def ended_by_silence(link: Link, shell: RemoteShell, call: RemoteCommand) -> str:
     """See Link.silence; "" for a command that cannot have ended so."""
     if call.ended != "exited" or (shell.alive and call.exchange.out.status not in _ENDED):
         return ""
     return await aside(link.silence)
 
 
-def what_happened(call: Call) -> str:
+def what_happened(call: RemoteCommand) -> str:
     """Return the outcome's notice for a shell that has ended."""
     if call.lost:
         return (
