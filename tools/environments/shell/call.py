@@ -37,7 +37,7 @@ _WATCH = 0.25
 """Seconds between looks at whether the shell still answers."""
 
 
-class Call:
+class ShellCommand:
     """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
 
     ``begun`` is when: what is in the shell's session from before is none of its business. ``traps`` says whether an interrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 
-from tools.environments.shell.call import Call
+from tools.environments.shell.call import ShellCommand
 from tools.environments.shell.shell import Shell
 
 CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
@@ -13,7 +13,7 @@ _LOST = 1
 """The exit code of a command whose own is not known."""
 
 
-def exit_code(shell: Shell, call: Call) -> int:
+def exit_code(shell: Shell, call: ShellCommand) -> int:
     """Return the command's exit code, or the shell's where the command ended the shell."""
     if shell.status is not None:
         return shell.status
@@ -24,7 +24,7 @@ def exit_code(shell: Shell, call: Call) -> int:
     return 128 + signal.SIGINT if told else code
 
 
-def what_happened(call: Call | None, shell: Shell) -> str:
+def what_happened(call: ShellCommand | None, shell: Shell) -> str:
     """Return the outcome's notice where the shell has ended."""
     if shell.disowned:
         return "Something wrote into what the shell says of itself, so that it had to be ended."

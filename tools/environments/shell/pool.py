@@ -20,7 +20,7 @@ from tools.environments._request import command_text, never_run
 from tools.environments._workers import Workers
 from tools.environments.shell import driver
 from tools.environments.shell.beyond import keeps_files, limits_of
-from tools.environments.shell.call import Call
+from tools.environments.shell.call import ShellCommand
 from tools.environments.shell.kept import Kept
 from tools.environments.shell.launcher import Launcher
 from tools.environments.shell.linger import Lingering
@@ -60,7 +60,7 @@ class ShellPool:
         """Number of calls that have a shell, or wait for one."""
         self._quiet_since = 0.0
         self._notice = ""
-        self._calls: set[Call] = set()
+        self._calls: set[ShellCommand] = set()
         self._interrupts = 0
         self._spawned: dict[Shell, Spawned] = {}
         self._endings = Endings()
@@ -88,7 +88,7 @@ class ShellPool:
         shell = lease.shell
         said = shell.snapshot or self._kept.snapshot
         output: Output | None = None
-        call: Call | None = None
+        call: ShellCommand | None = None
         try:
             if self._interrupts != interrupts:  # it came while the shell was started
                 return never_run(cwd, self._launcher.where)
@@ -99,7 +99,7 @@ class ShellPool:
             shell.begin(_bytes(text), request.stdin, there, request.env, brief=brief)
             # It runs from here on, while we get ready to listen.
             output = Output(request)
-            call = Call(shell, output, begun, functools.partial(self._may_trap, shell, request.command))
+            call = ShellCommand(shell, output, begun, functools.partial(self._may_trap, shell, request.command))
             with self._lock:
                 self._calls.add(call)
                 missed = self._interrupts != interrupts
@@ -232,7 +232,7 @@ class ShellPool:
         if shell is not None and shell.snapshot is not None:
             self._kept.snapshot = shell.snapshot
 
-    def _settle(self, lease: _Lease, call: Call | None, moves: bool) -> str:
+    def _settle(self, lease: _Lease, call: ShellCommand | None, moves: bool) -> str:
         """Note what a command left behind. Return the notice about its shell."""
         shell = lease.shell
         if call is not None:
