@@ -13,9 +13,9 @@ from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import in_spite
-from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost, NeverBegan
+from tools.environments.remote.keeper import Exchange, Keeper, Lost, NeverBegan, ScriptResult
 
-Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
+Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
 """Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
@@ -132,7 +132,7 @@ class RemoteCommand:
         except Lost:
             return b""
 
-    async def _do(self, script: str) -> Answer:
+    async def _do(self, script: str) -> ScriptResult:
         """Run a script that ends a command.
 
         A host that is full of processes, often the very ones to end, may start none now and one a moment later. Raises Lost.

@@ -16,7 +16,7 @@ from typing import Literal
 from toolcrib import EnvironmentFailed, FileInfo
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import Answer, Lost
+from tools.environments.remote.keeper import Lost, ScriptResult
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
@@ -206,7 +206,7 @@ class RemoteFiles:
             why = answer.err.decode(errors="replace").strip()
             raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
 
-    async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> Answer:
+    async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> ScriptResult:
         """Run a script that a cancelled call can't bring into effect later, over somebody else's write. Raises
         EnvironmentFailed.
         """
@@ -258,7 +258,7 @@ class RemoteFiles:
 
     async def _script(
         self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True, known: str = _UNKNOWN
-    ) -> Answer:
+    ) -> ScriptResult:
         """Raises EnvironmentFailed."""
         whole = f"set -- {' '.join(quote(each) for each in args)}\n{text}"
         if apart:
@@ -274,7 +274,7 @@ class RemoteFiles:
         why = await aside(self.__link.diagnose)
         return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
 
-    def _raise(self, answer: Answer, path: str) -> None:
+    def _raise(self, answer: ScriptResult, path: str) -> None:
         if answer.status == 0:
             return
         number, text = _CODES.get(answer.status, (0, ""))

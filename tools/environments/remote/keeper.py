@@ -29,7 +29,7 @@ class NeverBegan(Lost):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ScriptResult:
     """Exit code and output of a script."""
 
     status: int
@@ -69,7 +69,7 @@ class Keeper:
         self._waiter = Waiter()
         self._lock = threading.Lock()
 
-    async def greet(self, text: str, limit: float) -> Answer:
+    async def greet(self, text: str, limit: float) -> ScriptResult:
         """Run ``text`` as the first script. Raises Lost."""
         await self.send(frame.HELLO.encode())
         answer = await self.run(f"{_WHO}\n{text}", limit=limit)
@@ -78,9 +78,9 @@ class Keeper:
         self.pid = int(pid) if pid.isdigit() else 0
         fields = stat.rpartition(")")[2].split()
         self.session = int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else self.pid
-        return Answer(answer.status, rest, answer.err)
+        return ScriptResult(answer.status, rest, answer.err)
 
-    async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> Answer:
+    async def run(self, text: str, *, limit: float, out: Callable[[bytes], None] | None = None) -> ScriptResult:
         """A script of ours in the keeper itself. ``limit``: seconds without a byte. Raises Lost."""
         parts: list[bytes] = []
         faults: list[bytes] = []
@@ -102,7 +102,7 @@ class Keeper:
         except BaseException:  # also when cancelled: what it would still say is not to be taken for the next answer
             self.close()
             raise
-        return Answer(int(exchange.out.status), b"".join(parts), b"".join(faults))
+        return ScriptResult(int(exchange.out.status), b"".join(parts), b"".join(faults))
 
     # -- bytes ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import ARGV, Answer, Keeper, Lost, NeverBegan
+from tools.environments.remote.keeper import ARGV, Keeper, Lost, NeverBegan, ScriptResult
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
 
@@ -180,7 +180,7 @@ class Keepers:
         with self._lock:
             self._idle.append(keeper)
 
-    async def beside(self, text: str) -> Answer:
+    async def beside(self, text: str) -> ScriptResult:
         """Run a script over there, apart from the session's shell. Raises Lost, NeverBegan."""
         await self.awake()
         with self._lock:
@@ -191,7 +191,7 @@ class Keepers:
             with self._lock:
                 self._scripts -= 1
 
-    async def _beside(self, text: str) -> Answer:
+    async def _beside(self, text: str) -> ScriptResult:
         try:
             if self.bare:
                 return await aside(run_once, self.link, text, [], b"")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
-from tools.environments.remote.keeper import Answer, Lost, NeverBegan
+from tools.environments.remote.keeper import Lost, NeverBegan, ScriptResult
 
 _STALL = 60.0
 """Seconds within which at least some byte must have moved."""
@@ -22,7 +22,9 @@ _AROUND = (
 _PIECE = 1 << 20
 
 
-def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False) -> Answer:
+def run_once(
+    link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False
+) -> ScriptResult:
     """Run a script. ``text`` is for sh; ``data`` its stdin. ``given_up``: whether nobody waits for it any more, so that no more
     is sent. Blocks. Raises Lost, EnvironmentFailed.
     """
@@ -68,7 +70,7 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: 
     finally:
         channel.close()
     out, status = _between(said["stdout"], begin, end)
-    return Answer(int(status), out, _between(said["stderr"], begin, end)[0])
+    return ScriptResult(int(status), out, _between(said["stderr"], begin, end)[0])
 
 
 def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:

@@ -16,7 +16,7 @@ from tools.environments._request import never_run
 from tools.environments.remote import left
 from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.remote.keeper import Exchange, Keeper, Lost, ScriptResult
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import exports, quote
 
@@ -112,7 +112,7 @@ class OneShot:
             notice=notice,
         )
 
-    async def beside(self, text: str, data: bytes = b"") -> Answer:
+    async def beside(self, text: str, data: bytes = b"") -> ScriptResult:
         """Raises Lost."""
         try:
             return await aside(run_once, self._link, text, [], data)

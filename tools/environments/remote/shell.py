@@ -14,7 +14,7 @@ from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Beside, RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost
+from tools.environments.remote.keeper import Exchange, Keeper, Lost, ScriptResult
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot, with_status
@@ -188,7 +188,7 @@ class RemoteShell:
 
     async def testament(self, beside: Beside) -> bool:
         """Read the state that the shell wrote at its end. Return False where there is none."""
-        answer: Answer = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
+        answer: ScriptResult = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
