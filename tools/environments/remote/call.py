@@ -13,7 +13,7 @@ from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import in_spite
-from tools.environments.remote.keeper import Exchange, Keeper, Lost, NeverBegan, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, NeverBegan, ScriptResult
 
 Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
 """Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
@@ -129,7 +129,7 @@ class RemoteCommand:
         """
         try:
             return (await self._beside(script)).out
-        except Lost:
+        except ChannelLost:
             return b""
 
     async def _do(self, script: str) -> ScriptResult:
@@ -154,7 +154,7 @@ class RemoteCommand:
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange):
             if self._loop.time() >= give_up:
-                raise Lost("the shell no longer answers, nor does its keeper")
+                raise ChannelLost("the shell no longer answers, nor does its keeper")
             await self._keeper.next(give_up)
 
     async def _ask_again(self) -> None:
@@ -170,7 +170,7 @@ class RemoteCommand:
             if await self._step(number, self._loop.time() + grace):
                 return
         if not self.exchange.done:
-            raise Lost("the command could not be ended")
+            raise ChannelLost("the command could not be ended")
 
     async def _step(self, number: int, give_up: float) -> bool:
         """Send one of the signals and wait. Return True if nothing is left, False where more signals of this kind, or more

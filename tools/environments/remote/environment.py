@@ -17,7 +17,7 @@ from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ARGV, Lost
+from tools.environments.remote.keeper import ARGV, ChannelLost
 from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import Spawned, first_lines
@@ -123,7 +123,7 @@ class RemoteEnvironment(RemoteState):
                 ended, self._keepers.ended = self._keepers.ended, []
                 self._notice += f" Ended here, since a toolcrib that was killed had left it: {', '.join(ended)}." if ended else ""
             await new.prepare()
-        except Lost as error:
+        except ChannelLost as error:
             keeper.close()
             raise await self._broke(error, "nothing was run") from error
         self._shell = new if own else self._shell
@@ -204,7 +204,7 @@ class RemoteEnvironment(RemoteState):
             else:
                 self._forget(shell, "The last command was given up with its shell.")
             raise
-        except Lost as error:
+        except ChannelLost as error:
             self._forget(shell, "The shell of the last command was lost.")
             known = "the command may have run, and may still be running; it was not tried again"
             raise await self._broke(error, known) from error
@@ -223,7 +223,7 @@ class RemoteEnvironment(RemoteState):
             self._generation += 1
             self._notice = f"{why} {_ON}"
 
-    async def _broke(self, error: Lost, known: str) -> EnvironmentFailed:
+    async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
         why = await aside(self._link.diagnose)
         return EnvironmentFailed(f"{self._link.where} broke: {why or error}; {known}")
 
@@ -253,12 +253,12 @@ class RemoteEnvironment(RemoteState):
                 told = await shell.testament(self._keepers.beside)
                 if not told:
                     await shell.recover(self._keepers.beside)
-            except Lost:
+            except ChannelLost:
                 told = False
             if not told:
                 self._notice = f"{silence or what_happened(call)} {_OLD if shell.unknown else _ON}"
         elif shell.cwd is None:
-            with contextlib.suppress(Lost):  # the next call will say so
+            with contextlib.suppress(ChannelLost):  # the next call will say so
                 await shell.look_where(self._keepers.beside, call.shell_pid or shell.pid)
         self._snapshot = shell.snapshot or self._snapshot
         if moves and shell.cwd is not None:
@@ -286,7 +286,7 @@ class RemoteEnvironment(RemoteState):
             self._keepers.sessions.add(spawned.pid)
             await self._keepers.beside(left.record(self._keepers.root, spawned.pid))
             await spawned.write(request.stdin)
-        except Lost as error:
+        except ChannelLost as error:
             spawned.end()
             raise await self._broke(error, "the command may have run; it was not tried again") from error
         except BaseException:

@@ -16,7 +16,7 @@ from typing import Literal
 from toolcrib import EnvironmentFailed, FileInfo
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import Lost, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, ScriptResult
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
@@ -213,7 +213,7 @@ class RemoteFiles:
         given_up = threading.Event()
         try:
             return await aside(run_once, self.__link, text, args, data, given_up.is_set)
-        except Lost as error:
+        except ChannelLost as error:
             raise await self._files_broke(error, known) from error
         finally:
             given_up.set()
@@ -267,10 +267,10 @@ class RemoteFiles:
             whole = f"printf %s {quote(data.decode('utf-8', 'surrogateescape'))} | {whole}"
         try:
             return await self.__keepers.beside(whole)
-        except Lost as error:
+        except ChannelLost as error:
             raise await self._files_broke(error, known) from error
 
-    async def _files_broke(self, error: Lost, known: str = _UNKNOWN) -> EnvironmentFailed:
+    async def _files_broke(self, error: ChannelLost, known: str = _UNKNOWN) -> EnvironmentFailed:
         why = await aside(self.__link.diagnose)
         return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
 

@@ -20,11 +20,11 @@ _FULL = 0.001
 """Seconds until a channel that takes no more is tried again."""
 
 
-class Lost(Exception):
+class ChannelLost(Exception):
     """A channel ended or broke under us, or did not answer in time. The text says what is known."""
 
 
-class NeverBegan(Lost):
+class NeverBegan(ChannelLost):
     """No shell came up, or it ended, or waits, before it ran any script."""
 
 
@@ -92,7 +92,7 @@ class Keeper:
             with self.listening():
                 while not self.pump(exchange):
                     if loop.time() >= deadline:
-                        raise Lost(f"no answer within {limit:g} seconds")
+                        raise ChannelLost(f"no answer within {limit:g} seconds")
                     before = self._chunks
                     await self.next(deadline)
                     if self.pump(exchange):
@@ -152,7 +152,7 @@ class Keeper:
             yield
         except (ChannelEnded, ChannelBroken) as error:
             self.lost = True
-            raise Lost(str(error)) from error
+            raise ChannelLost(str(error)) from error
 
     # -- waiting -------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import ARGV, Keeper, Lost, NeverBegan, ScriptResult
+from tools.environments.remote.keeper import ARGV, ChannelLost, Keeper, NeverBegan, ScriptResult
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
 
@@ -129,7 +129,7 @@ class Keepers:
         )
         try:
             answer = await keeper.greet(greeting, _GREET_LIMIT)
-        except Lost as error:
+        except ChannelLost as error:
             keeper.close()
             why = await aside(self.link.diagnose)
             ended = error.__cause__.code if isinstance(error.__cause__, ChannelEnded) else None
@@ -157,7 +157,7 @@ class Keepers:
     async def _end_left(self, keeper: Keeper, others: str) -> None:
         for folder, owner in left.read(others):
             if folder != self.root and _owner.is_dead(owner):
-                with contextlib.suppress(Lost):  # whoever uses it next will say so
+                with contextlib.suppress(ChannelLost):  # whoever uses it next will say so
                     answer = await keeper.run(left.end(folder), limit=_SCRIPT_LIMIT)
                     words = (line.partition(" ") for line in answer.out.decode("utf-8", "replace").splitlines())
                     self.ended += [f"process {pid} ({name})" for pid, _, name in words]
@@ -210,7 +210,7 @@ class Keepers:
 
     async def end(self) -> None:
         """End everything that our shells left running, and remove our folder, the channels and the connection."""
-        with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
+        with contextlib.suppress(ChannelLost, EnvironmentFailed):  # out of reach: nothing more can be done from here
             await self._end_all()
         self.close()
         await aside(self.link.close)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
-from tools.environments.remote.keeper import Lost, NeverBegan, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, NeverBegan, ScriptResult
 
 _STALL = 60.0
 """Seconds within which at least some byte must have moved."""
@@ -41,7 +41,7 @@ def run_once(
     try:
         while True:
             if given_up():
-                raise Lost("it was given up")
+                raise ChannelLost("it was given up")
             chunk = channel.read()
             if chunk is not None:
                 said[chunk[0]] += chunk[1]
@@ -60,12 +60,12 @@ def run_once(
                     if not left:
                         channel.close_input()
             if time.monotonic() - moved > _STALL:
-                kind = Lost if begin in said["stdout"] else NeverBegan
+                kind = ChannelLost if begin in said["stdout"] else NeverBegan
                 raise kind(f"nothing came for {_STALL:g} seconds")
             waiting = not left or not taken
             poll.poll(1000 * ((_LOOK if left else 1.0) if waiting else 0))
     except (ChannelEnded, ChannelBroken) as error:
-        kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else Lost
+        kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else ChannelLost
         raise kind(str(error)) from error
     finally:
         channel.close()

@@ -16,7 +16,7 @@ from tools.environments._request import never_run
 from tools.environments.remote import left
 from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import Exchange, Keeper, Lost, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import exports, quote
 
@@ -93,7 +93,7 @@ class OneShot:
                     self._running.discard(running)
                     self._sessions |= {running.session} - {0}
             ended_in = (await self.beside(f"cat {name}.cwd; rm -f {name}.*")).out.decode("utf-8", "surrogateescape")[:-1] or cwd
-        except Lost as error:
+        except ChannelLost as error:
             known = "the command may have run, and may still be running; it was not tried again"
             raise EnvironmentFailed(f"{self._link.where} broke: {self._link.diagnose() or error}; {known}") from error
         finally:
@@ -117,13 +117,13 @@ class OneShot:
         try:
             return await aside(run_once, self._link, text, [], data)
         except EnvironmentFailed as error:
-            raise Lost(str(error)) from error
+            raise ChannelLost(str(error)) from error
 
     async def _files(self, data: bytes) -> str:
         """Return the prefix of the names of a command's files. Raises EnvironmentFailed."""
         try:
             return await self._written(data)
-        except Lost as error:
+        except ChannelLost as error:
             why = await aside(self._link.diagnose)
             said = f"no shell could be started in {self._link.where} ({why or error}): is there an sh?"
             raise EnvironmentFailed(f"{said} The command was not run") from error
@@ -158,7 +158,7 @@ class OneShot:
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._running and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
-        with contextlib.suppress(Lost):  # out of reach: nothing more can be done from here
+        with contextlib.suppress(ChannelLost):  # out of reach: nothing more can be done from here
             for number in (signal.SIGTERM, signal.SIGKILL):
                 if self._sessions and await self.tell(number, self._sessions, whole=True):
                     await asyncio.sleep(_AGAIN)
@@ -192,7 +192,7 @@ class _Running:
                     self.ended = "interrupted"
                     await in_spite(self._end())  # it takes some seconds at most
                     raise
-        except Lost as error:
+        except ChannelLost as error:
             if isinstance(error.__cause__, ChannelEnded) and error.__cause__.code is not None:
                 return error.__cause__.code  # it has ended the sh that waits for it too
             raise
@@ -220,7 +220,7 @@ class _Running:
                 if self.exchange.done and not lives:
                     return
         if not self.exchange.done:
-            raise Lost("the command could not be ended")
+            raise ChannelLost("the command could not be ended")
 
     def interrupt(self) -> None:
         """Interrupt the command. Callable from any thread."""

@@ -14,7 +14,7 @@ from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Beside, RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import Exchange, Keeper, Lost, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import Snapshot, with_status
@@ -57,7 +57,9 @@ class RemoteShell:
         whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
         answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
         if answer.status:
-            raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
+            raise ChannelLost(
+                f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}"
+            )
 
     def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
         """Start the shell with the next command, unless it lives. It gets ``state``, or else the variables of ``env``."""
@@ -100,7 +102,7 @@ class RemoteShell:
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
         try:
             await self._exchange(lines, exchange, limit)
-        except Lost:
+        except ChannelLost:
             return False
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
-from tools.environments.remote.keeper import Exchange, Keeper, Lost
+from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import Snapshot
 
@@ -60,7 +60,7 @@ class Spawned:
         give_up = loop.time() + _START
         while not self.exchange.begun and self._look() is None:
             if loop.time() >= give_up:
-                raise Lost(f"no answer within {_START:g} seconds")
+                raise ChannelLost(f"no answer within {_START:g} seconds")
             await self._pause(give_up)
         return self.exchange.begun
 
@@ -70,7 +70,7 @@ class Spawned:
             try:
                 if self._keeper.pump(self.exchange, 1):
                     self._code = int(self.exchange.out.status)
-            except Lost as error:
+            except ChannelLost as error:
                 cause = error.__cause__
                 code = cause.code if isinstance(cause, ChannelEnded) else None
                 self._code = code if code is not None else 1
@@ -130,7 +130,7 @@ class Spawned:
     async def kill(self) -> None:
         """Send INT, TERM, KILL to everything that the process started, as far as needed."""
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(Lost):  # out of reach
+        with contextlib.suppress(ChannelLost):  # out of reach
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
                 give_up = loop.time() + _GRACE
                 while loop.time() < give_up:

@@ -14,7 +14,7 @@ from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
-from tools.environments.remote.keeper import Keeper, Lost
+from tools.environments.remote.keeper import ChannelLost, Keeper
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.shell import RemoteShell
 from tools.environments.remote.spawned import Spawned
@@ -56,7 +56,7 @@ class RemoteState(RemoteFiles):
 
         async def _try(self, command: str) -> ExecOutcome: ...
 
-        async def _broke(self, error: Lost, known: str) -> EnvironmentFailed: ...
+        async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed: ...
 
         def _forget(self, shell: RemoteShell, why: str) -> None: ...
 
@@ -102,7 +102,7 @@ class RemoteState(RemoteFiles):
                 return self._snapshot
             if shell.owes and not await shell.learn(self._keepers.beside) and self._shell is shell:
                 await self._ask(shell)
-        except Lost as error:
+        except ChannelLost as error:
             raise await self._broke(error, "nothing was run") from error
         self._snapshot = shell.snapshot or self._snapshot
         return self._snapshot
@@ -134,7 +134,7 @@ class RemoteState(RemoteFiles):
             return self._closed
         try:
             return await self._keepers.rest(self._may_rest, self._give_shell_back)
-        except (Lost, EnvironmentFailed):  # the next call will say what is wrong
+        except (ChannelLost, EnvironmentFailed):  # the next call will say what is wrong
             return False
 
     async def _may_rest(self, keeper: Keeper) -> bool:

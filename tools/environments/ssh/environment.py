@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib import Environment, EnvironmentFailed
 from tools.environments.remote.environment import RemoteEnvironment
-from tools.environments.remote.keeper import Lost, NeverBegan
+from tools.environments.remote.keeper import ChannelLost, NeverBegan
 from tools.environments.remote.once import run_once
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
@@ -36,7 +36,7 @@ def _folder(link: SshLink, cwd: str) -> str:
     except NeverBegan as error:
         why = link.diagnose() or error
         raise EnvironmentFailed(f"no shell could be started in {link.where} ({why}); nothing was run: {link.advice()}") from error
-    except Lost as error:
+    except ChannelLost as error:
         raise EnvironmentFailed(f"{link.where} broke: {link.diagnose() or error}") from error
     if answer.status:
         raise EnvironmentFailed(f"the working folder {cwd} does not exist on {link.where}: create it or choose another")
