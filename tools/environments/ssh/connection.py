@@ -20,7 +20,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments.ssh import guard
 from tools.environments.ssh.channel import SshChannel
 from tools.environments.ssh.dial import limited
-from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
+from tools.environments.ssh.transport import ConnectionLost, End, Heard, Line, Transport
 
 _OPEN_LIMIT = 20.0
 _NOTICE = 1.0
@@ -174,7 +174,7 @@ def _reason(transport: Transport) -> str:
     error = transport.broke or transport.saved_exception
     if isinstance(error, (EOFError, BrokenPipeError)):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
-    if isinstance(error, Lost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+    if isinstance(error, ConnectionLost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
     if isinstance(error, ConnectionResetError):
         return "the connection was reset (its sshd was killed, the host was restarted, or something in between cut it)"

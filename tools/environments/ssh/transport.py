@@ -161,7 +161,7 @@ def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
     channel._handle_close(message)  # type: ignore[attr-defined]  # the stubs leave it out
 
 
-class Lost(ConnectionAbortedError):
+class ConnectionLost(ConnectionAbortedError):
     """The connection is lost. Not a TimeoutError, which paramiko takes for "nothing yet"."""
 
 
@@ -198,7 +198,7 @@ class Line(socket.socket):
             data = super().recv(_AHEAD, flags)
         except TimeoutError as error:
             if error.errno == errno.ETIMEDOUT:
-                raise Lost from error
+                raise ConnectionLost from error
             raise
         self.greeting = self.greeting or data
         return data
@@ -224,7 +224,7 @@ class Heard:
         except TimeoutError:
             self._silent += self._wait
             if self._silent > _SILENCE:
-                raise Lost from None
+                raise ConnectionLost from None
             raise
         self._silent = 0.0
         return data
