@@ -20,7 +20,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments.ssh import guard
 from tools.environments.ssh.channel import SshChannel
 from tools.environments.ssh.dial import limited
-from tools.environments.ssh.transport import ConnectionLost, End, Heard, Line, Transport
+from tools.environments.ssh.transport import ConnectionLost, End, Heard, SshSocket, Transport
 
 _OPEN_LIMIT = 20.0
 _NOTICE = 1.0
@@ -45,7 +45,7 @@ class Connection:
         self._full = False
         self._guard: guard.Guard | None = None
         self._silence = -math.inf
-        self._sock = cast("Line", transports[0].sock)
+        self._sock = cast("SshSocket", transports[0].sock)
         self._lock = threading.Lock()
 
     @property

@@ -88,7 +88,7 @@ def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
 
 
 def _dial(hop: Hop) -> socket.socket:
-    from tools.environments.ssh.transport import Line
+    from tools.environments.ssh.transport import SshSocket
 
     try:
         found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
@@ -99,7 +99,7 @@ def _dial(hop: Hop) -> socket.socket:
     give_up = begun + _DIAL_LIMIT
     last: OSError = TimeoutError()
     for family, kind, protocol, _, address in found:
-        sock = Line(family, kind, protocol)
+        sock = SshSocket(family, kind, protocol)
         try:
             sock.settimeout(max(0.1, give_up - time.monotonic()))
             sock.prepare()

@@ -55,7 +55,7 @@ class Transport(paramiko.Transport):
         self.over = threading.Event()
         self._fed: list[Callable[[], None]] = []
         self._later: list[Any] = []
-        if isinstance(sock, (Line, Heard)):
+        if isinstance(sock, (SshSocket, Heard)):
             sock.before_waiting = self._wake
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
         self.set_log_channel(_LOG)
@@ -119,7 +119,7 @@ class Transport(paramiko.Transport):
 
     def end(self) -> None:
         """Close the transport, and wait until its thread has noticed."""
-        if isinstance(self.sock, Line):
+        if isinstance(self.sock, SshSocket):
             with contextlib.suppress(OSError):  # broken already
                 self.sock.shutdown(socket.SHUT_RDWR)
         self.close()
@@ -165,7 +165,7 @@ class ConnectionLost(ConnectionAbortedError):
     """The connection is lost. Not a TimeoutError, which paramiko takes for "nothing yet"."""
 
 
-class Line(socket.socket):
+class SshSocket(socket.socket):
     """A socket that sends small packets at once, and gives a peer up that does not answer within 6 seconds."""
 
     greeting = b""
