@@ -43,7 +43,7 @@ class Connection:
         self._lost = lost
         self._told = False
         self._full = False
-        self._guard: guard.Guard | None = None
+        self._guard: guard.ConnectionGuard | None = None
         self._silence = -math.inf
         self._sock = cast("SshSocket", transports[0].sock)
         self._lock = threading.Lock()
@@ -103,7 +103,7 @@ class Connection:
             with contextlib.suppress(EnvironmentFailed):  # the next call says so
                 channel = self._session(f"exec bash --noprofile --norc -c {shlex.quote(guard.SCRIPT)} 2>/dev/null")
                 self._full = channel is None
-                self._guard = guard.Guard(channel) if channel is not None else None
+                self._guard = guard.ConnectionGuard(channel) if channel is not None else None
 
     def silenced(self) -> bool:
         """Return True if the guard has just ended all that ran, because it had heard nothing from us for too long."""

@@ -89,7 +89,7 @@ _PATIENCE = 5.0
 """Seconds for which a new process waits for the guard's look; then it begins without."""
 
 
-class Guard:
+class ConnectionGuard:
     """Our end of the guard: ``channel`` is where its script runs."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
@@ -146,7 +146,7 @@ class Ticket:
         self._over = False
         self._give_up = time.monotonic() + _PATIENCE
 
-    def is_seen(self, guard: Guard | None) -> bool:
+    def is_seen(self, guard: ConnectionGuard | None) -> bool:
         """Return True once the guard has seen the process, or must be done without."""
         if self._over or guard is None or time.monotonic() > self._give_up:
             self._over = True

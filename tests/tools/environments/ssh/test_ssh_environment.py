@@ -63,9 +63,9 @@ def test_login_files_that_print_or_end_the_shell(sshd, opened) -> None:
 
 def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when this machine was suspended: nothing was heard of us, and the connection lives. Our folder there goes too."""
-    guards: list[guard.Guard] = []
+    guards: list[guard.ConnectionGuard] = []
 
-    class Known(guard.Guard):
+    class Known(guard.ConnectionGuard):
         def __init__(self, channel: paramiko.Channel) -> None:
             super().__init__(channel)
             guards.append(self)
