@@ -31,7 +31,7 @@ from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments._workers import Workers
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
-from tools.environments.local.oneshot import OneShot
+from tools.environments.local.oneshot import LocalOneShot
 from tools.environments.shell.folder import make_root
 from tools.environments.shell.launcher import Launcher, LocalLauncher, is_supported
 from tools.environments.shell.pool import ShellPool
@@ -83,7 +83,7 @@ class LocalEnvironment:
         self._lock = threading.Lock()
         self._root = ""
         self._closed = False
-        self._one = None if is_supported() else OneShot(start, self._variables)
+        self._one = None if is_supported() else LocalOneShot(start, self._variables)
         self._pool: ShellPool | None = None
         self._first: ShellState | None = None
         self._cwd = start
@@ -133,7 +133,7 @@ class LocalEnvironment:
         self._require_folder(place, cwd)
         return await place.execute(request, cwd)
 
-    def _require_folder(self, place: OneShot | ShellPool, cwd: str) -> None:
+    def _require_folder(self, place: LocalOneShot | ShellPool, cwd: str) -> None:
         """Raises where ``cwd`` is not there, and moves the session where that was its own."""
         if self._is_folder(cwd):
             return

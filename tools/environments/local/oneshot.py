@@ -22,7 +22,7 @@ _CLOSE_GRACE = 0.5
 _CLOSE_LIMIT = 5.0
 
 
-class OneShot:
+class LocalOneShot:
     """Runner of a process per command, where no shell can be kept: bash is missing, or this is not Linux. ``cwd`` is the next
     command's.
     """
