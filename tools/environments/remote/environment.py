@@ -46,7 +46,7 @@ class RemoteEnvironment(RemoteState):
         super().__init__(link, keepers, cwd, {"TERM": "dumb", **(env or {})})
         self._never_in = cwd
         self._generation = 0
-        self._bare: oneshot.OneShot | None = None
+        self._bare: oneshot.RemoteOneShot | None = None
         self._epoch = -1
         self._notice = ""
         self._calls: set[RemoteCommand] = set()
@@ -99,7 +99,7 @@ class RemoteEnvironment(RemoteState):
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
-            self._bare = self._bare or oneshot.OneShot(self._link, {**self._env, **self._restored})
+            self._bare = self._bare or oneshot.RemoteOneShot(self._link, {**self._env, **self._restored})
         outcome = await self._bare.execute(request, text, cwd, self._said(), lambda: self._interrupts != interrupts)
         if request.cwd is None:
             self._cwd = outcome.cwd

@@ -55,7 +55,7 @@ done 2>/dev/null
 """
 
 
-class OneShot:
+class RemoteOneShot:
     """Runner of a process per command. ``env`` is added to the variables that every process gets there."""
 
     def __init__(self, link: Link, env: Mapping[str, str]) -> None:
@@ -167,7 +167,7 @@ class OneShot:
 
 
 class _Running:
-    def __init__(self, place: OneShot, keeper: Keeper, output: Output) -> None:
+    def __init__(self, place: RemoteOneShot, keeper: Keeper, output: Output) -> None:
         self.keeper = keeper
         self.ended = ""
         self._place = place
