@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments import _groups
 from tools.environments._output import Output
-from tools.environments.local.running import Running
+from tools.environments.local.running import RunningCommand
 from tools.environments.local.spawn import ShellProgram, reported_cwd, spawn
 from tools.environments.shell.linger import Lingering
 
@@ -32,7 +32,7 @@ class LocalOneShot:
         self._base = base
         path = shutil.which("bash")
         self._shell = ShellProgram(path, is_bash=True) if path else ShellProgram(shutil.which("sh") or "/bin/sh", is_bash=False)
-        self._running: set[Running] = set()
+        self._running: set[RunningCommand] = set()
         self._interrupts = 0
         self._left: set[int] = set()
         self._lingering = Lingering()
@@ -51,7 +51,7 @@ class LocalOneShot:
         child = spawn(self._shell, request.command, cwd, {**self._base(), **request.env}, request.stdin)
         try:
             output = Output(request)
-            running = Running(child.process, child.pipes, output)
+            running = RunningCommand(child.process, child.pipes, output)
             with self._lock:
                 self._running.add(running)
                 missed = self._interrupts != interrupts  # it came while the process was started
@@ -80,7 +80,7 @@ class LocalOneShot:
             ended=running.ended,
         )
 
-    def _settle(self, running: Running, session: int) -> None:
+    def _settle(self, running: RunningCommand, session: int) -> None:
         """Note what a command left behind."""
         with self._lock:
             self._running.discard(running)

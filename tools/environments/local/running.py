@@ -27,7 +27,7 @@ _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
 _LOOK = 0.01
 
 
-class Running:
+class RunningCommand:
     """A running command. It belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
 
     Takes over ``pipes``: read ends by stream name. Those which something left behind still holds open are in ``pipes``
