@@ -211,7 +211,7 @@ class RemoteCommand:
         while not self._keeper.pump(self.exchange) and self._loop.time() < again:
             await self._keeper.next(again)
 
-    def _doing(self, seen: processes.Seen, left: list[Member]) -> dict[int, processes.Doing]:
+    def _doing(self, seen: processes.ProcessTable, left: list[Member]) -> dict[int, processes.Doing]:
         pids = [*(one.pid for one in left), *([] if self.exchange.done else [self.shell_pid])]
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
@@ -230,7 +230,7 @@ class RemoteCommand:
             return True
         return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
 
-    async def _tell(self, number: int, last: int, shells: int) -> processes.Seen:
+    async def _tell(self, number: int, last: int, shells: int) -> processes.ProcessTable:
         """Signal members. ``last``: only those born before that tick, or little after, are signalled now. ``shells`` is what
         the shell is told.
 
@@ -251,7 +251,7 @@ class RemoteCommand:
         await self._do(processes.signals(numbers, shell if still else 0))
         return seen
 
-    def _new(self, seen: processes.Seen, number: int, last: int) -> list[Member]:
+    def _new(self, seen: processes.ProcessTable, number: int, last: int) -> list[Member]:
         """Return the members that must be signalled and were not."""
         if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
             return [one for one in seen.members if one.pid != self._keeper.pid and one not in self._told]
@@ -261,10 +261,10 @@ class RemoteCommand:
             new = [one for one in new if one.start <= last + _RACE or (self.simple and seen.parents[one.pid] == shell)]
         return new
 
-    async def _seen(self, before: str = "") -> processes.Seen:
+    async def _seen(self, before: str = "") -> processes.ProcessTable:
         return processes.read((await self._do(before + processes.listing([self._keeper.session]))).out)
 
-    def _ours(self, seen: processes.Seen) -> list[Member]:
+    def _ours(self, seen: processes.ProcessTable) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)
         return [one for one in seen.members if one.pid not in own and begun.is_before(one)] if self.shell_pid else []
 
