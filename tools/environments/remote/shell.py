@@ -17,7 +17,7 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
-from tools.environments.shell.snapshot import Snapshot, with_status
+from tools.environments.shell.snapshot import ShellSnapshot, with_status
 
 _STUCK = 2.0
 _PAUSE = 0.002
@@ -36,7 +36,7 @@ class RemoteShell:
         self.folder = folder
         self.alive = False
         self.cwd: str | None = None
-        self.snapshot: Snapshot | None = None
+        self.snapshot: ShellSnapshot | None = None
         self.stale = self.unknown = False
         """``stale``: at the last question, the state after the last command was unavailable; ``unknown``: the state before it
         was too.
@@ -61,7 +61,7 @@ class RemoteShell:
                 f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}"
             )
 
-    def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
+    def start(self, state: ShellSnapshot | None, env: Mapping[str, str], cwd: str) -> None:
         """Start the shell with the next command, unless it lives. It gets ``state``, or else the variables of ``env``."""
         if not self.alive:
             restore = driver.exports(env) if state is None else state.restore()
@@ -152,7 +152,7 @@ class RemoteShell:
         report = driver.report(self._mark, f"&{frame.OUT}")
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && {{ {frame.begin(exchange.first)}; \\builtin eval {quote(report)}; }}\n"
         await self._exchange(lines + frame.finish(exchange.last), exchange, _REPORT_LIMIT)
-        told = Snapshot.read(self._report(b"".join(said)), self._mark.encode(), self.folder) if exchange.done else None
+        told = ShellSnapshot.read(self._report(b"".join(said)), self._mark.encode(), self.folder) if exchange.done else None
         self.snapshot, self._told = told or self.snapshot, self._ended if told else self._told
         return told is not None
 
@@ -173,7 +173,7 @@ class RemoteShell:
         of, _, report = data.partition(b"\n")
         who = of.decode("ascii", "replace")
         if who and of == again and who in (self._ended, self._runs, *also) and report.endswith(f"{self._mark} END\n".encode()):
-            told = Snapshot.read(self._report(report), self._mark.encode(), self.folder)
+            told = ShellSnapshot.read(self._report(report), self._mark.encode(), self.folder)
             if told is not None:
                 self.snapshot, self._told, self._ended = told, who, who
                 return None
@@ -195,7 +195,7 @@ class RemoteShell:
         head, _, rest = answer.out.partition(b" EXIT\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
         told = (
-            Snapshot.read(self._report(state), mark, self.folder)
+            ShellSnapshot.read(self._report(state), mark, self.folder)
             if head == mark and found and state.endswith(mark + b" END\n")
             else None
         )

@@ -13,7 +13,7 @@ from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
 from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper
 from tools.environments.shell import driver
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import ShellSnapshot
 
 _START = 20.0
 _LOOK = 0.02
@@ -22,7 +22,7 @@ _KEEP = 1 << 20
 """Bytes that were read while its end was waited for, kept for a later ``read``."""
 
 
-def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> str:
+def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]) -> str:
     """Return the first lines of a bash without a keeper: it takes over the session's state, or, without one, the variables in
     ``env``.
     """

@@ -19,7 +19,7 @@ from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.shell import RemoteShell
 from tools.environments.remote.spawned import Spawned
 from tools.environments.shell.packed import Packed
-from tools.environments.shell.snapshot import Snapshot, first_state
+from tools.environments.shell.snapshot import ShellSnapshot, first_state
 
 if TYPE_CHECKING:
     from toolcrib import ExecOutcome, ExecRequest
@@ -41,8 +41,8 @@ class RemoteState(RemoteFiles):
         self._restored: dict[str, str] = {}
         self._shell: RemoteShell | None = None
         self._lost: RemoteShell | None = None
-        self._kept: Snapshot | Packed | None = None
-        self._state: tuple[Snapshot, ShellState] | None = None
+        self._kept: ShellSnapshot | Packed | None = None
+        self._state: tuple[ShellSnapshot, ShellState] | None = None
         self._first: ShellState | None = None
         self._status = 0
         self._lock = threading.Lock()
@@ -61,14 +61,14 @@ class RemoteState(RemoteFiles):
         def _forget(self, shell: RemoteShell, why: str) -> None: ...
 
     @property
-    def _snapshot(self) -> Snapshot | None:
+    def _snapshot(self) -> ShellSnapshot | None:
         """The snapshot after the last command that ended and reported; unpacked where it was not needed for a while."""
         if isinstance(self._kept, Packed):
             self._kept = self._kept.unpack()
         return self._kept
 
     @_snapshot.setter
-    def _snapshot(self, snapshot: Snapshot | None) -> None:
+    def _snapshot(self, snapshot: ShellSnapshot | None) -> None:
         self._kept = snapshot
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class RemoteState(RemoteFiles):
             self._state = snapshot, snapshot.state()
         return self._state[1]
 
-    async def _snapshot_now(self) -> Snapshot | None:
+    async def _snapshot_now(self) -> ShellSnapshot | None:
         """Return the snapshot after the last command that ended. Raises EnvironmentFailed."""
         shell, lost = self._shell, self._lost
         try:

@@ -11,7 +11,7 @@ from tools.environments.shell.beyond import Limits, changed, give_limits
 from tools.environments.shell.launcher import Launcher
 from tools.environments.shell.packed import Packed
 from tools.environments.shell.shell import Shell
-from tools.environments.shell.snapshot import Snapshot, first_state
+from tools.environments.shell.snapshot import ShellSnapshot, first_state
 
 
 class Kept:
@@ -20,21 +20,21 @@ class Kept:
     def __init__(self, base: Callable[[], Mapping[str, str]]) -> None:
         self._base = base
         self._given: Mapping[str, str] | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: ShellSnapshot | None = None
         self._packed: Packed | None = None
-        self._state: tuple[Snapshot | None, ShellState] | None = None
+        self._state: tuple[ShellSnapshot | None, ShellState] | None = None
         self._limits: Limits = {}
         self._rested = False
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> ShellSnapshot | None:
         """The state after the last command that ended, or None where no command has changed anything."""
         if self._packed is not None:
             self._snapshot, self._packed = self._packed.unpack(), None
         return self._snapshot
 
     @snapshot.setter
-    def snapshot(self, snapshot: Snapshot) -> None:
+    def snapshot(self, snapshot: ShellSnapshot) -> None:
         self._snapshot, self._packed = snapshot, None
 
     def given(self) -> Mapping[str, str]:

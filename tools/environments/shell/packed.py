@@ -6,7 +6,7 @@ import threading
 import weakref
 import zlib
 
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import ShellSnapshot
 
 _SMALL = 64
 """Most characters of a text that is not worth compressing."""
@@ -30,13 +30,13 @@ class Packed:
 
     __slots__ = ("_own", "_sections")
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: ShellSnapshot) -> None:
         self._sections = tuple(map(_pack, snapshot.sections))
         self._own = snapshot.own
 
-    def unpack(self) -> Snapshot:
+    def unpack(self) -> ShellSnapshot:
         """Return the snapshot."""
-        return Snapshot([_unpack(each) for each in self._sections], self._own)
+        return ShellSnapshot([_unpack(each) for each in self._sections], self._own)
 
 
 def _pack(text: str) -> _Text | str:

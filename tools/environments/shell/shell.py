@@ -18,7 +18,7 @@ from tools.environments.shell import driver
 from tools.environments.shell.beyond import limits_of
 from tools.environments.shell.folder import Folder
 from tools.environments.shell.launcher import Launcher, ShellProcess, kill_session
-from tools.environments.shell.snapshot import Snapshot
+from tools.environments.shell.snapshot import ShellSnapshot
 
 _CHUNK = 1 << 16
 _TURN = 32
@@ -70,7 +70,7 @@ class Shell:
         self.running = False
         self.is_quick = False
         self.status: int | None = None
-        self.snapshot: Snapshot | None = None
+        self.snapshot: ShellSnapshot | None = None
         self.whole = False
         self.cwd = cwd
         self._poll = select.poll()
@@ -252,7 +252,7 @@ class Shell:
             path, _, last = last.partition(b"\n" + mark + b"\n")
             traps = said.decode("utf-8", "surrogateescape")
             self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
-        snapshot = Snapshot.read(last, mark, self.folder.inner, traps)
+        snapshot = ShellSnapshot.read(last, mark, self.folder.inner, traps)
         if snapshot is None:
             self._disown()
             return

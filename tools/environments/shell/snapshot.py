@@ -44,7 +44,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.MULTILINE | re.DOTALL)
 
 
-class Snapshot:
+class ShellSnapshot:
     """A report of a shell. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own`` is
     the text of our EXIT trap, which is none of the user's.
     """
@@ -58,7 +58,7 @@ class Snapshot:
         self._folders = folders
 
     @classmethod
-    def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> Snapshot | None:
+    def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> ShellSnapshot | None:
         """Parse a snapshot; None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were reported
         before it.
         """
@@ -107,10 +107,10 @@ class Snapshot:
         """True if commands run other commands: a DEBUG, ERR or RETURN trap is set."""
         return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
 
-    def untrapped(self) -> Snapshot:
+    def untrapped(self) -> ShellSnapshot:
         """Return the snapshot without DEBUG, ERR and RETURN traps: they may keep a new shell from ever beginning."""
         kept = [each for each in _each_trap(self._traps) if not _is_beside(each)]
-        return Snapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self.own)
+        return ShellSnapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self.own)
 
     # -- for gates -----------------------------------------------------------------------------------------------
 
@@ -215,14 +215,14 @@ def first_state(variables: Mapping[str, str]) -> ShellState:
     return ShellState(variables=dict(variables), aliases_on=True, attributes=dict.fromkeys(variables, "x"))
 
 
-def leaves_all(now: Snapshot | None, command: str) -> bool:
+def leaves_all(now: ShellSnapshot | None, command: str) -> bool:
     """Return True if the command changes nothing that a snapshot shows."""
     if now is None:
         return driver.changes_nothing(command, ())
     return not now.is_trapped and driver.changes_nothing(command, now.names)
 
 
-def with_status(now: Snapshot | None, status: int, command: str) -> str:
+def with_status(now: ShellSnapshot | None, status: int, command: str) -> str:
     """A command for which ``$?`` is what the last one left: what is run in between would change it."""
     if not status or not ("$?" in command or "${?" in command) or (now is not None and now.is_trapped):
         return command
