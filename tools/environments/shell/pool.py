@@ -29,7 +29,7 @@ from tools.environments.shell.outcome import CHANGED, exit_code, what_happened
 from tools.environments.shell.reaper import CLOSE_LIMIT, GRACE, Endings, end_all
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
-from tools.environments.shell.spawned import Spawned
+from tools.environments.shell.spawned import LocalBackgroundProcess
 
 _TELL_LIMIT = 20.0
 """Seconds that a shell may take to report its state, most of it for a machine under load."""
@@ -62,7 +62,7 @@ class ShellPool:
         self._notice = ""
         self._calls: set[ShellCommand] = set()
         self._interrupts = 0
-        self._spawned: dict[Shell, Spawned] = {}
+        self._spawned: dict[Shell, LocalBackgroundProcess] = {}
         self._endings = Endings()
         self._lingering = Lingering()
         self._lock = threading.Lock()
@@ -131,13 +131,13 @@ class ShellPool:
         said = shell.snapshot or self._kept.snapshot
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
-    async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
+    async def spawn(self, request: ExecRequest, cwd: str) -> LocalBackgroundProcess:
         """Start a process in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
         text = command_text(request)
         with self._entered(beside=True):
             shell = await self._copy(cwd, self._wants)
             try:
-                spawned = Spawned(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
+                spawned = LocalBackgroundProcess(shell, shell.begin(_bytes(text), None, None, request.env), self._forget)
             except BaseException:
                 self._endings.kill(shell)
                 raise

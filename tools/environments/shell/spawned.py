@@ -18,7 +18,7 @@ _LOOK = 0.02
 _GRACE = 0.5
 
 
-class Spawned:
+class LocalBackgroundProcess:
     """A background process. Not bound to an event loop: each call waits in its own, also while another thread ends it.
     ``forget`` is called once it has ended and was waited for.
     """
