@@ -20,7 +20,7 @@ from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ARGV, ChannelLost
 from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
-from tools.environments.remote.spawned import Spawned, first_lines
+from tools.environments.remote.spawned import RemoteBackgroundProcess, first_lines
 from tools.environments.remote.state import RemoteState
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
 
@@ -278,7 +278,7 @@ class RemoteEnvironment(RemoteState):
         self._keepers.give_back(await self._keepers.take())  # or NoBash
         snapshot = await self._snapshot_now()
         channel = await aside(self._link.open, ARGV)
-        spawned = Spawned(channel, self._keepers.beside, self._spawned.discard)
+        spawned = RemoteBackgroundProcess(channel, self._keepers.beside, self._spawned.discard)
         try:
             if not await spawned.start(first_lines(cwd, snapshot, {**self._env, **self._restored}), text, request.env):
                 raise EnvironmentFailed(_NOWHERE.format(cwd))

@@ -33,10 +33,10 @@ def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]
     return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
 
 
-class Spawned:
+class RemoteBackgroundProcess:
     """A background process. Not bound to an event loop. ``forget`` is called once it is over."""
 
-    def __init__(self, channel: Channel, beside: Beside, forget: Callable[[Spawned], None]) -> None:
+    def __init__(self, channel: Channel, beside: Beside, forget: Callable[[RemoteBackgroundProcess], None]) -> None:
         self._keeper = Keeper(channel)
         self._beside = beside
         self._forget = forget

@@ -17,7 +17,7 @@ from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ChannelLost, Keeper
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.shell import RemoteShell
-from tools.environments.remote.spawned import Spawned
+from tools.environments.remote.spawned import RemoteBackgroundProcess
 from tools.environments.shell.packed import Packed
 from tools.environments.shell.snapshot import ShellSnapshot, first_state
 
@@ -48,7 +48,7 @@ class RemoteState(RemoteFiles):
         self._lock = threading.Lock()
         self._busy = self._closed = False
         self._inside = 0
-        self._spawned: set[Spawned] = set()
+        self._spawned: set[RemoteBackgroundProcess] = set()
 
     if TYPE_CHECKING:
 
