@@ -36,7 +36,7 @@ if known:
 """
 
 
-class Watchdog:
+class ContainerWatchdog:
     """A small process that waits for the end of a pipe which only we hold. One for all containers, while there are any."""
 
     def __init__(self) -> None:
@@ -115,4 +115,4 @@ def _end(client: docker.DockerClient, container: str, keep: str, folder: str) ->
         found.exec_run(["bash", "--noprofile", "--norc", "-c", left.end(folder)])
 
 
-watchdog = Watchdog()
+watchdog = ContainerWatchdog()
