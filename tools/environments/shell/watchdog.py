@@ -11,7 +11,7 @@ from pathlib import Path
 _SCRIPT = str(Path(__file__).with_name("_watchdog.sh"))
 
 
-class Watchdog:
+class ShellWatchdog:
     """A small process that waits for the end of a pipe which only we hold. One for all environments, while there are any.
 
     Where somebody killed it, the next thing that it is to be told starts another, which is told everything.
@@ -91,4 +91,4 @@ def _write(process: subprocess.Popen[bytes], line: str) -> None:
     process.stdin.write(line.encode() + b"\n")
 
 
-watchdog = Watchdog()
+watchdog = ShellWatchdog()
