@@ -200,14 +200,14 @@ def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
     """Run what was answered, and continue the run as `toolcrib run` does; return its exit code."""
     from agent.cli.commands.run import closing, say_how_it_ended, tell
     from agent.cli.faults import exit_code
-    from agent.cli.oneshot import OneShot
+    from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
     from agent.cli.view import View
     from agent.models import ModelChoice
 
     try:
         session = runner.run(_open(crib, session_id))
-        shot, view = OneShot(session, ModelChoice(), timeout=None), View(Screen(interactive=False))
+        shot, view = TaskRun(session, ModelChoice(), timeout=None), View(Screen(interactive=False))
         with closing(session, runner), interrupting(shot.interrupt):
             try:
                 outcome = runner.run(shot.run("", [view], lambda model: None))

@@ -74,7 +74,7 @@ class Fan:
             self._interrupt()
 
 
-class OneShot:
+class TaskRun:
     """``interrupt`` ends it from a signal handler; ``timeout`` in seconds ends all of it. ``images`` go with the task.
 
     A task that is "" stands for the session's run that has not ended: it is continued.

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Outcome:
     from agent.cli.images import ImageFolder, read_images
-    from agent.cli.oneshot import OneShot
+    from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
     from agent.cli.trace import Tracer
     from agent.cli.view import View
@@ -117,7 +117,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Out
     with running_crib(args) as (crib, runner):
         session = runner.run(_open(crib, args))
         session.limits = limits_of(crib.config, args)
-        shot = OneShot(session, choice_of(args), timeout=args.timeout, images=images)
+        shot = TaskRun(session, choice_of(args), timeout=args.timeout, images=images)
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
             tracer = Tracer(session) if wants_trace(args) else None
