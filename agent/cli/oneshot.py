@@ -40,7 +40,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """Outcome of a task, with the exit code that follows from it."""
 
     stopped: str
@@ -95,7 +95,7 @@ class TaskRun:
 
     async def run(
         self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None = None
-    ) -> Outcome:
+    ) -> TaskOutcome:
         """``started`` is told the model's name. Raises RunError, ProviderError and ConfigError kinds, and OSError where our
         output can't be written."""
         timer = None
@@ -111,7 +111,9 @@ class TaskRun:
             if timer is not None:
                 timer.cancel()
 
-    async def _run(self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None) -> Outcome:
+    async def _run(
+        self, task: str, watches: Sequence[Watch], started: Callable[[str], None], tracer: Tracer | None
+    ) -> TaskOutcome:
         session = self._session
         await interruptible(session.scope, session.connect(self._choice))
         if self._interrupted:
@@ -131,7 +133,7 @@ class TaskRun:
             raise ToolcribError("this session has no run to continue; say what to do: toolcrib run --resume ID TASK")
         return await self._came_to(result)
 
-    async def _came_to(self, result: RunResult) -> Outcome:
+    async def _came_to(self, result: RunResult) -> TaskOutcome:
         outcome, session = self._outcome(result.stopped, result.text), self._session
         if outcome.stopped == "parked":
             queued = len(await session.store.inbox.waiting(session.id))
@@ -142,12 +144,12 @@ class TaskRun:
         self._timed_out = True
         self.interrupt()
 
-    def _outcome(self, stopped: str, text: str) -> Outcome:
+    def _outcome(self, stopped: str, text: str) -> TaskOutcome:
         if self._timed_out and stopped == "interrupted":
-            return Outcome("timeout", text, TIMED_OUT)
+            return TaskOutcome("timeout", text, TIMED_OUT)
         from agent.smart import person_behind
 
         refuser = person_behind(self._session.scope.asker)
         unasked = isinstance(refuser, Refuser) and refuser.refused > 0
         codes = {"interrupted": INTERRUPTED, "max_turns": CAPPED, "ended": FAILED, "parked": PARKED}
-        return Outcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK))
+        return TaskOutcome(stopped, text, codes.get(stopped, UNASKED if unasked else OK))

@@ -25,7 +25,7 @@ from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.jsonl import JsonLines
-    from agent.cli.oneshot import Outcome, Tally, Watch
+    from agent.cli.oneshot import Tally, TaskOutcome, Watch
     from agent.conversation.session import Session
     from agent.crib import Crib
 
@@ -81,20 +81,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from agent.cli.faults import exit_code
     from agent.cli.jsonl import JsonLines
-    from agent.cli.oneshot import Outcome, Tally
+    from agent.cli.oneshot import Tally, TaskOutcome
 
     lines = JsonLines(sys.stdout) if args.json else None
     tally = Tally()
     try:
         outcome = _run(args, tally, lines)
     except ToolcribError as error:
-        outcome = Outcome("error", "", exit_code(error))
+        outcome = TaskOutcome("error", "", exit_code(error))
         tell(error, lines)
     except Ended as end:
-        _finish(lines, Outcome("interrupted", "", 128 + end.number), tally)
+        _finish(lines, TaskOutcome("interrupted", "", 128 + end.number), tally)
         raise
     except KeyboardInterrupt:
-        _finish(lines, Outcome("interrupted", "", INTERRUPTED), tally)
+        _finish(lines, TaskOutcome("interrupted", "", INTERRUPTED), tally)
         raise
     if lines is None and outcome.stopped != "error":
         say_how_it_ended(outcome, args.timeout)
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     return outcome.code
 
 
-def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Outcome:
+def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> TaskOutcome:
     from agent.cli.images import ImageFolder, read_images
     from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
@@ -204,7 +204,7 @@ def tell(error: ToolcribError, lines: JsonLines | None) -> None:
     print(f"toolcrib: {explained(error)}", file=sys.stderr, flush=True)
 
 
-def say_how_it_ended(outcome: Outcome, timeout: float | None) -> None:
+def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
     """Tell on stderr how a run ended, where that is not plain from its answer."""
     from agent.cli.parked import parked_lines
 
@@ -224,7 +224,7 @@ def say_how_it_ended(outcome: Outcome, timeout: float | None) -> None:
         print(f"toolcrib: {words[outcome.stopped]}", file=sys.stderr, flush=True)
 
 
-def _finish(lines: JsonLines | None, outcome: Outcome, tally: Tally) -> None:
+def _finish(lines: JsonLines | None, outcome: TaskOutcome, tally: Tally) -> None:
     if lines is not None:
         if outcome.stopped == "parked":
             lines.parked(outcome.tickets)
