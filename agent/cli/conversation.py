@@ -29,7 +29,7 @@ KEPT = "The session is kept: type on, or /help."
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class ChatOpening:
     """Options with which this chat opens sessions: its first one and those after /new and /resume."""
 
     crib: Crib
@@ -66,7 +66,7 @@ class Conversation:
     ``say``.
     """
 
-    def __init__(self, opening: Opening, choice: ModelChoice, screen: Screen) -> None:
+    def __init__(self, opening: ChatOpening, choice: ModelChoice, screen: Screen) -> None:
         self.opening = opening
         self.choice = choice
         """The model that answers; changes with /model and with the resumed session."""

@@ -77,13 +77,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) -> Conversation:
     from agent.cli.ask import asker_for
-    from agent.cli.conversation import Conversation, Opening
+    from agent.cli.conversation import ChatOpening, Conversation
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
     screen = Screen(interactive=interactive, color=crib.config.display.color)
     below = _Below(screen, Terminal(sys.stdout)) if interactive else None
-    opening = Opening(
+    opening = ChatOpening(
         crib,
         asker_for(below or find_terminal()),
         limits_of(crib.config, args),

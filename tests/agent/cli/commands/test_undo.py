@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.conversation import Conversation, Opening
+from agent.cli.conversation import ChatOpening, Conversation
 from agent.cli.render import Screen
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
@@ -121,7 +121,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
 
     async def talk(server: ChatServer, *lines: str) -> None:
         async with assemble(project_dir=tmp_path) as crib:
-            opening = Opening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
+            opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
             chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
             await chat.open()
             for line in lines:
