@@ -257,14 +257,14 @@ async def probe_tools(target: Target, model: str, environ: Mapping[str, str]) ->
 
     Raises a ProviderError kind where the server can't be reached or refuses the key, and ConfigError.
     """
-    from agent.providers.factory import Conversation, open_session
+    from agent.providers.factory import ProviderOpening, open_session
     from agent.providers.http import HttpLimits
     from toolcrib import BadRequest
 
     if target.endpoint is None or target.provider not in PROVIDERS or PROVIDERS[target.provider].in_text:
         return None
     tool = {"name": "ready", "description": "Report that you are ready.", "parameters": {"type": "object", "properties": {}}}
-    asked = Conversation(tools=[{"type": "function", "function": tool}], stream=False, max_tokens=256)
+    asked = ProviderOpening(tools=[{"type": "function", "function": tool}], stream=False, max_tokens=256)
     named = replace(target, endpoint=replace(target.endpoint, model=model))
     session = open_session(named, asked, environ, limits=HttpLimits(connect=3.0, first_byte=60.0))
     try:

@@ -16,7 +16,7 @@ from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
     MANUAL,
     PROVIDERS,
-    Conversation,
+    ProviderOpening,
     Target,
     Wanted,
     check_name,
@@ -152,9 +152,9 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
-    def _conversation(self, target: Target, records: Iterable[Mapping[str, Any]], protocol: str = "") -> Conversation:
+    def _conversation(self, target: Target, records: Iterable[Mapping[str, Any]], protocol: str = "") -> ProviderOpening:
         session, model = self.session, self.session.config.model
-        return Conversation(
+        return ProviderOpening(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
             tools=session.definitions,
             records=records,

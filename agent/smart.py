@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent.events import Event, ModelAnswered
 from agent.models import environment
 from agent.providers.abilities import model_of
-from agent.providers.factory import MANUAL, Conversation, Target, Wanted, check_name, find_target, open_session
+from agent.providers.factory import MANUAL, ProviderOpening, Target, Wanted, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from tools.approval.findings import TOOL_RULE, visible
@@ -109,7 +109,7 @@ class Auxiliary:
     async def reply(self, question: str) -> tuple[str, str]:
         """(the model's name, all that it said). Raises ProviderError and ConfigError kinds, and ValueError for a call of its."""
         target = await self._named()
-        conversation = Conversation(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)
+        conversation = ProviderOpening(system=_SYSTEM, stream=self.stream, response_schema=SCHEMA)
         provider = open_session(target, conversation, self.environ, limits=self._limits(), plugins=self.plugins)
         try:
             provider.say(question)

@@ -88,7 +88,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ProviderOpening:
     """The start of a session. ``records`` is a stored conversation to resume."""
 
     system: str = ""
@@ -238,7 +238,7 @@ def _host(url: str) -> str | None:
 
 def open_session(
     target: Target,
-    conversation: Conversation,
+    conversation: ProviderOpening,
     environ: Mapping[str, str],
     *,
     client: HttpClient | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import Conversation, Target, open_session
+from agent.providers.factory import ProviderOpening, Target, open_session
 from toolcrib import BadRequest, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall
 from toolcrib.testing import ScriptedSession
 
@@ -36,7 +36,9 @@ class Plugins(ScriptedSession):
 
 def opened(does: Any, key: str = "") -> ProviderSession:
     endpoint = Endpoint("", "m", "MINE" if key else None)
-    return open_session(Target("mine", endpoint), Conversation(), {"MINE": key}, plugins={"mine": lambda **fields: Plugins(does)})
+    return open_session(
+        Target("mine", endpoint), ProviderOpening(), {"MINE": key}, plugins={"mine": lambda **fields: Plugins(does)}
+    )
 
 
 def turn_of(session: ProviderSession, events: list[StreamEvent] | None = None) -> ProviderTurn:
