@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import Config, state_dir, write_private
 from agent.providers.endpoint import Endpoint, same_server
-from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, Plugins, Target, Wanted, check_name, find_target
+from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, Plugins, Target, check_name, find_target
 from toolcrib import ConfigError, ProviderError
 
 if TYPE_CHECKING:
@@ -154,23 +154,23 @@ def _key_of(server: ModelServer) -> str:
 
 def _servers(config: Config, environ: Mapping[str, str], plugins: Plugins | None) -> Iterator[ModelServer]:
     model = config.model
-    named = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
-    yield from _server("model", Wanted(), named, environ, plugins)
+    named = ModelRequest(model.provider, model.name, model.base_url, model.api_key_env)
+    yield from _server("model", ModelRequest(), named, environ, plugins)
     for number, entry in enumerate(model.fallback, 1):
-        wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
-        yield from _server(f"model.fallback, entry {number}", wanted, Wanted(), environ, plugins)
+        wanted = ModelRequest(entry.provider, entry.name, entry.base_url, entry.api_key_env)
+        yield from _server(f"model.fallback, entry {number}", wanted, ModelRequest(), environ, plugins)
     for name, provider in PROVIDERS.items():
         vendor = provider.vendor
         if name != DEFAULT and not provider.hosts:
             continue  # another way to talk to a server that is named already
         key, own = vendor.key_in(environ), f"{vendor.prefix}_BASE_URL"
         if key is not None or environ.get(own, "").strip():
-            wanted = Wanted(provider=name, api_key_env=key or "")
-            yield from _server(key or own, wanted, Wanted(), environ, plugins)
+            wanted = ModelRequest(provider=name, api_key_env=key or "")
+            yield from _server(key or own, wanted, ModelRequest(), environ, plugins)
 
 
 def _server(
-    source: str, wanted: Wanted, configured: Wanted, environ: Mapping[str, str], plugins: Plugins | None
+    source: str, wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str], plugins: Plugins | None
 ) -> Iterator[ModelServer]:
     try:
         target = find_target(wanted, configured, environ)

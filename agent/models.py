@@ -16,9 +16,9 @@ from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
     MANUAL,
     PROVIDERS,
+    ModelRequest,
     ProviderOpening,
     Target,
-    Wanted,
     check_name,
     find_target,
     open_session,
@@ -55,8 +55,8 @@ def find_endpoint(config: Config, choice: ModelChoice, environ: Mapping[str, str
 def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> Target:
     """The provider by name, and its endpoint. Raises ConfigError with what to set."""
     model = config.model
-    wanted = Wanted(choice.provider, choice.model, choice.base_url, choice.api_key_env)
-    configured = Wanted(model.provider, model.name, model.base_url, model.api_key_env)
+    wanted = ModelRequest(choice.provider, choice.model, choice.base_url, choice.api_key_env)
+    configured = ModelRequest(model.provider, model.name, model.base_url, model.api_key_env)
     return find_target(wanted, configured, environment(config, environ))
 
 
@@ -202,9 +202,9 @@ class _Opener:
     def fallback(self, place: int) -> Fallback:
         """Raises ConfigError now for one that could not be opened when it is needed."""
         entry = self.session.config.model.fallback[place]
-        wanted = Wanted(entry.provider, entry.name, entry.base_url, entry.api_key_env)
+        wanted = ModelRequest(entry.provider, entry.name, entry.base_url, entry.api_key_env)
         try:
-            target = find_target(wanted, Wanted(), self.environ)
+            target = find_target(wanted, ModelRequest(), self.environ)
             check_name(target.provider, self.session.providers)
             if target.provider == MANUAL:
                 raise ConfigError("it names no model, server or provider")

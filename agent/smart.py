@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent.events import Event, ModelAnswered
 from agent.models import environment
 from agent.providers.abilities import model_of
-from agent.providers.factory import MANUAL, ProviderOpening, Target, Wanted, check_name, find_target, open_session
+from agent.providers.factory import MANUAL, ModelRequest, ProviderOpening, Target, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from tools.approval.findings import TOOL_RULE, visible
@@ -91,9 +91,9 @@ class Auxiliary:
         smart, model, environ = config.approval.smart, config.model, environment(config)
         if smart.api_key_env and not smart.base_url:
             raise ConfigError("approval.smart.api_key_env needs approval.smart.base_url beside it: a key goes to one server")
-        wanted = Wanted(smart.provider, smart.model, smart.base_url, smart.api_key_env)
+        wanted = ModelRequest(smart.provider, smart.model, smart.base_url, smart.api_key_env)
         try:
-            target = find_target(wanted, Wanted(model.provider, model.name, model.base_url, model.api_key_env), environ)
+            target = find_target(wanted, ModelRequest(model.provider, model.name, model.base_url, model.api_key_env), environ)
             check_name(target.provider, plugins)
         except ConfigError as error:
             raise ConfigError(f"approval.smart: {error}") from None

@@ -70,7 +70,7 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ModelRequest:
     """A wish for a provider, a model and a server; "" for none."""
 
     provider: str = ""
@@ -136,7 +136,7 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def find_target(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> Target:
+def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> Target:
     """Choose the target: the wish comes first, then the environment, then the configuration. Raises ConfigError with what to set.
 
     A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
@@ -163,7 +163,7 @@ def find_target(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) 
     return Target(MANUAL, None)
 
 
-def _name(wanted: Wanted, configured: Wanted, environ: Mapping[str, str]) -> str:
+def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> str:
     standing = configured.provider
     if wanted.provider:
         return wanted.provider
@@ -193,7 +193,7 @@ def _kept_in_text(standing: str, found: str) -> str:
     return standing if standing in PROVIDERS and PROVIDERS[standing].in_text and found == DEFAULT else found
 
 
-def _server(configured: Wanted, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
+def _server(configured: ModelRequest, name: str, vendor: Vendor, environ: Mapping[str, str]) -> Configured:
     """Return the part of the configuration that is for this provider."""
     explicit = "" if configured.provider == MANUAL else configured.provider
     if configured.base_url:
