@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agent.providers.factory import DEFAULT, PROVIDERS, Target
+from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
 from toolcrib import BadRequest, ConfigError, ProviderError
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ _log = logging.getLogger(__name__)
 class Calling:
     """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people."""
 
-    target: Target
+    target: ModelTarget
     protocol: str
     why: str
 
 
-async def choose_calling(target: Target, configured: str, environ: Mapping[str, str]) -> Calling:
+async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str]) -> Calling:
     """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer."""
     provider = target.provider
     if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
@@ -81,7 +81,7 @@ def is_hosted(endpoint: Endpoint) -> bool:
     return host in own or any(host == vendor or host.endswith(f".{vendor}") for vendor in _HOSTED)
 
 
-async def _ask(target: Target, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
+async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
     """Ask the server about the model; the key goes to it alone. None where it does not answer."""
     from agent.catalog import Cache
     from agent.providers.http import HttpClient, HttpLimits

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import Config, state_dir, write_private
 from agent.providers.endpoint import Endpoint, same_server
-from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, Plugins, Target, check_name, find_target
+from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, ModelTarget, Plugins, check_name, find_target
 from toolcrib import ConfigError, ProviderError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ModelServer:
     """
 
     source: str
-    target: Target | None
+    target: ModelTarget | None
     fault: str = ""
     models: tuple[str, ...] = ()
 
@@ -66,7 +66,7 @@ class Cache:
 
     path: Path = field(default_factory=lambda: state_dir() / "models.json")
 
-    def get(self, target: Target) -> tuple[tuple[ModelInfo, ...], float] | None:
+    def get(self, target: ModelTarget) -> tuple[tuple[ModelInfo, ...], float] | None:
         """(models, seconds ago)"""
         return self._read(self._entries().get(_key(target)))
 
@@ -82,7 +82,7 @@ class Cache:
         except (TypeError, KeyError, AttributeError):
             return None
 
-    def model(self, target: Target) -> ModelInfo | None:
+    def model(self, target: ModelTarget) -> ModelInfo | None:
         """Return the remembered model of the target: from ``keep``, or from a list that says whether it calls tools natively."""
         name = target.endpoint.model if target.endpoint is not None else ""
         alone = self._read(self._entries().get(_key(target, name)))
@@ -91,12 +91,12 @@ class Cache:
         listed = self.get(target)
         return next((one for one in listed[0] if one.name == name and one.tools is not None), None) if listed else None
 
-    def keep(self, target: Target, model: ModelInfo) -> None:
+    def keep(self, target: ModelTarget, model: ModelInfo) -> None:
         """Remember the target's model alone; a later list by ``put`` replaces it."""
         name = target.endpoint.model if target.endpoint is not None else ""
         self._write({_key(target, name): [model]})
 
-    def put(self, lists: Sequence[tuple[Target, Sequence[ModelInfo]]]) -> None:
+    def put(self, lists: Sequence[tuple[ModelTarget, Sequence[ModelInfo]]]) -> None:
         self._write({_key(target): models for target, models in lists})
 
     def _write(self, lists: Mapping[str, Sequence[ModelInfo]]) -> None:
@@ -124,7 +124,7 @@ class Cache:
 _ALONE = " model "
 
 
-def _key(target: Target, model: str | None = None) -> str:
+def _key(target: ModelTarget, model: str | None = None) -> str:
     """Return the cache's key of a list, or of one model alone."""
     endpoint = target.endpoint or Endpoint("")
     wire = PROVIDERS[target.provider].vendor.prefix if target.provider in PROVIDERS else target.provider
@@ -196,7 +196,7 @@ async def local_servers(
     }
     found = await find_local_servers(seconds, ports)
     return [
-        ModelServer(f"{server.kind}: {FOUND}", Target(DEFAULT, Endpoint(server.base_url)), models=server.models)
+        ModelServer(f"{server.kind}: {FOUND}", ModelTarget(DEFAULT, Endpoint(server.base_url)), models=server.models)
         for server in found
     ]
 
@@ -252,7 +252,7 @@ async def _offer(server: ModelServer, environ: Mapping[str, str], cache: Cache |
 # -- asking a model itself -----------------------------------------------------------------------------------------------
 
 
-async def probe_tools(target: Target, model: str, environ: Mapping[str, str]) -> bool | None:
+async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str]) -> bool | None:
     """Return whether the model calls a tool when one request of a few tokens asks for it. None where that can't be known.
 
     Raises a ProviderError kind where the server can't be reached or refuses the key, and ConfigError.

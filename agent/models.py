@@ -17,8 +17,8 @@ from agent.providers.factory import (
     MANUAL,
     PROVIDERS,
     ModelRequest,
+    ModelTarget,
     ProviderOpening,
-    Target,
     check_name,
     find_target,
     open_session,
@@ -52,7 +52,7 @@ def find_endpoint(config: Config, choice: ModelChoice, environ: Mapping[str, str
     return choose_provider(config, choice, environ).endpoint
 
 
-def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> Target:
+def choose_provider(config: Config, choice: ModelChoice, environ: Mapping[str, str] | None = None) -> ModelTarget:
     """The provider by name, and its endpoint. Raises ConfigError with what to set."""
     model = config.model
     wanted = ModelRequest(choice.provider, choice.model, choice.base_url, choice.api_key_env)
@@ -131,7 +131,7 @@ class _Opener:
     instructions: str
     environ: Mapping[str, str]
 
-    async def open(self, target: Target, *, fallback: bool = False) -> ProviderSession:
+    async def open(self, target: ModelTarget, *, fallback: bool = False) -> ProviderSession:
         """The conversation so far, with this model. From now on the session records its turns."""
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
@@ -152,7 +152,7 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
-    def _conversation(self, target: Target, records: Iterable[Mapping[str, Any]], protocol: str = "") -> ProviderOpening:
+    def _conversation(self, target: ModelTarget, records: Iterable[Mapping[str, Any]], protocol: str = "") -> ProviderOpening:
         session, model = self.session, self.session.config.model
         return ProviderOpening(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
@@ -164,7 +164,7 @@ class _Opener:
             options=self._options(target),
         )
 
-    def _options(self, target: Target) -> dict[str, Any]:
+    def _options(self, target: ModelTarget) -> dict[str, Any]:
         """Return options of the configuration that only some providers know."""
         model = self.session.config.model
         options = thinking_options(target.provider, model.thinking)
@@ -173,7 +173,7 @@ class _Opener:
             options["session_id"] = self.session.id if model.session_mode == "resume" else None
         return options
 
-    async def _over_http(self, target: Target, endpoint: Endpoint) -> tuple[Target, ProviderSession]:
+    async def _over_http(self, target: ModelTarget, endpoint: Endpoint) -> tuple[ModelTarget, ProviderSession]:
         """Open the target over HTTP, and return it with the provider that was chosen: a model without native calls is spoken to
         in text.
         """
@@ -188,7 +188,7 @@ class _Opener:
             if not endpoint.model and not PROVIDERS[target.provider].lists:
                 raise ConfigError(f"{endpoint.server} has many models; choose one with --model NAME, or set model.name")
             name = endpoint.model or await choose_model(client)
-            target = Target(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
+            target = ModelTarget(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
             protocol = model.protocol
             if self.session.definitions:
                 chosen = await choose_calling(target, protocol, self.environ)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agent.events import Event, ModelAnswered
 from agent.models import environment
 from agent.providers.abilities import model_of
-from agent.providers.factory import MANUAL, ModelRequest, ProviderOpening, Target, check_name, find_target, open_session
+from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from tools.approval.findings import TOOL_RULE, visible
@@ -79,7 +79,7 @@ class Verdict(NamedTuple):
 class Auxiliary:
     """The model that is asked. ``seconds`` bounds one question, connecting included."""
 
-    target: Target
+    target: ModelTarget
     environ: Mapping[str, str] = field(repr=False)
     seconds: float
     stream: bool = True
@@ -120,7 +120,7 @@ class Auxiliary:
             raise ValueError("it called a tool")
         return model_of(provider) or self.name or target.provider, turn.assistant_text
 
-    async def _named(self) -> Target:
+    async def _named(self) -> ModelTarget:
         """Return the target with the server's only model, where none is named."""
         endpoint = self.target.endpoint
         if endpoint is None or endpoint.model or not endpoint.base_url:
@@ -134,7 +134,7 @@ class Auxiliary:
             name = await choose_model(client)
         finally:
             await client.aclose()
-        return Target(self.target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
+        return ModelTarget(self.target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
 
     def _limits(self) -> Any:
         from agent.providers.http import HttpLimits

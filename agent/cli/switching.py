@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
 from agent.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
-from agent.providers.factory import MANUAL, PROVIDERS, Target, check_name
+from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
 from toolcrib import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
     return near
 
 
-def _no_such(found: Sequence[Offer], name: str, current: Target | None) -> str:
+def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> str:
     if current is None and not found:
         return f"there is no server that could have {name!r}: none is configured"
     near = get_close_matches(name, [one.name for offer in found for one in offer.models], n=1, cutoff=0.4)
@@ -119,7 +119,7 @@ def _speak_alike(one: str, other: str) -> bool:
     return one in PROVIDERS and other in PROVIDERS and PROVIDERS[one].vendor == PROVIDERS[other].vendor
 
 
-def _current(chat: Conversation) -> Target | None:
+def _current(chat: Conversation) -> ModelTarget | None:
     try:
         target = choose_provider(chat.opening.crib.config, chat.choice)
     except ConfigError:
@@ -129,7 +129,7 @@ def _current(chat: Conversation) -> Target | None:
     return replace(target, endpoint=replace(target.endpoint, model=chat.model or target.endpoint.model))
 
 
-def _choice(target: Target, name: str) -> ModelChoice:
+def _choice(target: ModelTarget, name: str) -> ModelChoice:
     """Choose the model at that server, with the key that is for this server."""
     assert target.endpoint is not None  # noqa: S101 - the manual provider is nowhere, and never gets here
     return ModelChoice(name, target.endpoint.base_url, target.endpoint.key_env or "", target.provider)

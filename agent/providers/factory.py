@@ -80,7 +80,7 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ModelTarget:
     """A provider by name, and where it is. The manual one is nowhere; a plugin's may be (then ``base_url`` is "")."""
 
     provider: str
@@ -136,31 +136,31 @@ def name_for_model(model: str, environ: Mapping[str, str]) -> str:
     return ""
 
 
-def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> Target:
+def find_target(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> ModelTarget:
     """Choose the target: the wish comes first, then the environment, then the configuration. Raises ConfigError with what to set.
 
     A server that is configured for one provider is not used for another. The names of plugins' providers are not checked here.
     """
     name = _name(wanted, configured, environ)
     if name == MANUAL:
-        return Target(MANUAL, None)
+        return ModelTarget(MANUAL, None)
     provider = PROVIDERS.get(name)
     vendor = provider.vendor if provider is not None else _plugin_vendor(name)
     server = _server(configured, name, vendor, environ)
     if provider is None and not (wanted.base_url or server.base_url or _own_server(name, environ)):
         key_env = wanted.api_key_env or server.api_key_env or vendor.key_in(environ)
-        return Target(name, Endpoint("", wanted.model or server.model, key_env))
+        return ModelTarget(name, Endpoint("", wanted.model or server.model, key_env))
     endpoint = resolve_endpoint(
         wanted.base_url or None, wanted.model or None, wanted.api_key_env or None, environ, server, vendor
     )
     if endpoint is not None:
-        return Target(name, endpoint)
+        return ModelTarget(name, endpoint)
     if wanted.provider or configured.provider:
         raise ConfigError(
             f"the provider is {name}, and neither a server is named nor a model; set model.name or model.base_url, or give "
             "--model NAME or --base-url URL"
         )
-    return Target(MANUAL, None)
+    return ModelTarget(MANUAL, None)
 
 
 def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str]) -> str:
@@ -237,7 +237,7 @@ def _host(url: str) -> str | None:
 
 
 def open_session(
-    target: Target,
+    target: ModelTarget,
     conversation: ProviderOpening,
     environ: Mapping[str, str],
     *,

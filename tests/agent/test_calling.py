@@ -16,7 +16,7 @@ import agent.calling
 from agent.calling import Calling, choose_calling, is_hosted
 from agent.config import config_path, state_dir
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import Target
+from agent.providers.factory import ModelTarget
 from agent.run import Agent
 from toolcrib.testing import ChatServer, Response
 
@@ -49,7 +49,7 @@ def choose(
     environ: Mapping[str, str] | None = None,
     key: str | None = None,
 ) -> Calling:
-    target = Target(provider, Endpoint(base_url, model, key))
+    target = ModelTarget(provider, Endpoint(base_url, model, key))
     return asyncio.run(choose_calling(target, configured, environ or {}))
 
 
@@ -168,7 +168,7 @@ def test_what_models_lists_is_known_and_refreshed() -> None:
     from agent.catalog import ModelServer, ask_servers
 
     with ollama(NO_TOOLS) as server:
-        named = ModelServer("model", Target("chat", Endpoint(server.base_url)))
+        named = ModelServer("model", ModelTarget("chat", Endpoint(server.base_url)))
         asyncio.run(ask_servers([named], {}))
         assert told(choose(server.base_url)) == ("text", "hermes")
         assert len(server.asides) == 2

@@ -16,7 +16,7 @@ from agent.catalog import FOUND, Cache, ModelServer, Offer, ask_servers, configu
 from agent.config import Config, ModelConfig, state_dir
 from agent.config._model import FallbackConfig
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import Target
+from agent.providers.factory import ModelTarget
 from agent.providers.listing import ModelInfo
 from toolcrib.testing import ChatServer
 
@@ -36,7 +36,7 @@ def ask(
     seconds: float = AMPLE,
     refresh: bool = False,
 ) -> Offer:
-    server = ModelServer("model", Target(provider, Endpoint(base_url, "", key)))
+    server = ModelServer("model", ModelTarget(provider, Endpoint(base_url, "", key)))
     (offer,) = asyncio.run(ask_servers([server], environ or {}, seconds=seconds, refresh=refresh))
     return offer
 
@@ -171,7 +171,7 @@ def test_local_servers_are_found_once_and_named_as_such(serve: Any) -> None:
     server = serve({"/v1/models": {"data": [{"id": "m"}]}})
     (found,) = asyncio.run(local_servers([], {server.port: "Ollama", 9: "nothing"}, seconds=AMPLE))
     assert found.source == f"Ollama: {FOUND}"
-    named = ModelServer("model", Target("chat", Endpoint(f"http://localhost:{server.port}/v1")))
+    named = ModelServer("model", ModelTarget("chat", Endpoint(f"http://localhost:{server.port}/v1")))
     assert asyncio.run(local_servers([named], {server.port: "Ollama"}, seconds=AMPLE)) == []
 
 
@@ -202,7 +202,7 @@ def test_answers_are_remembered_for_an_hour_privately(serve: Any, monkeypatch: p
 def test_a_broken_cache_counts_as_empty(text: str, serve: Any) -> None:
     state_dir().mkdir(parents=True, exist_ok=True)
     (state_dir() / "models.json").write_text(text)
-    assert Cache().get(Target("chat", Endpoint(NOWHERE))) is None
+    assert Cache().get(ModelTarget("chat", Endpoint(NOWHERE))) is None
     server = serve({"/v1/models": {"data": [{"id": "m"}]}})
     assert ask("chat", f"{server.root}/v1").models
     assert ask("chat", f"{server.root}/v1").age > 0
@@ -218,9 +218,9 @@ def test_a_probe_is_one_tiny_request() -> None:
     long = {"choices": [{"message": {"role": "assistant", "content": "Well"}, "finish_reason": "length"}]}
     refused = ChatServer.body({"error": {"message": "m does not support tools"}}, 400)
     with ChatServer(*map(ChatServer.body, (yes, no, long)), refused) as server:
-        target = Target("chat", Endpoint(server.base_url))
+        target = ModelTarget("chat", Endpoint(server.base_url))
         found = [asyncio.run(probe_tools(target, "m", {})) for _ in range(4)]
     assert found == [True, False, None, False]
     assert server.requests[0]["max_tokens"] == 256
     assert server.requests[0]["model"] == "m"
-    assert asyncio.run(probe_tools(Target("text", Endpoint(NOWHERE)), "m", {})) is None
+    assert asyncio.run(probe_tools(ModelTarget("text", Endpoint(NOWHERE)), "m", {})) is None

@@ -17,7 +17,7 @@ from tools.dispatch.bridge import run_async
 if TYPE_CHECKING:
     from agent.catalog import Offer
     from agent.crib import Crib
-    from agent.providers.factory import Target
+    from agent.providers.factory import ModelTarget
     from agent.providers.listing import ModelInfo
 
 HELP = "Which models the configured servers offer, what they take, and whether they call tools."
@@ -83,7 +83,7 @@ async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str])
         raise ToolcribError(f"{count} models have {name!r} in their name; a probe takes {_PROBES} at most: write more of it")
     told: list[str] = []
 
-    async def ask(target: Target, model: ModelInfo) -> ModelInfo:
+    async def ask(target: ModelTarget, model: ModelInfo) -> ModelInfo:
         try:
             answer = await probe_tools(target, model.name, environ)
         except (ProviderError, ConfigError) as error:

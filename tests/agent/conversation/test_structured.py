@@ -13,7 +13,7 @@ import pytest
 from agent.conversation.limits import AnswerUnfit, RunLimits
 from agent.conversation.structured import AnswerCheck
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import ProviderOpening, Target, open_session
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from agent.retry import RetryPolicy
 from agent.run import Agent
 from toolcrib import ConfigError, ProviderSession, ProviderTurn
@@ -42,7 +42,7 @@ def asked(wire: str, *responses: Response, **more: Any) -> Any:
     """The bodies of the requests for one turn."""
     with ChatServer(*(responses or [ChatServer.body(ANSWERS[wire])])) as server:
         conversation = ProviderOpening(tools=[TOOL], stream=False, **more)
-        session = open_session(Target(wire, Endpoint(server.base_url, "m")), conversation, {})
+        session = open_session(ModelTarget(wire, Endpoint(server.base_url, "m")), conversation, {})
 
         async def go(session: ProviderSession) -> ProviderTurn:
             session.say("go")

@@ -12,7 +12,7 @@ from agent.fallback import Fallback, FallbackSession
 from agent.prices import Prices
 from agent.providers.abilities import fall_back, model_of, prices_of, steer
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import ProviderOpening, Target, open_session
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from toolcrib import (
     ConnectionFailed,
     FallsBack,
@@ -44,7 +44,7 @@ class Able(ScriptedSession):
 
 def through_plugin(session: ProviderSession) -> ProviderSession:
     return open_session(
-        Target("mine", Endpoint("", "m", None)), ProviderOpening(), {}, plugins={"mine": lambda **fields: session}
+        ModelTarget("mine", Endpoint("", "m", None)), ProviderOpening(), {}, plugins={"mine": lambda **fields: session}
     )
 
 

@@ -16,8 +16,8 @@ from agent.providers import Endpoint
 from agent.providers.factory import (
     PROVIDERS,
     ModelRequest,
+    ModelTarget,
     ProviderOpening,
-    Target,
     check_name,
     find_target,
     open_session,
@@ -127,7 +127,7 @@ def test_an_unknown_name_is_told_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError, match=r"chat, responses, anthropic, gemini, text, manual, mine; did you mean gemini\?"):
         check_name("gemmini", {"mine": ScriptedSession})
     with pytest.raises(ConfigError, match=r"plugins\.enabled"):
-        open_session(Target("zzz", Endpoint("")), ProviderOpening(), {})
+        open_session(ModelTarget("zzz", Endpoint("")), ProviderOpening(), {})
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -141,7 +141,7 @@ def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
 
     async def make() -> None:
         tools = [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]
-        target = Target(name, Endpoint(LOCAL, "m"))
+        target = ModelTarget(name, Endpoint(LOCAL, "m"))
         session = open_session(target, ProviderOpening("s", tools, [{"role": "user", "text": "hi"}], False, 9), {})
         assert session.model == "m"  # type: ignore[attr-defined] # every session over HTTP has it
         for method in ("say", "stream_turn", "append_tool_results", "close"):
@@ -154,13 +154,13 @@ def test_004_22_every_line_of_the_table_makes_a_session(name: str) -> None:
 
 def test_the_text_protocol_is_named_or_goes_by_the_model() -> None:
     """004-22, X-9"""
-    target = Target("text", Endpoint(LOCAL, "m"))
+    target = ModelTarget("text", Endpoint(LOCAL, "m"))
     with pytest.raises(ConfigError, match="no text protocol 'zzz'"):
         open_session(target, ProviderOpening(protocol="zzz"), {})
 
 
 def test_the_manual_one_knows_the_tools() -> None:
-    session = open_session(Target("manual", None), ProviderOpening(tools=[{"name": "f"}, {"function": {"name": "g"}}]), {})
+    session = open_session(ModelTarget("manual", None), ProviderOpening(tools=[{"name": "f"}, {"function": {"name": "g"}}]), {})
     session.say("@g {}")
     turn = asyncio.run(session.stream_turn(lambda event: None))
     assert [call.name for call in turn.tool_calls] == ["g"]
@@ -176,7 +176,7 @@ def test_a_plugins_factory_gets_plain_values_and_its_faults_are_told_without_the
     def broken(*, api_key: str, **fields: Any) -> Any:
         raise RuntimeError(f"no luck with {api_key}")
 
-    target = Target("mine", Endpoint("", "m", "MINE"))
+    target = ModelTarget("mine", Endpoint("", "m", "MINE"))
     open_session(target, ProviderOpening("s", options={"thinking": 1}), {"MINE": "secret"}, plugins={"mine": factory})
     assert got == {
         "model": "m", "base_url": "", "api_key": "secret", "system": "s", "tools": (), "records": (), "stream": True,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.providers.endpoint import Endpoint
-from agent.providers.factory import ProviderOpening, Target, open_session
+from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from toolcrib import BadRequest, ProviderError, ProviderSession, ProviderTurn, StreamEvent, ToolCall
 from toolcrib.testing import ScriptedSession
 
@@ -37,7 +37,7 @@ class Plugins(ScriptedSession):
 def opened(does: Any, key: str = "") -> ProviderSession:
     endpoint = Endpoint("", "m", "MINE" if key else None)
     return open_session(
-        Target("mine", endpoint), ProviderOpening(), {"MINE": key}, plugins={"mine": lambda **fields: Plugins(does)}
+        ModelTarget("mine", endpoint), ProviderOpening(), {"MINE": key}, plugins={"mine": lambda **fields: Plugins(does)}
     )
 
 
