@@ -19,7 +19,7 @@ from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_
 from agent.config._layers import load_config
 from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
 from agent.config._paths import config_path, state_dir
-from agent.config._read import BrokenConfig, Fault, parse_config
+from agent.config._read import BrokenConfig, ConfigFault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
 from agent.config._schema import (
     AllowlistEntry,
@@ -44,7 +44,7 @@ __all__ = [
     "Config",
     "CustomToolset",
     "DisplayConfig",
-    "Fault",
+    "ConfigFault",
     "ModelConfig",
     "NotSet",
     "OperatorRule",

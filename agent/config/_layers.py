@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.config._paths import config_path
 from agent.config._project import with_project
-from agent.config._read import BrokenConfig, Fault, is_blank, is_mapping, parse_node, read_bytes, read_node
+from agent.config._read import BrokenConfig, ConfigFault, is_blank, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
 
 PROFILE = "TOOLCRIB_PROFILE"
@@ -34,7 +34,7 @@ def load_config(path: str | Path | None = None, *, profile: str | None = None, p
     if chosen:
         if chosen not in config.profiles:
             raise BrokenConfig(
-                [Fault(file, 0, "profiles", _unknown(chosen, list(config.profiles), by_environment=profile is None))]
+                [ConfigFault(file, 0, "profiles", _unknown(chosen, list(config.profiles), by_environment=profile is None))]
             )
         config = _with_profile(node, file, chosen)
     if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config._keys import all_keys, find_key, join, plain, replaced, value_at
-from agent.config._read import BrokenConfig, Fault, Reader, is_blank, is_mapping, parse_node, read_handle, visible
+from agent.config._read import BrokenConfig, ConfigFault, Reader, is_blank, is_mapping, parse_node, read_handle, visible
 from agent.config._schema import Config
 from toolcrib import ConfigError
 
@@ -53,14 +53,14 @@ def _read_inside(file: Path, own: Path) -> bytes | None:
     except OSError as error:
         links = [path for path in (file.parent, file) if path.is_symlink()]
         text = f"{links[0]} is a link, and none is followed here" if links else f"cannot be read: {error.strerror or error}"
-        raise BrokenConfig([Fault(file, 0, "", text)]) from error
+        raise BrokenConfig([ConfigFault(file, 0, "", text)]) from error
     finally:
         if folder is not None:
             os.close(folder)
     about = os.fstat(handle)
     if not stat.S_ISREG(about.st_mode):
         os.close(handle)
-        raise BrokenConfig([Fault(file, 0, "", "expected a regular file")])
+        raise BrokenConfig([ConfigFault(file, 0, "", "expected a regular file")])
     if own.exists() and os.path.samestat(about, own.stat()):
         os.close(handle)
         return None
@@ -107,7 +107,7 @@ def _refuse_aliases(node: Any, file: Path) -> None:
     while left:
         one = left.pop()
         if id(one) in seen:
-            raise BrokenConfig([Fault(file, one.start_mark.line + 1, "", "an alias (*name) of this is used; write it out")])
+            raise BrokenConfig([ConfigFault(file, one.start_mark.line + 1, "", "an alias (*name) of this is used; write it out")])
         seen.add(id(one))
         if one.id == "mapping":
             left += [part for pair in one.value for part in pair]

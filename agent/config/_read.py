@@ -36,7 +36,7 @@ NOT_IN_PROFILES = frozenset(["profiles", "command_allowlist", "plugins.trusted_p
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
+class ConfigFault:
     """``line`` counts from 1; 0 where the whole file is meant. ``key`` is the dotted path, empty where there is none."""
 
     path: Path
@@ -55,7 +55,7 @@ class BrokenConfig(ConfigError):
     ``advice`` says how to go on, where that is more than to mend them.
     """
 
-    def __init__(self, faults: typing.Sequence[Fault], advice: str = "") -> None:
+    def __init__(self, faults: typing.Sequence[ConfigFault], advice: str = "") -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: fault.line))
         end = f"\n{advice}" if advice else ""
         if len(self.faults) == 1:
@@ -85,13 +85,13 @@ def read_bytes(file: Path) -> bytes | None:
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         if file.is_symlink():
-            raise BrokenConfig([Fault(file, 0, "", "a link to nowhere; remove it or make its target")]) from None
+            raise BrokenConfig([ConfigFault(file, 0, "", "a link to nowhere; remove it or make its target")]) from None
         return None
     except OSError as error:
-        raise BrokenConfig([Fault(file, 0, "", f"cannot be read: {error.strerror or error}")]) from error
+        raise BrokenConfig([ConfigFault(file, 0, "", f"cannot be read: {error.strerror or error}")]) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise BrokenConfig([Fault(file, 0, "", "expected a regular file")])
+        raise BrokenConfig([ConfigFault(file, 0, "", "expected a regular file")])
     return read_handle(handle, file, MAX_BYTES)
 
 
@@ -100,7 +100,7 @@ def read_handle(handle: int, file: Path, limit: int) -> bytes:
     with os.fdopen(handle, "rb") as opened:
         data = opened.read(limit + 1)
     if len(data) > limit:
-        raise BrokenConfig([Fault(file, 0, "", f"larger than {limit:,} bytes; this is no configuration")])
+        raise BrokenConfig([ConfigFault(file, 0, "", f"larger than {limit:,} bytes; this is no configuration")])
     return data
 
 
@@ -128,7 +128,9 @@ def parse_node(data: bytes, path: Path) -> Any:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise BrokenConfig([Fault(path, line, "", f"not UTF-8 (byte 0x{data[error.start]:02x}); save it as UTF-8")]) from None
+        raise BrokenConfig(
+            [ConfigFault(path, line, "", f"not UTF-8 (byte 0x{data[error.start]:02x}); save it as UTF-8")]
+        ) from None
     return _compose(text, path)
 
 
@@ -140,13 +142,13 @@ def _compose(text: str, path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         words = ", ".join(part for part in (error.context, error.problem) if part)
-        raise BrokenConfig([Fault(path, mark.line + 1 if mark else 0, "", f"not YAML: {words}")]) from None
+        raise BrokenConfig([ConfigFault(path, mark.line + 1 if mark else 0, "", f"not YAML: {words}")]) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = f"the character U+{ord(text[error.position]):04X} is not allowed"
-        raise BrokenConfig([Fault(path, line, "", f"not YAML: {character}")]) from None
+        raise BrokenConfig([ConfigFault(path, line, "", f"not YAML: {character}")]) from None
     except RecursionError:
-        raise BrokenConfig([Fault(path, 0, "", "nested too deeply")]) from None
+        raise BrokenConfig([ConfigFault(path, 0, "", "nested too deeply")]) from None
 
 
 class Reader:
@@ -154,13 +156,13 @@ class Reader:
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
         self.path = path
-        self.faults: list[Fault] = []
+        self.faults: list[ConfigFault] = []
         self.given: dict[str, Given] = {}
         self._laid = laid
         self._profile = ""
 
     def fault(self, node: Any, key: str, text: str) -> None:
-        self.faults.append(Fault(self.path, node.start_mark.line + 1, key, text))
+        self.faults.append(ConfigFault(self.path, node.start_mark.line + 1, key, text))
 
     def section(self, node: Any, cls: type[Any], key: str) -> Any:
         """An instance of ``cls``, or None where it can't be made. An empty section is one with all defaults."""
