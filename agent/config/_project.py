@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config._keys import all_keys, find_key, join, plain, replaced, value_at
-from agent.config._read import BrokenConfig, ConfigFault, Reader, is_blank, is_mapping, parse_node, read_handle, visible
+from agent.config._read import BrokenConfig, ConfigFault, ConfigReader, is_blank, is_mapping, parse_node, read_handle, visible
 from agent.config._schema import Config
 from toolcrib import ConfigError
 
@@ -72,7 +72,7 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
     _refuse_aliases(node, file)
     filtering = _Filter(file)
     kept = filtering.kept(node, (), "")
-    reader = Reader(file)
+    reader = ConfigReader(file)
     reader.section(kept, Config, "")
     if reader.faults:
         raise BrokenConfig(reader.faults)

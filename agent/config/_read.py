@@ -111,7 +111,7 @@ def parse_config(data: bytes, path: Path) -> Config:
 
 def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = ()) -> Config:
     """Read YAML nodes to a Config with its origins. ``laid`` are the ids of the key nodes that ``profile`` brought."""
-    reader = Reader(path, laid)
+    reader = ConfigReader(path, laid)
     config: Config | None = reader.section(node, Config, "")
     if reader.faults or config is None:
         raise BrokenConfig(reader.faults)
@@ -151,7 +151,7 @@ def _compose(text: str, path: Path) -> Any:
         raise BrokenConfig([ConfigFault(path, 0, "", "nested too deeply")]) from None
 
 
-class Reader:
+class ConfigReader:
     """A reader of YAML nodes along the schema. It collects faults; its result counts only if there are none."""
 
     def __init__(self, path: Path, laid: Collection[int] = ()) -> None:
