@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import Fence
+from agent.protocols._fences import ProtocolFence
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols.repair import read_json
@@ -67,7 +67,7 @@ def name_in(body: str) -> str:
     return (match[1] or match[2] or match[3]).strip() if match else ""
 
 
-def reads_well(fence: Fence, body: str, known: Definitions) -> bool:
+def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
     """Return whether the block holds calls of known tools only."""
     return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
 

@@ -30,7 +30,7 @@ DECIDES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class ProtocolFence:
     """A row of the table.
 
     ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
@@ -71,11 +71,11 @@ def read_line(body: str, known: Definitions) -> list[ToolCall]:
     return [call] if call else [faulty("", body, 'a call is written as @tool NAME {"key": "value"}')]
 
 
-def _row(dialect: str, opener: str, *closers: str, **more: object) -> Fence:
-    return Fence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of Fence, by name
+def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFence:
+    return ProtocolFence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of Fence, by name
 
 
-FENCES: tuple[Fence, ...] = (
+FENCES: tuple[ProtocolFence, ...] = (
     _row("hermes qwen_xml glm tags", "<tool_call>", "</tool_call>"),
     _row("gemma tags", "<|tool_call>", "<tool_call|>", rank=1),
     _row("granite tags", "<|tool_call|>", "<|/tool_call|>", rank=2),
@@ -153,7 +153,7 @@ HEADER_END = "<|message|>"
 BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
 
 
-def fences_of(dialects: Iterable[str]) -> tuple[Fence, ...]:
+def fences_of(dialects: Iterable[str]) -> tuple[ProtocolFence, ...]:
     """The rows of these dialects; all of them for none."""
     wanted = set(dialects)
     return tuple(row for row in FENCES if not wanted or wanted & set(row.dialect.split()))

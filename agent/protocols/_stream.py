@@ -9,7 +9,7 @@ from functools import lru_cache
 from io import StringIO
 
 from agent.protocols import _bare, _fences
-from agent.protocols._fences import DECIDES, Fence
+from agent.protocols._fences import DECIDES, ProtocolFence
 from agent.protocols._made import CUT_OFF, Definitions, faulty
 from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
 from toolcrib import StreamEvent, ToolCall
@@ -27,7 +27,7 @@ _HALF_TAG = 3
 class _Marks:
     """Marks that a reader looks for in text."""
 
-    def __init__(self, fences: tuple[Fence, ...], *, stray: bool) -> None:
+    def __init__(self, fences: tuple[ProtocolFence, ...], *, stray: bool) -> None:
         self.fences = {fence.opener: fence for fence in fences}
         self.thinking = dict(_fences.THINKING)
         self.stray = frozenset(self.thinking.values()) - {"<channel|>"} if stray else frozenset()
@@ -36,7 +36,7 @@ class _Marks:
 
 
 @lru_cache(maxsize=64)
-def _marks_of(fences: tuple[Fence, ...], *, stray: bool) -> _Marks:
+def _marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> _Marks:
     return _Marks(fences, stray=stray)
 
 
@@ -49,7 +49,7 @@ class StreamReader:
 
     def __init__(
         self,
-        fences: tuple[Fence, ...],
+        fences: tuple[ProtocolFence, ...],
         known: Definitions,
         *,
         thinking: Thinking = "maybe",
@@ -74,7 +74,7 @@ class StreamReader:
         self._last = "\n"  # the character before the buffer
         self._truncated = False
         self._thought = False
-        self._fence: Fence | None = None
+        self._fence: ProtocolFence | None = None
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
         self._skip: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ class StreamReader:
         header, self._buffer = self._buffer[:end], self._buffer[end + len(_fences.HEADER_END) :]
         channel, tool, to_self = _bare.header(header)
         if tool:
-            self._fence = Fence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
+            self._fence = ProtocolFence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
             self._scanner = JsonScanner(_fences.BODY_ENDS, peek=_fences.HEADERS)
             self._step = self._in_block
         elif channel == "analysis" or to_self:
@@ -288,7 +288,7 @@ class StreamReader:
         self._fence = self._scanner = None
         return True
 
-    def _take(self, cut: Cut, fence: Fence) -> None:
+    def _take(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
         if fence.soft and not _bare.reads_well(fence, body, self._known):
             end = fence.closers[0] if cut.closed and fence.closers else ""
@@ -305,13 +305,13 @@ class StreamReader:
             body += fence.tail
         self._add(fence, fence.read(body, self._known))
 
-    def _is_whole(self, body: str, cut: Cut, fence: Fence) -> bool:
+    def _is_whole(self, body: str, cut: Cut, fence: ProtocolFence) -> bool:
         """Return whether a block without its closing tag holds its calls completely: servers cut replies at such tags."""
         if fence.where == "line" and not self._truncated:
             return True
         return not self._truncated and (cut.complete or body.rstrip().endswith(_WHOLE_ENDS))
 
-    def _add(self, fence: Fence, calls: Sequence[ToolCall]) -> None:
+    def _add(self, fence: ProtocolFence, calls: Sequence[ToolCall]) -> None:
         for call in calls:
             self._calls.append((fence.rank, call))
             if call.fault is None:
@@ -346,11 +346,11 @@ class StreamReader:
         if kind != "calls":
             self._bare = self._marks.tokens.pattern.match(start) is not None
             return None
-        self._fence, self._buffer = Fence("", scan="value"), start
+        self._fence, self._buffer = ProtocolFence("", scan="value"), start
         self._scanner, self._step = self._fence.scanner(start), self._in_block
         return True
 
-    def _take_bare(self, cut: Cut, fence: Fence) -> None:
+    def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
         if not cut.closed and isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
             body = body.rstrip().rstrip(",") + "]"
