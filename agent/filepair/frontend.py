@@ -26,7 +26,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.filepair.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
-from agent.filepair.state import FileState
+from agent.filepair.state import VariantFile
 from toolcrib import ExecutedCall
 
 MessageType: TypeAlias = Literal["assistant", "thinking", "toolStart", "setCode", "toolResult"]
@@ -68,7 +68,7 @@ class Translator:
     """
 
     def __init__(
-        self, send: Callable[[Message], None], state: FileState, *, variant: int = 0, knows: Callable[[str], bool] = bool
+        self, send: Callable[[Message], None], state: VariantFile, *, variant: int = 0, knows: Callable[[str], bool] = bool
     ) -> None:
         self._send = send
         self._state = state

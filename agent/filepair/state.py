@@ -40,7 +40,7 @@ class Edited:
     first_changed_line: int | None
 
 
-class FileState:
+class VariantFile:
     """A variant's file. A method that raises leaves the file unchanged; ``version`` grows with every change."""
 
     def __init__(self, path: str = "", content: str = "") -> None:

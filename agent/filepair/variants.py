@@ -21,7 +21,7 @@ from agent.conversation.state import RunResult
 from agent.crib import Crib
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
-from agent.filepair.state import FileState
+from agent.filepair.state import VariantFile
 from agent.models import ModelChoice
 from toolcrib import ProviderSession, ToolcribError
 from tools.dispatch.scope import Asker
@@ -86,7 +86,7 @@ class Variant:
     settings: VariantSettings = field(default_factory=VariantSettings)
 
     def __post_init__(self) -> None:
-        self.state = FileState(*self.settings.start)
+        self.state = VariantFile(*self.settings.start)
 
     async def run(self, model: ModelChoice | OpenModel, prompt: Prompt) -> VariantResult:
         """Until the model answers without calls; at most 20 turns with calls, then MaxTurnsReached.

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tools.filepair_tool
-from agent.filepair.state import Edit, FileState, first_changed_line, unified_diff
+from agent.filepair.state import Edit, VariantFile, first_changed_line, unified_diff
 from toolcrib import InvalidArguments, NotFound, ToolRegistry
 from toolcrib.testing import call_tool
 from toolsets import TOOLSETS, ToolsetCatalog
@@ -20,13 +20,13 @@ from toolsets import TOOLSETS, ToolsetCatalog
 PAGE = "<html>\n<h1>One</h1>\n<p>a a a</p>\n</html>\n"
 
 
-def page() -> FileState:
-    return FileState("index.html", PAGE)
+def page() -> VariantFile:
+    return VariantFile("index.html", PAGE)
 
 
 def test_create_file_writes_the_whole() -> None:
     """004-7, 004-19"""
-    state = FileState()
+    state = VariantFile()
     assert (state.path, state.content) == ("", "")
     state.create_file("./index.html", PAGE)
     assert (state.path, state.content, state.version) == ("index.html", PAGE, 1)
@@ -90,7 +90,7 @@ def test_a_wrong_edit_leaves_the_file_as_it_was(edits: list[Edit], path: str, er
 def test_without_a_file_there_is_nothing_to_edit() -> None:
     """004-19"""
     with pytest.raises(NotFound, match="call create_file first"):
-        FileState().edit_file([Edit("a", "b")])
+        VariantFile().edit_file([Edit("a", "b")])
 
 
 lines = st.text(alphabet="ab\n\u2028\r", max_size=30)
@@ -170,7 +170,7 @@ def test_the_toolset_resolves_by_name_and_stands_in_no_preset(offered: ToolRegis
 
 def test_the_tools_through_the_dispatcher(offered: ToolRegistry) -> None:
     """004-7, 004-19: arguments are checked, and results are data"""
-    state = FileState()
+    state = VariantFile()
 
     def call(name: str, args: Any) -> Any:
         entry = offered.get(name)

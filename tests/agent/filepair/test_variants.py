@@ -15,7 +15,7 @@ from agent.conversation.limits import MaxTurnsReached, RunLimits
 from agent.events import Retrying, TextDelta, ToolCallDelta, TurnFinished, TurnStarted
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
-from agent.filepair.state import FileState
+from agent.filepair.state import VariantFile
 from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
@@ -314,7 +314,7 @@ def test_over_a_real_server(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None
 def test_each_turn_and_each_new_try_has_ids_of_its_own() -> None:
     """004-2: and a call of a reply that broke off still ends"""
     told: list[Message] = []
-    translate = Translator(told.append, FileState(), variant=3, knows=lambda name: True)
+    translate = Translator(told.append, VariantFile(), variant=3, knows=lambda name: True)
     for event in (
         TurnStarted(1),
         TextDelta("a", "turn-1-assistant"),
