@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.finding import Finding, Level
+from agent.cli.finding import CheckFinding, Level
 from agent.config import BrokenConfig, Config, load_config, state_dir
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from tools.dispatch.bridge import run_async
@@ -21,7 +21,7 @@ _OLDEST = (3, 11)
 _ROOM = 1024 * 1024
 
 
-def examine(config_file: Path | None, project_dir: Path) -> Iterator[Finding]:
+def examine(config_file: Path | None, project_dir: Path) -> Iterator[CheckFinding]:
     """All of it, also where the configuration is broken: then what depends on it is left out, and that is said."""
     yield from _guarded("Python", check_python)
     config, faults = read_config(config_file)
@@ -31,76 +31,76 @@ def examine(config_file: Path | None, project_dir: Path) -> Iterator[Finding]:
     yield from _guarded("the installation", check_installation)
     yield from _guarded("the tools", check_tools)
     if config is None:
-        yield Finding("note", "plugins, toolsets and approvals are not checked", "mend the configuration first")
+        yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "mend the configuration first")
         return
     yield from _guarded("what is configured", lambda: check_assembled(config, project_dir))
 
 
-def _guarded(what: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def _guarded(what: str, check: Callable[[], Iterator[CheckFinding]]) -> Iterator[CheckFinding]:
     try:
         yield from check()
     except ToolcribError as error:
-        yield Finding("wrong", str(error), "do what the message says")
+        yield CheckFinding("wrong", str(error), "do what the message says")
     except Exception as error:  # noqa: BLE001 - doctor must go on whatever is broken
-        yield Finding(
+        yield CheckFinding(
             "wrong", f"{what} cannot be checked: {type(error).__name__}: {error}", "run it with --verbose, and report it"
         )
 
 
-def check_python() -> Iterator[Finding]:
+def check_python() -> Iterator[CheckFinding]:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < _OLDEST:
-        yield Finding("wrong", f"Python {found} is too old", f"install Python {'.'.join(map(str, _OLDEST))} or newer")
+        yield CheckFinding("wrong", f"Python {found} is too old", f"install Python {'.'.join(map(str, _OLDEST))} or newer")
     else:
-        yield Finding("ok", f"Python {found} at {sys.executable}")
+        yield CheckFinding("ok", f"Python {found} at {sys.executable}")
 
 
-def read_config(config_file: Path | None) -> tuple[Config | None, list[Finding]]:
+def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFinding]]:
     """(the configuration, or None where it is broken; what there is to say about the file)"""
     try:
         config = load_config(config_file)
     except BrokenConfig as error:
         fix = "mend that line; config.example.yaml explains every key"
-        return None, [Finding("wrong", str(fault), fix) for fault in error.faults]
+        return None, [CheckFinding("wrong", str(fault), fix) for fault in error.faults]
     except ConfigError as error:
-        return None, [Finding("wrong", str(error), "do what the message says")]
+        return None, [CheckFinding("wrong", str(error), "do what the message says")]
     if config_file is not None and not config.path.exists():
-        return config, [Finding("wrong", f"--config: {config.path} does not exist", "name the file that you mean")]
+        return config, [CheckFinding("wrong", f"--config: {config.path} does not exist", "name the file that you mean")]
     if not config.path.exists():
-        return config, [Finding("ok", f"no configuration at {config.path}: everything is at its default")]
+        return config, [CheckFinding("ok", f"no configuration at {config.path}: everything is at its default")]
     if config.path.stat().st_mode & 0o022:
-        return config, [Finding("wrong", f"others may write {config.path}", f"chmod go-w {config.path}")]
-    return config, [Finding("ok", f"configuration {config.path}")]
+        return config, [CheckFinding("wrong", f"others may write {config.path}", f"chmod go-w {config.path}")]
+    return config, [CheckFinding("ok", f"configuration {config.path}")]
 
 
-def check_programs() -> Iterator[Finding]:
+def check_programs() -> Iterator[CheckFinding]:
     for name, without, level in (
         ("bash", "the terminal tool has no bash to run commands with", "wrong"),
         ("rg", "search_files works without ripgrep, but slower", "note"),
     ):
         where = shutil.which(name)
         if where:
-            yield Finding("ok", f"{name} at {where}")
+            yield CheckFinding("ok", f"{name} at {where}")
         elif level == "wrong":
-            yield Finding("wrong", without, f"install {name}, and see that it is on PATH")
+            yield CheckFinding("wrong", without, f"install {name}, and see that it is on PATH")
         else:
-            yield Finding("note", without, "install ripgrep")
+            yield CheckFinding("note", without, "install ripgrep")
 
 
-def check_state() -> Iterator[Finding]:
+def check_state() -> Iterator[CheckFinding]:
     folder = state_dir()
     nearest = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be made below {nearest}"
-        yield Finding("wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
+        yield CheckFinding("wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
     elif nearest == folder and folder.stat().st_mode & 0o022:
-        yield Finding("wrong", f"others may write {folder}", f"chmod 700 {folder}")
+        yield CheckFinding("wrong", f"others may write {folder}", f"chmod 700 {folder}")
     elif why := _unwritable(nearest):
-        yield Finding(
+        yield CheckFinding(
             "wrong", f"nothing can be written to the state folder {folder}: {why}", "make room there; until then no tool runs"
         )
     else:
-        yield Finding("ok", f"state folder {folder}")
+        yield CheckFinding("ok", f"state folder {folder}")
 
 
 def _unwritable(folder: Path) -> str:
@@ -115,31 +115,33 @@ def _unwritable(folder: Path) -> str:
     return ""
 
 
-def check_installation() -> Iterator[Finding]:
+def check_installation() -> Iterator[CheckFinding]:
     from agent.cli.installed import compare
 
     yield from compare()
 
 
-def check_tools() -> Iterator[Finding]:
+def check_tools() -> Iterator[CheckFinding]:
     import model_tools
     from toolcrib import registry
 
     for problem in registry.problems:
-        yield Finding("wrong", f"{problem.subject}: {problem.reason}", "reinstall toolcrib, or mend or disable what registers it")
+        yield CheckFinding(
+            "wrong", f"{problem.subject}: {problem.reason}", "reinstall toolcrib, or mend or disable what registers it"
+        )
     reasons = registry.availability()
     for name, reason in reasons.items():
         if reason is not None:
-            yield Finding("note", f"tool {name} is missing: {reason}", "do that if you want the tool")
+            yield CheckFinding("note", f"tool {name} is missing: {reason}", "do that if you want the tool")
     available = sum(reason is None for reason in reasons.values())
     level: Level = "ok" if available else "wrong"
     fix = "" if available else "reinstall toolcrib"
-    yield Finding(
+    yield CheckFinding(
         level, f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules can work here", fix
     )
 
 
-def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
+def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
     from agent.cli.names import unknown_names
     from agent.run import assemble, open_store
     from toolcrib import registry
@@ -151,42 +153,44 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[Finding]:
         yield from _plugins(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
-            yield Finding("note", f"{problem.subject}: {problem.reason}", problem.fix)
+            yield CheckFinding("note", f"{problem.subject}: {problem.reason}", problem.fix)
         yield from _toolsets(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
         for fault in unknown_names(crib):
-            yield Finding("wrong", fault, "mend that line, or enable the plugin that adds it")
+            yield CheckFinding("wrong", fault, "mend that line, or enable the plugin that adds it")
         yield from _guarded("the backends", lambda: _places(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
 
-def _store(crib: Crib) -> Iterator[Finding]:
+def _store(crib: Crib) -> Iterator[CheckFinding]:
     try:
         run_async(_first(crib))
     except StoreFailed as error:
-        yield Finding("wrong", str(error), "do what the message says; until then no session can be opened")
+        yield CheckFinding("wrong", str(error), "do what the message says; until then no session can be opened")
 
 
 async def _first(crib: Crib) -> None:
     await crib.store.sessions.list(1)
 
 
-def _plugins(crib: Crib) -> Iterator[Finding]:
+def _plugins(crib: Crib) -> Iterator[CheckFinding]:
     from agent.cli.app import built_in
 
     for info in crib.plugins:
         if info.error:
             fix = f"mend it, or take it out of plugins.enabled in {crib.config.path}"
-            yield Finding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
+            yield CheckFinding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
         elif info.loaded:
-            yield Finding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
+            yield CheckFinding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
     for name in crib.commands:
         if name in built_in():
-            yield Finding("wrong", f"a plugin adds a command {name!r}, which toolcrib has itself", "rename the plugin's command")
+            yield CheckFinding(
+                "wrong", f"a plugin adds a command {name!r}, which toolcrib has itself", "rename the plugin's command"
+            )
 
 
-def _toolsets(crib: Crib) -> Iterator[Finding]:
+def _toolsets(crib: Crib) -> Iterator[CheckFinding]:
     for name in crib.catalog.names():
         try:
             crib.catalog.resolve(name)
@@ -194,22 +198,22 @@ def _toolsets(crib: Crib) -> Iterator[Finding]:
             fix = f"mend toolsets.custom in {crib.config.path}"
             if crib.catalog.added.get(name) == "plugin":
                 fix = f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {crib.config.path}"
-            yield Finding("wrong", str(error), fix)
+            yield CheckFinding("wrong", str(error), fix)
     for platform in sorted({"cli", *crib.config.platforms}):
         try:
             crib.granted(platform)
         except ToolcribError as error:
-            yield Finding("wrong", f"platform {platform}: {error}", f"mend toolsets and platforms in {crib.config.path}")
+            yield CheckFinding("wrong", f"platform {platform}: {error}", f"mend toolsets and platforms in {crib.config.path}")
     for user in sorted(crib.config.users):
         try:
             crib.granted("cli", user=user)
         except ToolcribError as error:
             fix = f"mend users in {crib.config.path}; until then this user can open no session"
-            yield Finding("wrong", f"user {user}: {error}", fix)
+            yield CheckFinding("wrong", f"user {user}: {error}", fix)
     yield from _nameless(crib)
 
 
-def _nameless(crib: Crib) -> Iterator[Finding]:
+def _nameless(crib: Crib) -> Iterator[CheckFinding]:
     """Find switches and rules for tools that don't exist: more likely misspelt than meant for later."""
     from fnmatch import fnmatchcase
 
@@ -229,24 +233,26 @@ def _nameless(crib: Crib) -> Iterator[Finding]:
         for dotted in rule.args:
             if properties and dotted.partition(".")[0] not in properties:
                 what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
-                yield Finding("note", f"{what} (arguments: {', '.join(properties)})", f"mend {config.path}")
+                yield CheckFinding("note", f"{what} (arguments: {', '.join(properties)})", f"mend {config.path}")
     for key, name in wanted:
         near = crib.registry.closest(name)
         meant = f"; did you mean {near!r}?" if near else ""
-        yield Finding("note", f"{key} names {name!r}, and there is no such tool{meant}", f"mend {config.path}")
+        yield CheckFinding("note", f"{key} names {name!r}, and there is no such tool{meant}", f"mend {config.path}")
 
 
-def _allowlist(crib: Crib) -> Iterator[Finding]:
+def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
     if crib.grants.problem is not None:
-        yield Finding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
+        yield CheckFinding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
     for fault in crib.grants.faults:
-        yield Finding("wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out")
+        yield CheckFinding("wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out")
     waiting = crib.grants.unconfirmed()
     if waiting:
-        yield Finding("note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks")
+        yield CheckFinding(
+            "note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks"
+        )
 
 
-def _smart(crib: Crib) -> Iterator[Finding]:
+def _smart(crib: Crib) -> Iterator[CheckFinding]:
     if not crib.config.approval.smart.enabled:
         return
     from agent.smart import Auxiliary
@@ -254,14 +260,14 @@ def _smart(crib: Crib) -> Iterator[Finding]:
     try:
         auxiliary = Auxiliary.of(crib.config, crib.providers)
     except ConfigError as error:
-        yield Finding("wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
+        yield CheckFinding("wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
         return
     endpoint = auxiliary.target.endpoint
     where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
-    yield Finding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
+    yield CheckFinding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
 
 
-def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
+def _places(crib: Crib, project_dir: Path) -> Iterator[CheckFinding]:
     """Open each configured backend, and run a command in it."""
     from agent.place_check import try_places
 
@@ -270,14 +276,14 @@ def _places(crib: Crib, project_dir: Path) -> Iterator[Finding]:
         what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
         if tried.problem:
             fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
-            yield Finding("wrong", f"{what}: {tried.problem}", fix)
+            yield CheckFinding("wrong", f"{what}: {tried.problem}", fix)
         else:
-            yield Finding("ok", f"{what}: {tried.where}")
+            yield CheckFinding("ok", f"{what}: {tried.where}")
             if tried.note:
-                yield Finding("note", f"backend {tried.name}: {tried.note}")
+                yield CheckFinding("note", f"backend {tried.name}: {tried.note}")
 
 
-def _model(crib: Crib) -> Iterator[Finding]:
+def _model(crib: Crib) -> Iterator[CheckFinding]:
     """Find out how the configured model is to call tools; ask its server, unless that was done in the last hour."""
     from agent.calling import choose_calling, is_hosted
     from agent.models import ModelChoice, choose_provider, environment
@@ -288,4 +294,4 @@ def _model(crib: Crib) -> Iterator[Finding]:
         return
     chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
     way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
-    yield Finding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")
+    yield CheckFinding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")

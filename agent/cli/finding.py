@@ -9,7 +9,7 @@ Level = Literal["ok", "note", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """``fix`` says what to do about it; empty where there is nothing to do."""
 
     level: Level

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import TOPS
-from agent.cli.finding import Finding
+from agent.cli.finding import CheckFinding
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -21,28 +21,30 @@ _FIX = "reinstall it apart from other packages: uv tool install toolcrib, or pip
 _MOST_NAMED = 10
 
 
-def compare() -> Iterator[Finding]:
+def compare() -> Iterator[CheckFinding]:
     """Files that differ from the wheel's RECORD, and modules that come from elsewhere."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     home = Path(__file__).resolve().parents[2]
     strangers = [f"{top} ({where})" for top in TOPS if (where := _origin(top)) is None or not where.is_relative_to(home)]
     if strangers:
-        yield Finding("wrong", f"not from {home}: {', '.join(strangers)}", _FIX)
+        yield CheckFinding("wrong", f"not from {home}: {', '.join(strangers)}", _FIX)
     try:
         dist = distribution("toolcrib")
     except PackageNotFoundError:
-        yield Finding("note", f"toolcrib runs from {home} without being installed", "pip install it, so that it can be checked")
+        yield CheckFinding(
+            "note", f"toolcrib runs from {home} without being installed", "pip install it, so that it can be checked"
+        )
         return
     if _is_editable(dist):
-        yield Finding("ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared")
+        yield CheckFinding("ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared")
         return
     wrong = list(_differing(dist))
     if wrong:
         named = ", ".join(wrong[:_MOST_NAMED]) + (f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else "")
-        yield Finding("wrong", f"installed files are not those of toolcrib {dist.version}: {named}", _FIX)
+        yield CheckFinding("wrong", f"installed files are not those of toolcrib {dist.version}: {named}", _FIX)
     else:
-        yield Finding("ok", f"toolcrib {dist.version}, its files as released")
+        yield CheckFinding("ok", f"toolcrib {dist.version}, its files as released")
 
 
 def _origin(top: str) -> Path | None:
