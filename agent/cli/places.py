@@ -28,14 +28,14 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundContainers:
     """``faults``: engine -> why it can't be asked; of configured ones only."""
 
     running: Sequence[Running]
     faults: Mapping[str, str]
 
 
-def look(crib: Crib) -> Found:
+def look(crib: Crib) -> FoundContainers:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
     wanted = {place.options["host"] for place in crib.places.configured() if place.kind == DOCKER}
     boxes: list[OurContainer] = []
@@ -51,7 +51,7 @@ def look(crib: Crib) -> Found:
                 faults[engine] = str(error)
             continue
         boxes += found
-    return Found(run_async(_running(crib, boxes)) if boxes else [], faults)
+    return FoundContainers(run_async(_running(crib, boxes)) if boxes else [], faults)
 
 
 async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[Running]:
@@ -67,7 +67,7 @@ async def _place_of(crib: Crib, session_id: str) -> str:
     return info.place.get("name", "") if info is not None and info.id == session_id else ""
 
 
-def state_of(place: Place, found: Found) -> str:
+def state_of(place: Place, found: FoundContainers) -> str:
     """Return the state of a backend as far as it is known without connecting to it."""
     if place.missing:
         return f"not configured: set {place.missing}"
@@ -84,7 +84,7 @@ def state_of(place: Place, found: Found) -> str:
             return f"not tried; `toolcrib env test {place.name}` does"
 
 
-def place_rows(places: Places, found: Found) -> list[list[str]]:
+def place_rows(places: Places, found: FoundContainers) -> list[list[str]]:
     rows = [["", "NAME", "KIND", "WHERE", "STATE"]]
     for place in _worth_telling(places):
         mark = "*" if place.name == places.default else ""
@@ -97,7 +97,7 @@ def _worth_telling(places: Places) -> list[Place]:
     return [place for place in places.all() if place.name in shown]
 
 
-def running_rows(found: Found, now: float) -> list[list[str]]:
+def running_rows(found: FoundContainers, now: float) -> list[list[str]]:
     rows = [["CONTAINER", "SESSION", "BACKEND", "STATUS", "SINCE", "OWNER"]]
     for one in found.running:
         box = one.container
@@ -112,7 +112,7 @@ def owner_words(box: OurContainer) -> str:
     return words
 
 
-def as_json(places: Places, found: Found) -> dict[str, Any]:
+def as_json(places: Places, found: FoundContainers) -> dict[str, Any]:
     told = [
         {
             "name": place.name,
@@ -142,7 +142,7 @@ def _short(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
-def chosen(found: Found, word: str) -> list[Running]:
+def chosen(found: FoundContainers, word: str) -> list[Running]:
     """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
     exact = [one for one in found.running if word in (one.container.name, one.place)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]
