@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningContainer:
     """A container of ours, and the backend that its session named; "" where no session is known."""
 
     container: OurContainer
@@ -31,7 +31,7 @@ class Running:
 class FoundContainers:
     """``faults``: engine -> why it can't be asked; of configured ones only."""
 
-    running: Sequence[Running]
+    running: Sequence[RunningContainer]
     faults: Mapping[str, str]
 
 
@@ -54,8 +54,8 @@ def look(crib: Crib) -> FoundContainers:
     return FoundContainers(run_async(_running(crib, boxes)) if boxes else [], faults)
 
 
-async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[Running]:
-    return [Running(one, await _place_of(crib, one.session)) for one in boxes]
+async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[RunningContainer]:
+    return [RunningContainer(one, await _place_of(crib, one.session)) for one in boxes]
 
 
 async def _place_of(crib: Crib, session_id: str) -> str:
@@ -142,7 +142,7 @@ def _short(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
-def chosen(found: FoundContainers, word: str) -> list[Running]:
+def chosen(found: FoundContainers, word: str) -> list[RunningContainer]:
     """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
     exact = [one for one in found.running if word in (one.container.name, one.place)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

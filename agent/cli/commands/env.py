@@ -15,7 +15,7 @@ from agent.cli.options import age
 from toolcrib import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.cli.places import Running
+    from agent.cli.places import RunningContainer
     from agent.run import Crib
 
 HELP = "Backends, which run commands: list and test them, open a shell in one, end what is left in them."
@@ -143,7 +143,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
     if bool(args.names) == args.all:
         raise ToolcribError("nothing is named to stop: toolcrib env stop SESSION, the name of a backend or a container, or --all")
     found = look(crib)
-    wanted: list[Running] = list(found.running) if args.all else []
+    wanted: list[RunningContainer] = list(found.running) if args.all else []
     for word in args.names:
         meant = chosen(found, word)
         if not meant:
@@ -179,7 +179,7 @@ def _prune(crib: Crib, args: argparse.Namespace) -> int:
     return _told([(name, "removed") for name in shown], args, "there is nothing to remove", found.faults)
 
 
-def _counted(wanted: Sequence[Running]) -> str:
+def _counted(wanted: Sequence[RunningContainer]) -> str:
     return ", ".join(one.container.name for one in wanted)
 
 
