@@ -29,7 +29,7 @@ _NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
 _MOST_ARGUMENT_CHARS = 4_000
 
 
-class Reader(Protocol):
+class LineReader(Protocol):
     def show(self, text: str) -> None: ...
 
     async def read_line(self, prompt: str) -> str:
@@ -37,7 +37,7 @@ class Reader(Protocol):
         ...
 
 
-def asker_for(terminal: Reader | None) -> Asker:
+def asker_for(terminal: LineReader | None) -> Asker:
     """Make an asker for that terminal; without one it denies, and says what to do about it."""
     return refuse if terminal is None else TerminalAsker(terminal)
 
@@ -66,7 +66,7 @@ class Refuser:
 class TerminalAsker:
     """An asker (see CallScope): one question at a time. End of input and Ctrl-C mean no."""
 
-    def __init__(self, terminal: Reader) -> None:
+    def __init__(self, terminal: LineReader) -> None:
         self._terminal = terminal
 
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
