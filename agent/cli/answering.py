@@ -29,7 +29,7 @@ _MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedAnswer:
     """The command line's answer to a ticket; "" and None where an option is missing. ``deny`` is the reason of a no."""
 
     prefix: str
@@ -40,7 +40,7 @@ class Wanted:
     go_on: bool = False
 
     @classmethod
-    def of(cls, args: argparse.Namespace) -> Wanted:
+    def of(cls, args: argparse.Namespace) -> RequestedAnswer:
         """Raises ToolcribError for words that say two things, or none."""
         wanted = cls(args.id, args.scope, args.deny, args.uses, args.minutes, args.go_on)
         if not wanted.prefix:
@@ -57,7 +57,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
     """Settle a ticket, and go on with its call where no other process does. Return the exit code. Raises ToolcribError kinds."""
     from agent.cli.terminal import controlling_terminal
 
-    wanted = Wanted.of(args)
+    wanted = RequestedAnswer.of(args)
     if crib.grants.problem is not None:
         raise crib.grants.problem
     record = runner.run(find_ticket(crib.store, wanted.prefix))
@@ -80,7 +80,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
 # -- the answer --------------------------------------------------------------------------------------------------------
 
 
-async def _settle(store: Store, record: TicketRecord, wanted: Wanted, terminal: Terminal) -> bool:
+async def _settle(store: Store, record: TicketRecord, wanted: RequestedAnswer, terminal: Terminal) -> bool:
     """Return whether the answer counts. Raises EOFError and KeyboardInterrupt where the person gives none."""
     ticket = record.ticket
     said = _said(ticket, wanted)
@@ -101,7 +101,7 @@ async def _settle(store: Store, record: TicketRecord, wanted: Wanted, terminal: 
     raise ToolcribError(_LEAVES_OPEN)
 
 
-def _said(ticket: SuspendTicket, wanted: Wanted) -> Any:
+def _said(ticket: SuspendTicket, wanted: RequestedAnswer) -> Any:
     """Return the payload that the command line gives; None where the person is to be asked. Raises ToolcribError."""
     if wanted.deny is not None:
         return {"approved": False, "reason": wanted.deny} if wanted.deny else {"approved": False}
