@@ -39,7 +39,7 @@ _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CompletionWords:
     """Words that may follow a command."""
 
     actions: tuple[str, ...]
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def _words(parser: argparse.ArgumentParser) -> Words:
+def _words(parser: argparse.ArgumentParser) -> CompletionWords:
     actions: list[str] = []
     options: list[str] = []
     valued: list[str] = []
@@ -78,10 +78,10 @@ def _words(parser: argparse.ArgumentParser) -> Words:
             actions += map(str, action.choices or ())
         options += named
         valued += named if action.nargs is None else []
-    return Words(tuple(actions), tuple(options), tuple(valued))
+    return CompletionWords(tuple(actions), tuple(options), tuple(valued))
 
 
-def _fish(known: dict[str, Words]) -> list[str]:
+def _fish(known: dict[str, CompletionWords]) -> list[str]:
     lines = [f"complete -c toolcrib -f -n __fish_use_subcommand -a {name!r}" for name in known]
     lines += ["complete -c toolcrib -n __fish_use_subcommand -l version"]
     for name, words in known.items():
