@@ -47,7 +47,7 @@ class NothingToUndoError(ToolcribError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class UndoRequest:
     """A person's request. ``id`` is a turn's number, or a call's id or the beginning or end of one; "" means the last."""
 
     what: What = "turn"
@@ -61,7 +61,7 @@ class Wanted:
 class UndoPlan:
     """Preview of an undo. ``steps`` are those it would undo; ``others`` names calls whose effects stay."""
 
-    wanted: Wanted
+    wanted: UndoRequest
     steps: Sequence[ChangeStep]
     items: Sequence[Item]
     others: Sequence[str] = ()
@@ -92,14 +92,14 @@ class Undo:
         """Return the changes of tools, undos and redos, oldest first."""
         return await self._keeps.journal.steps(self.session_id)
 
-    async def could(self, wanted: Wanted) -> float:
+    async def could(self, wanted: UndoRequest) -> float:
         """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""
         only.
         """
         chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 
-    async def plan(self, wanted: Wanted, environment: Environment) -> UndoPlan:
+    async def plan(self, wanted: UndoRequest, environment: Environment) -> UndoPlan:
         """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
         steps = await self.steps()
         chosen = _chosen(steps, wanted)
@@ -168,7 +168,7 @@ def _words(call: Mapping[str, Any]) -> str:
     return f"{call['name']}: {said}" if isinstance(said, str) else str(call["name"])
 
 
-def _chosen(steps: Sequence[ChangeStep], wanted: Wanted) -> list[ChangeStep]:
+def _chosen(steps: Sequence[ChangeStep], wanted: UndoRequest) -> list[ChangeStep]:
     if wanted.what == "redo":
         return choose.last_undo(steps)
     if wanted.what == "call":
@@ -180,7 +180,7 @@ def _chosen(steps: Sequence[ChangeStep], wanted: Wanted) -> list[ChangeStep]:
     return choose.turn(steps, int(wanted.id))
 
 
-def _nothing(steps: Sequence[ChangeStep], wanted: Wanted, session_id: str) -> str:
+def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str) -> str:
     if wanted.what == "redo":
         return "there is no undo to bring back"
     if any(step.kind == "call" for step in steps):

@@ -101,7 +101,7 @@ async def _image(chat: Conversation, rest: str) -> None:
 
 async def _undo(chat: Conversation, rest: str) -> None:
     from agent.cli.undoing import done, planned
-    from agent.undo import Wanted, What
+    from agent.undo import UndoRequest, What
 
     words = rest.split()
     force = "force" in words
@@ -112,7 +112,7 @@ async def _undo(chat: Conversation, rest: str) -> None:
             "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
         )
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
-    plan = await undo.plan(Wanted(kinds[what], names[0] if names else "", force), environment)
+    plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
     chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
     if not plan.acting:
         raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from agent.config import Config, parse_config
 from agent.conversation.limits import RunLimits
 from agent.run import Crib, RunResult, Session, assemble
-from agent.undo import NothingToUndoError, Undo, UndoPlan, Wanted
+from agent.undo import NothingToUndoError, Undo, UndoPlan, UndoRequest
 from toolcrib import (
     Answer,
     Environment,
@@ -138,9 +138,9 @@ class Person:
         return self.call("patch", diff=f"diff --git a/{old} b/{new}\nrename from {old}\nrename to {new}\n")
 
     def plan(self, what: Any = "turn", name: str = "", *, force: bool = False) -> UndoPlan:
-        return self.plan_for(Wanted(what, name, force))
+        return self.plan_for(UndoRequest(what, name, force))
 
-    def plan_for(self, wanted: Wanted, environment: Environment | None = None) -> UndoPlan:
+    def plan_for(self, wanted: UndoRequest, environment: Environment | None = None) -> UndoPlan:
         run_async(self._end())
         return run_async(self._undo.plan(wanted, environment or self.session.scope.environment))
 
@@ -259,7 +259,7 @@ def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> 
         person.write(name, "1")
 
     def undo(*paths: str, what: Any = "turn") -> Done:
-        wanted = Wanted(what, paths=paths)
+        wanted = UndoRequest(what, paths=paths)
         return person.carry_out(person.plan_for(wanted))
 
     assert actions(undo("./b", f"{person.folder}/c")) == {"b": "remove", "c": "remove"}
@@ -417,7 +417,7 @@ def test_another_place_is_refused(person: Person) -> None:
     """Never from another place than the one where the file is."""
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
-    plan = person.plan_for(Wanted(), elsewhere)
+    plan = person.plan_for(UndoRequest(), elsewhere)
     assert plan.refused[0].why_not == "it was changed on local, and this is fake: undo it there (--backend), if it still exists"
 
 

@@ -14,7 +14,7 @@ from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from agent.undo import UndoPlan, Wanted
+    from agent.undo import UndoPlan, UndoRequest
     from toolcrib._store import SessionInfo
     from tools.undo.restore import Done
 
@@ -140,14 +140,14 @@ async def _run(crib: Crib, args: argparse.Namespace) -> int:
         await environment.close()
 
 
-def _wanted(args: argparse.Namespace) -> Wanted:
-    from agent.undo import Wanted
+def _wanted(args: argparse.Namespace) -> UndoRequest:
+    from agent.undo import UndoRequest
 
     if args.redo:
-        return Wanted("redo", force=args.force, paths=args.file)
+        return UndoRequest("redo", force=args.force, paths=args.file)
     if args.call is not None:
-        return Wanted("call", args.call, args.force, args.file)
-    return Wanted("turn", args.turn or "", args.force, args.file)
+        return UndoRequest("call", args.call, args.force, args.file)
+    return UndoRequest("turn", args.turn or "", args.force, args.file)
 
 
 def _may(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.run import Crib, Session, assemble
-from agent.undo import Wanted
+from agent.undo import UndoRequest
 from toolcrib import Answer, Environment, RemovesFolders, SuspendTicket, ToolCallContext
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
@@ -63,7 +63,7 @@ def turn(crib: Crib, environment: Environment, folder: Path, *calls: tuple[str, 
 def undo(crib: Crib, session: Session, environment: Environment, what: Any = "turn") -> Done:
     async def both() -> Done:
         taking = crib.undo(session.identity.session_id)
-        return await taking.carry_out(await taking.plan(Wanted(what), environment), environment)
+        return await taking.carry_out(await taking.plan(UndoRequest(what), environment), environment)
 
     return asyncio.run(both())
 
