@@ -27,7 +27,7 @@ class Room:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
 
-class Guard:
+class RoomGuard:
     """A context in which nobody else reads or writes. Entering raises LeaseLost where the fence's lease was taken by another."""
 
     __slots__ = ("_fence", "_room")
@@ -66,11 +66,11 @@ class MemoryMember:
     def __init__(self, room: Room | None = None) -> None:
         self._room = Room() if room is None else room
         self._reading = self._room.lock
-        self._writing = Guard(self._room)
+        self._writing = RoomGuard(self._room)
 
     def fenced(self: Member, fence: Fence) -> Member:
         view = copy.copy(self)
-        view._writing = Guard(self._room, fence)
+        view._writing = RoomGuard(self._room, fence)
         return view
 
 
