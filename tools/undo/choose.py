@@ -12,7 +12,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class UndoTarget:
     """A file, with its changes that are to be undone, oldest first. ``later``: a step that changed it after them and still
     counts.
     """
@@ -101,7 +101,7 @@ def last_undo(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
     return found[-1:]
 
 
-def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed: bool) -> list[Target]:
+def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed: bool) -> list[UndoTarget]:
     """Each file of the ``chosen`` steps, the one changed last first. ``passed``: also what an undo had to leave."""
     by_path: dict[tuple[str, str], list[FileChange]] = {}
     for step in chosen:
@@ -109,11 +109,11 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
             if change.in_effect and (passed or not change.passed_by):
                 by_path.setdefault((change.place, change.path), []).append(change)
     later = _later(steps, chosen)
-    found = [Target(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
+    found = [UndoTarget(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
     return sorted(found, key=lambda target: target.changes[-1].id, reverse=True)
 
 
-def only(found: Sequence[Target], paths: Sequence[str]) -> Sequence[Target]:
+def only(found: Sequence[UndoTarget], paths: Sequence[str]) -> Sequence[UndoTarget]:
     """Return the targets whose path equals or ends with one of these; all where there are none. Raises NotFound for one without
     a match.
     """
@@ -124,7 +124,7 @@ def only(found: Sequence[Target], paths: Sequence[str]) -> Sequence[Target]:
     return [target for target in found if any(_is_at(target, path) for path in paths)] if paths else found
 
 
-def _is_at(target: Target, path: str) -> bool:
+def _is_at(target: UndoTarget, path: str) -> bool:
     return f"/{target.path}".endswith(f"/{path.removeprefix('./').strip('/')}")
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.owners import give_back
-from tools.undo.choose import Target
+from tools.undo.choose import UndoTarget
 from tools.undo.contents import digest_of
 from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
 from tools.undo.locks import held
@@ -30,7 +30,7 @@ class Item:
     ``found`` is the file's state now. ``added`` and ``removed`` count the lines, None where that is not known.
     """
 
-    target: Target
+    target: UndoTarget
     action: Action = "nothing"
     found: FileState | None = None
     why_not: str = ""
@@ -49,12 +49,12 @@ class _CantError(Exception):
     """A reason why this file can't be undone, not even by force."""
 
 
-async def plan(store: UndoStore, environment: Environment, targets: Sequence[Target], *, force: bool = False) -> list[Item]:
+async def plan(store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False) -> list[Item]:
     """Look at every file. Raises EnvironmentFailed where the place itself can't be had."""
     return [await _item(store, environment, target, force=force) for target in targets]
 
 
-async def _item(store: UndoStore, environment: Environment, target: Target, *, force: bool) -> Item:
+async def _item(store: UndoStore, environment: Environment, target: UndoTarget, *, force: bool) -> Item:
     item = Item(target)
     try:
         if await environment.resolve(target.path) != target.path:
@@ -94,7 +94,7 @@ async def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item
     return replace(item, action="recreate" if item.found is None else "restore", added=added, removed=removed)
 
 
-async def _look(environment: Environment, target: Target) -> tuple[FileState | None, bytes | None]:
+async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState | None, bytes | None]:
     """Return the file's state and content. Any content is read, since force keeps it, except one far larger than expected."""
     info = await environment.stat(target.path)
     if info is None:
@@ -112,7 +112,7 @@ def _same(one: FileState | None, other: FileState | None) -> bool:
     return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
 
 
-def _unexpected(target: Target, found: FileState | None) -> str:
+def _unexpected(target: UndoTarget, found: FileState | None) -> str:
     """Return the reason against the undo if the file is not as the changes left it, else ""."""
     if target.left is None and found is not None:
         why = "there is a new file of that name"
@@ -264,7 +264,7 @@ async def _apply(store: UndoStore, environment: Environment, item: Item, notes: 
         notes.append(f"{target.path}: {why}")
 
 
-async def _remove_folders(environment: Environment, target: Target, notes: list[str]) -> None:
+async def _remove_folders(environment: Environment, target: UndoTarget, notes: list[str]) -> None:
     """Remove the folders that were made for the file, as long as they are empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
