@@ -15,7 +15,7 @@ from tools.undo import choose
 from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore
 from tools.undo.locks import FileSlots, MemorySlots
-from tools.undo.restore import Done, Item, carry_out, plan
+from tools.undo.restore import Done, UndoItem, carry_out, plan
 
 What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
@@ -63,16 +63,16 @@ class UndoPlan:
 
     wanted: UndoRequest
     steps: Sequence[ChangeStep]
-    items: Sequence[Item]
+    items: Sequence[UndoItem]
     others: Sequence[str] = ()
 
     @property
-    def acting(self) -> list[Item]:
+    def acting(self) -> list[UndoItem]:
         """Files that the undo would change."""
         return [item for item in self.items if not item.why_not]
 
     @property
-    def refused(self) -> list[Item]:
+    def refused(self) -> list[UndoItem]:
         """Files that can't be undone, or only by force."""
         return [item for item in self.items if item.why_not]
 

@@ -10,7 +10,7 @@ from agent.cli.stories import ago
 from agent.undo import UndoPlan
 from toolcrib._undo import ChangeStep, FileChange, FileState
 from tools.undo.keeper import size_of
-from tools.undo.restore import Action, Done, Item
+from tools.undo.restore import Action, Done, UndoItem
 
 _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
 _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
@@ -48,7 +48,7 @@ def done(plan: UndoPlan, found: Done) -> Iterator[str]:
     yield from (f"  {exact(note)}" for note in found.notes)
 
 
-def _rest(items: Sequence[Item], others: Sequence[str]) -> Iterator[str]:
+def _rest(items: Sequence[UndoItem], others: Sequence[str]) -> Iterator[str]:
     for item in items:
         if item.why_not:
             yield f"  not {exact(item.path)}: {exact(item.why_not)}"
@@ -58,7 +58,7 @@ def _rest(items: Sequence[Item], others: Sequence[str]) -> Iterator[str]:
         yield f"  {len(others) - _CALLS} more calls ran too; their effects are not undone"
 
 
-def _line(item: Item, words: Mapping[Action, str]) -> str:
+def _line(item: UndoItem, words: Mapping[Action, str]) -> str:
     text = f"{words[item.action]:<9} {exact(item.path)}"
     if item.action == "nothing":
         return f"{text}  (it is as it was before)"
@@ -68,7 +68,7 @@ def _line(item: Item, words: Mapping[Action, str]) -> str:
     return f"{text}  ({exact('; '.join(facts))})" if facts else text
 
 
-def _lines(item: Item) -> str:
+def _lines(item: UndoItem) -> str:
     if item.found is None:
         return f"{item.added} line{'' if item.added == 1 else 's'}"
     return f"+{item.added} -{item.removed} lines"

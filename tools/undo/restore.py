@@ -23,7 +23,7 @@ _DIFF_LINES = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class UndoItem:
     """A file's part of an undo: ``action``, or ``why_not``, which force overrides where it is ``forceable``. ``by_force`` says
     what force overrides.
 
@@ -49,13 +49,15 @@ class _CantError(Exception):
     """A reason why this file can't be undone, not even by force."""
 
 
-async def plan(store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False) -> list[Item]:
+async def plan(
+    store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False
+) -> list[UndoItem]:
     """Look at every file. Raises EnvironmentFailed where the place itself can't be had."""
     return [await _item(store, environment, target, force=force) for target in targets]
 
 
-async def _item(store: UndoStore, environment: Environment, target: UndoTarget, *, force: bool) -> Item:
-    item = Item(target)
+async def _item(store: UndoStore, environment: Environment, target: UndoTarget, *, force: bool) -> UndoItem:
+    item = UndoItem(target)
     try:
         if await environment.resolve(target.path) != target.path:
             raise _CantError("a link stands in its way now")
@@ -78,7 +80,7 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
         return replace(item, why_not=error.strerror or str(error))
 
 
-async def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item:
+async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> UndoItem:
     target = item.target
     if target.to is None:
         return replace(item, action="remove")
@@ -146,16 +148,16 @@ class Done:
     """Outcome of an undo. ``step`` is its own in the journal."""
 
     step: ChangeStep
-    items: Sequence[Item]
+    items: Sequence[UndoItem]
     notes: Sequence[str] = ()
 
     @property
-    def changed(self) -> list[Item]:
+    def changed(self) -> list[UndoItem]:
         """Files that the undo changed."""
         return [item for item in self.items if not item.why_not and item.action != "nothing"]
 
     @property
-    def refused(self) -> list[Item]:
+    def refused(self) -> list[UndoItem]:
         """Files that the undo left as they were, with reasons."""
         return [item for item in self.items if item.why_not]
 
@@ -163,7 +165,7 @@ class Done:
 async def carry_out(
     store: UndoStore,
     environment: Environment,
-    items: Sequence[Item],
+    items: Sequence[UndoItem],
     *,
     session_id: str,
     kind: StepKind,
@@ -191,18 +193,18 @@ async def carry_out(
         raise ToolcribError(f"the folder of kept contents can't be used: {error.strerror or error}") from error
 
 
-def _unless_moved(shown: Item, now: Item) -> Item:
+def _unless_moved(shown: UndoItem, now: UndoItem) -> UndoItem:
     if shown.why_not or (shown.action, shown.found) == (now.action, now.found):
         return shown if shown.why_not else now
     return replace(now, why_not=now.why_not or "it has changed while this was shown; look again")
 
 
 async def _carry_out(
-    store: UndoStore, environment: Environment, items: list[Item], step: ChangeStep, revives: Sequence[FileChange]
+    store: UndoStore, environment: Environment, items: list[UndoItem], step: ChangeStep, revives: Sequence[FileChange]
 ) -> Done:
     notes: list[str] = []
     failed: dict[str, str] = {}
-    acting: list[Item] = []
+    acting: list[UndoItem] = []
     changes: list[FileChange] = []
     # what is removed comes last: a rename is never without both of its names
     for item in sorted(items, key=lambda one: one.action == "remove"):
@@ -236,7 +238,7 @@ async def _carry_out(
     return Done(step, items, notes)
 
 
-async def _change(store: UndoStore, environment: Environment, item: Item) -> tuple[FileChange, str]:
+async def _change(store: UndoStore, environment: Environment, item: UndoItem) -> tuple[FileChange, str]:
     """Return the journal's record of the change, and why the content now is not kept."""
     target, before, why = item.target, item.found, ""
     if before is not None and before.digest:
@@ -250,7 +252,7 @@ async def _change(store: UndoStore, environment: Environment, item: Item) -> tup
     return FileChange(target.path, target.place, before, target.to, why, folders), why
 
 
-async def _apply(store: UndoStore, environment: Environment, item: Item, notes: list[str]) -> None:
+async def _apply(store: UndoStore, environment: Environment, item: UndoItem, notes: list[str]) -> None:
     target = item.target
     if target.to is None:
         await environment.delete_file(target.path)
@@ -277,7 +279,7 @@ async def _remove_folders(environment: Environment, target: UndoTarget, notes: l
 
 
 async def _settle(
-    store: UndoStore, step: ChangeStep, items: Sequence[Item], revives: Sequence[FileChange], failed: Collection[str]
+    store: UndoStore, step: ChangeStep, items: Sequence[UndoItem], revives: Sequence[FileChange], failed: Collection[str]
 ) -> None:
     """The next undo goes on past what this one had to leave; what ``failed`` it tries again."""
     undone = [number for item in items if not item.why_not for number in item.target.ids]
