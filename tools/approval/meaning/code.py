@@ -187,7 +187,7 @@ def script(it: Interpreter, state: State, text: Value, head: str, argv: Values, 
 
 
 def interpreter(
-    it: Interpreter, state: State, name: str, spec: interpreters.Interpreter, argv: Values, targets: Targets
+    it: Interpreter, state: State, name: str, spec: interpreters.InterpreterOptions, argv: Values, targets: Targets
 ) -> list[State]:
     """The act of an interpreter, and what its code does."""
     found = interpreters.code_of(spec, argv)

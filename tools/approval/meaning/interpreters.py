@@ -11,7 +11,7 @@ from tools.approval.meaning.value import Value
 SHELLS = frozenset({"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "pdksh", "yash", "posh", "lksh"})
 
 
-class Interpreter(NamedTuple):
+class InterpreterOptions(NamedTuple):
     """``code``: options whose value is code; ``file``: whose value is a file of it. ``valued``: others with a value.
 
     ``attached``: letters after which the rest of a cluster is a value (``perl -i.bak``). ``first``: the operand at that
@@ -53,15 +53,15 @@ def _one(
     script: bool = True,
     stdin: bool = True,
     sub: str = "",
-) -> Interpreter:
-    return Interpreter(
+) -> InterpreterOptions:
+    return InterpreterOptions(
         language, frozenset(code.split()), frozenset(file.split()), frozenset(valued.split()), attached, first, script, stdin, sub
     )
 
 
 _SQL = "--host --port --user --username --dbname --database -h -p -U -d -P -D -v --set --variable"
 
-TABLE: dict[str, Interpreter] = {
+TABLE: dict[str, InterpreterOptions] = {
     "python": _one("python", "-c", "", "-W -X -m --check-hash-based-pycs", "mWX"),
     "pypy": _one("python", "-c", "", "-W -X -m", "mWX"),
     "ipython": _one("python", "-c", "", "-m --profile", "m"),
@@ -122,7 +122,7 @@ _SAME = {
 }  # fmt: skip
 
 
-def known(name: str) -> Interpreter | None:
+def known(name: str) -> InterpreterOptions | None:
     found = TABLE.get(name)
     if found is not None:
         return found
@@ -134,7 +134,7 @@ def known(name: str) -> Interpreter | None:
     return None
 
 
-def code_of(spec: Interpreter, argv: Sequence[Value]) -> Found:
+def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> Found:
     """Find the parts of ``argv`` that are code."""
     found = Found([], [], [], True)
     operands: list[Value] = []
@@ -174,7 +174,7 @@ def _is_silent(text: str, before: Sequence[Value]) -> bool:
     )
 
 
-def _option(spec: Interpreter, argv: Sequence[Value], at: int, found: Found) -> int:
+def _option(spec: InterpreterOptions, argv: Sequence[Value], at: int, found: Found) -> int:
     value = argv[at]
     text = value.text
     following = argv[at + 1] if at + 1 < len(argv) else None
@@ -195,7 +195,7 @@ def _option(spec: Interpreter, argv: Sequence[Value], at: int, found: Found) -> 
     return at + 1 if text.startswith("--") else _cluster(spec, value, following, at, found)
 
 
-def _cluster(spec: Interpreter, value: Value, following: Value | None, at: int, found: Found) -> int:
+def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at: int, found: Found) -> int:
     """Short options in one word: ``perl -lane CODE``, ``python3 -Ic CODE``, ``psql -cCODE``."""
     text = value.text
     for index, letter in enumerate(text[1:], start=1):
@@ -215,7 +215,7 @@ def _cluster(spec: Interpreter, value: Value, following: Value | None, at: int, 
     return at + 1
 
 
-def _operands(spec: Interpreter, found: Found, operands: list[Value]) -> Found:
+def _operands(spec: InterpreterOptions, found: Found, operands: list[Value]) -> Found:
     pieces, files, args, *_ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:
