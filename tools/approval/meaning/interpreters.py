@@ -30,7 +30,7 @@ class InterpreterOptions(NamedTuple):
     sub: str = ""
 
 
-class Found(NamedTuple):
+class FoundCode(NamedTuple):
     """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin;
     ``modules``: files that are run instead of a library's where they are there.
     """
@@ -134,14 +134,14 @@ def known(name: str) -> InterpreterOptions | None:
     return None
 
 
-def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> Found:
+def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
     """Find the parts of ``argv`` that are code."""
-    found = Found([], [], [], True)
+    found = FoundCode([], [], [], True)
     operands: list[Value] = []
     at = 1
     if spec.sub:
         if len(argv) < 2 or argv[1].text != spec.sub:
-            return Found([], [], [], False)
+            return FoundCode([], [], [], False)
         at = 2
     while at < len(argv):
         text = argv[at].text
@@ -174,7 +174,7 @@ def _is_silent(text: str, before: Sequence[Value]) -> bool:
     )
 
 
-def _option(spec: InterpreterOptions, argv: Sequence[Value], at: int, found: Found) -> int:
+def _option(spec: InterpreterOptions, argv: Sequence[Value], at: int, found: FoundCode) -> int:
     value = argv[at]
     text = value.text
     following = argv[at + 1] if at + 1 < len(argv) else None
@@ -195,7 +195,7 @@ def _option(spec: InterpreterOptions, argv: Sequence[Value], at: int, found: Fou
     return at + 1 if text.startswith("--") else _cluster(spec, value, following, at, found)
 
 
-def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at: int, found: Found) -> int:
+def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at: int, found: FoundCode) -> int:
     """Short options in one word: ``perl -lane CODE``, ``python3 -Ic CODE``, ``psql -cCODE``."""
     text = value.text
     for index, letter in enumerate(text[1:], start=1):
@@ -215,22 +215,22 @@ def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at
     return at + 1
 
 
-def _operands(spec: InterpreterOptions, found: Found, operands: list[Value]) -> Found:
+def _operands(spec: InterpreterOptions, found: FoundCode, operands: list[Value]) -> FoundCode:
     pieces, files, args, *_ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:
             if spec.language == "sql":  # sqlite3 DATABASE SQL SQL
-                return Found(operands[spec.first :], files, [], False)
+                return FoundCode(operands[spec.first :], files, [], False)
             pieces.append(operands[spec.first])
-            return Found(pieces, files, operands[spec.first + 1 :], False)
-        return Found(pieces, files, operands, spec.stdin)
+            return FoundCode(pieces, files, operands[spec.first + 1 :], False)
+        return FoundCode(pieces, files, operands, spec.stdin)
     if spec.script and not pieces and not files and operands:
         if operands[0].text == "-":
-            return Found(pieces, files, operands[1:], True)
-        return Found(pieces, [operands[0]], operands[1:], False)
+            return FoundCode(pieces, files, operands[1:], True)
+        return FoundCode(pieces, [operands[0]], operands[1:], False)
     module = bool(args)
     reads = spec.stdin and not pieces and not files and not module
-    return Found(pieces, files, operands or args, reads, _modules(args[0]) if module and not operands else ())
+    return FoundCode(pieces, files, operands or args, reads, _modules(args[0]) if module and not operands else ())
 
 
 def _modules(name: Value) -> tuple[Value, ...]:
