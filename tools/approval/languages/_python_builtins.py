@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tools.approval.languages import _python_pure as pure
 from tools.approval.languages._python_values import (
     Data,
-    Many,
+    ManyThings,
     Name,
     Obj,
     Thing,
@@ -150,9 +150,9 @@ def _len(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
 
 def _range(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     try:
-        return range(*args) if args and all(isinstance(one, int) for one in args) else Many(Unknown(Taint.NONE))
+        return range(*args) if args and all(isinstance(one, int) for one in args) else ManyThings(Unknown(Taint.NONE))
     except _FAULTS:
-        return Many(Unknown(Taint.NONE))
+        return ManyThings(Unknown(Taint.NONE))
 
 
 def _reversed(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
@@ -164,14 +164,14 @@ def _enumerate(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     found = pure.items(args[0]) if args else None
     start = args[1] if len(args) > 1 and isinstance(args[1], int) else 0
     if found is None:
-        return Many((Unknown(Taint.NONE), pure.element(args[0]) if args else Unknown()))
+        return ManyThings((Unknown(Taint.NONE), pure.element(args[0]) if args else Unknown()))
     return list(enumerate(found, start))
 
 
 def _zip(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     found = [pure.items(one) for one in args]
     if any(one is None for one in found):
-        return Many(tuple(pure.element(one) for one in args))
+        return ManyThings(tuple(pure.element(one) for one in args))
     return list(zip(*[one for one in found if one is not None], strict=False))
 
 
@@ -234,16 +234,16 @@ def _attribute_of(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thi
 def _chain(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     found = [pure.items(one) for one in args]
     if any(one is None for one in found):
-        return Many(either([pure.element(one) for one in args]))
+        return ManyThings(either([pure.element(one) for one in args]))
     return [thing for one in found for thing in one or []]
 
 
 def _product(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Many(tuple(pure.element(one) for one in args))
+    return ManyThings(tuple(pure.element(one) for one in args))
 
 
 def _endless(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Many(Unknown(Taint.NONE, "endless"))
+    return ManyThings(Unknown(Taint.NONE, "endless"))
 
 
 def _super(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:

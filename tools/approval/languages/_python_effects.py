@@ -11,7 +11,7 @@ from tools.approval.languages._python_network import NETWORK
 from tools.approval.languages._python_processes import PROCESSES
 from tools.approval.languages._python_pure import arg
 from tools.approval.languages._python_values import (
-    Many,
+    ManyThings,
     Obj,
     PathThing,
     Thing,
@@ -156,19 +156,19 @@ def _glob(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
 
 
 def _listdir(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Many(Value("*", pattern=True))
+    return ManyThings(Value("*", pattern=True))
 
 
 def _scandir(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     folder = text(arg(args, named, 0, "path", Value(".")))
-    return Many(PathThing(pure.path_join([folder, Value("*", pattern=True)])))
+    return ManyThings(PathThing(pure.path_join([folder, Value("*", pattern=True)])))
 
 
 def _walk(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     top = text(arg(args, named, 0, "top"))
     below = pure.path_join([top, Value("**", pattern=True)])
-    names = Many(Value("*", pattern=True))
-    return Many((below, names, names))
+    names = ManyThings(Value("*", pattern=True))
+    return ManyThings((below, names, names))
 
 
 def _expanduser(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:

@@ -12,7 +12,7 @@ from tools.approval.languages._python_values import (
     Data,
     Either,
     Func,
-    Many,
+    ManyThings,
     Name,
     Obj,
     Scope,
@@ -313,7 +313,7 @@ class Expressions(Operators):
             self.scope = outer
         if isinstance(node, ast.DictComp):
             return {pure.key(pair[0]): pair[1] for pair in found} if known else Unknown()
-        return found if known else Many(either(found or [Unknown()]))
+        return found if known else ManyThings(either(found or [Unknown()]))
 
     def _generate(self, node: ast.expr, generators: list[ast.comprehension], found: list[Thing]) -> bool:
         """Add the comprehension's elements to ``found``; return whether all of them are known, one by one."""

@@ -11,7 +11,7 @@ from tools.approval.languages._python_effects import EFFECTS, open_file, write_t
 from tools.approval.languages._python_network import request
 from tools.approval.languages._python_processes import signal_of
 from tools.approval.languages._python_pure import arg
-from tools.approval.languages._python_values import Many, Name, Obj, PathThing, Thing, Unknown, dump, taint_of, text
+from tools.approval.languages._python_values import ManyThings, Name, Obj, PathThing, Thing, Unknown, dump, taint_of, text
 from tools.approval.languages._tell import join
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
@@ -66,9 +66,9 @@ def _path_derived(m: Machine, path: Thing, name: str, args: list[Thing], named: 
     where = text(path)
     if name in ("glob", "rglob"):
         below = [Value("**", pattern=True)] if name == "rglob" else []
-        return Many(PathThing(pure.path_join([where, *below, text(arg(args, named, 0))._replace(pattern=True)])))
+        return ManyThings(PathThing(pure.path_join([where, *below, text(arg(args, named, 0))._replace(pattern=True)])))
     if name == "iterdir":
-        return Many(PathThing(pure.path_join([where, Value("*", pattern=True)])))
+        return ManyThings(PathThing(pure.path_join([where, Value("*", pattern=True)])))
     if name == "joinpath":
         return PathThing(pure.path_join([where, *[text(one) for one in args]]))
     if name in ("with_name", "with_suffix", "with_stem"):
@@ -98,7 +98,7 @@ def _file(m: Machine, file: Thing, name: str, args: list[Thing], named: dict[str
         content = file.fields.get("content")
         if content is not None and content.known:
             return [content._replace(text=line) for line in content.text.splitlines(keepends=True)]
-        return Many(Value(HOLE, taint_of(file) | Taint.UNKNOWN))
+        return ManyThings(Value(HOLE, taint_of(file) | Taint.UNKNOWN))
     elif name == "truncate" and "path" in file.fields:
         m.tell.truncate(text(file.fields["path"]), text(args[0] if args else 0))
     elif name in ("close", "flush"):
@@ -197,7 +197,7 @@ def _environ(m: Machine, environ: Thing, name: str, args: list[Thing], named: di
     return (
         {Value(HOLE, Taint.SECRET): Value(HOLE, Taint.SECRET)}
         if name == "copy"
-        else Many(Value(HOLE, Taint.SECRET | Taint.UNKNOWN))
+        else ManyThings(Value(HOLE, Taint.SECRET | Taint.UNKNOWN))
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from tools.approval.languages import _python_pure as pure
-from tools.approval.languages._python_values import Data, Either, Many, Name, Obj, Thing, Unknown, dump, taint_of, text
+from tools.approval.languages._python_values import Data, Either, ManyThings, Name, Obj, Thing, Unknown, dump, taint_of, text
 from tools.approval.languages._tell import join
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
@@ -207,7 +207,9 @@ def _mapped(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     turns = m.turns_of(args[1]) if len(args) == 2 else None
     if turns is None:
         taint = taint_of(args[1])
-        return Many(m.spread(lambda one: m.call(args[0], [one], {}), [pure.element(args[1])]) or Unknown(taint | Taint.UNKNOWN))
+        return ManyThings(
+            m.spread(lambda one: m.call(args[0], [one], {}), [pure.element(args[1])]) or Unknown(taint | Taint.UNKNOWN)
+        )
     return [m.spread(lambda one: m.call(args[0], [one], {}), [one]) for one in turns]
 
 

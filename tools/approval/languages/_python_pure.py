@@ -10,7 +10,7 @@ from tools.approval.languages import _decode
 from tools.approval.languages._python_values import (
     Data,
     Either,
-    Many,
+    ManyThings,
     PathThing,
     Thing,
     Unknown,
@@ -130,14 +130,14 @@ def items(thing: Thing) -> list[Thing] | None:
 
 def element(thing: Thing) -> Thing:
     """Return any one element of an iterable."""
-    if isinstance(thing, Many):
+    if isinstance(thing, ManyThings):
         return thing.each
     found = items(thing)
     return either([*found[:8], Unknown()]) if found else Unknown(taint_of(thing) | Taint.UNKNOWN, getattr(thing, "kind", ""))
 
 
 def index(owner: Thing, at: Thing) -> Thing:
-    if isinstance(owner, Many):
+    if isinstance(owner, ManyThings):
         return owner if isinstance(at, slice) else owner.each
     if not isinstance(at, int | slice):
         return either([*owner[:8], Unknown()]) if type(owner) in (list, tuple) and owner else NotImplemented
@@ -284,7 +284,7 @@ def text_method(owner: Value, name: str, args: list[Thing], named: dict[str, Thi
     if name in ("decode", "strip", "rstrip", "lstrip", "lower", "casefold") and not exact:
         return owner
     if name in ("splitlines", "readlines") and not owner.known:
-        return Many(owner)
+        return ManyThings(owner)
     return _plain_method(owner, owner.text if exact else None, name, args)
 
 

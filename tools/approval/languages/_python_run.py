@@ -15,7 +15,7 @@ from tools.approval.languages._python_values import (
     Class,
     Either,
     Func,
-    Many,
+    ManyThings,
     Name,
     Obj,
     Scope,
@@ -155,7 +155,7 @@ class Machine(Calls):
             if isinstance(thing, Either):
                 self.assign(target, either([pure.index(one, i) for one in thing.options if type(one) is tuple] or [Unknown()]))
             elif isinstance(target, ast.Starred):
-                self.assign(target, items[i:] if items is not None else Many(pure.element(thing)))
+                self.assign(target, items[i:] if items is not None else ManyThings(pure.element(thing)))
             else:
                 self.assign(
                     target, items[i] if items is not None and i < len(items) else Unknown(taint_of(thing) | Taint.UNKNOWN)
@@ -323,7 +323,7 @@ class Machine(Calls):
 
     def _for(self, node: ast.For | ast.AsyncFor) -> bool:
         source = self.expr(node.iter)
-        endless = isinstance(source, Many) and isinstance(source.each, Unknown) and source.each.kind == "endless"
+        endless = isinstance(source, ManyThings) and isinstance(source.each, Unknown) and source.each.kind == "endless"
         turns = self.turns_of(source)
         if turns is None:
             self._forget(node.body)

@@ -47,7 +47,7 @@ class Either(NamedTuple):
     options: tuple[Thing, ...]
 
 
-class Many(NamedTuple):
+class ManyThings(NamedTuple):
     """An iterable of an unknown number of things, each of which may be ``each``."""
 
     each: Thing
@@ -170,7 +170,7 @@ def taint_of(thing: Thing, depth: int = 4) -> Taint:
         thing = []
     elif isinstance(thing, Method):
         return taint_of(thing.owner, depth - 1)
-    elif isinstance(thing, Many):
+    elif isinstance(thing, ManyThings):
         return taint_of(thing.each, depth - 1)
     if type(thing) in (list, tuple):
         for one in thing[:200]:
