@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tools.approval.meaning import arithmetic, braces, parameters, patterns
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
-from tools.approval.meaning.variables import Many, any_number
+from tools.approval.meaning.variables import ManyWords, any_number
 from tools.approval.shell.tree import (
     Arithmetic,
     Assignment,
@@ -137,7 +137,7 @@ def _whole(it: Interpreter, state: State, part: Part) -> Value:
     got = expansion(it, state, part, quoted=True)
     if isinstance(got, Word):
         return joined([_whole(it, state, inner) for inner in got.parts])
-    if isinstance(got, Many):
+    if isinstance(got, ManyWords):
         between = first_of_ifs(state) if got.star else " "
         return listed(got.values, between)
     return got
@@ -168,7 +168,7 @@ def _pattern_part(it: Interpreter, state: State, part: Part, *, quoted: bool) ->
     return got._replace(text=patterns.escape(got.text)) if quoted else got
 
 
-def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | Many | Word:
+def expansion(it: Interpreter, state: State, part: Part, *, quoted: bool) -> Value | ManyWords | Word:
     """Expand ``$...``: to one value, several, or a word that is to be expanded in its place."""
     if isinstance(part, Parameter):
         return parameters.evaluate(it, state, part, quoted=quoted)
@@ -316,10 +316,10 @@ class _Builder:
                 if isinstance(part, ExtGlob):
                     self.active = True
 
-    def expanded(self, got: Value | Many | Word) -> None:
+    def expanded(self, got: Value | ManyWords | Word) -> None:
         if isinstance(got, Word):
             self.parts(got.parts, split=True)
-        elif isinstance(got, Many):
+        elif isinstance(got, ManyWords):
             self.many(got.values, quoted=False)
         else:
             self.split(got)
@@ -333,10 +333,10 @@ class _Builder:
             got = expansion(self.it, self.state, part, quoted=True)
             if isinstance(got, Word):
                 self.double(_flat(got.parts))
-            elif isinstance(got, Many) and not got.star:
+            elif isinstance(got, ManyWords) and not got.star:
                 empty_list = empty_list or not got.values
                 self.many(got.values, quoted=True)
-            elif isinstance(got, Many):
+            elif isinstance(got, ManyWords):
                 value = listed(got.values, first_of_ifs(self.state))
                 self.add(value.text, value.taint, quoted=True)
                 self.exists = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tools.approval.meaning import arithmetic, transforms
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
-from tools.approval.meaning.variables import MAYBE_UNSET, Many, any_number, as_number, find, ordered, positional, scalar
+from tools.approval.meaning.variables import MAYBE_UNSET, ManyWords, any_number, as_number, find, ordered, positional, scalar
 from tools.approval.shell.tree import Parameter, Word
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | Many | Word:
+def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | ManyWords | Word:
     name = part.name
     op = part.op
     if not op and part.index is None and not name.isdigit() and name not in "@*":
@@ -53,13 +53,13 @@ def _all_of(part: Parameter) -> bool | None:
     return {"@": False, "*": True}.get(text) if isinstance(text, str) else None
 
 
-def subject(it: Interpreter, state: State, part: Parameter) -> Value | Many | None:
+def subject(it: Interpreter, state: State, part: Parameter) -> Value | ManyWords | None:
     """The parameter's plain value, None where it is certainly not set."""
     name = part.name
     if part.index is not None:
         return _element(it, state, part)
     if name in ("@", "*"):
-        return Many(state.positional, name == "*")
+        return ManyWords(state.positional, name == "*")
     if name.isdigit():
         return positional(state, int(name))
     var = find(state, name)
@@ -72,7 +72,7 @@ def _missing(it: Interpreter, state: State, name: str) -> Value:
     return EMPTY
 
 
-def _element(it: Interpreter, state: State, part: Parameter) -> Value | Many | None:
+def _element(it: Interpreter, state: State, part: Parameter) -> Value | ManyWords | None:
     var = find(state, part.name)
     star = _all_of(part)
     if var is None and star is None and part.index is not None:
@@ -80,11 +80,11 @@ def _element(it: Interpreter, state: State, part: Parameter) -> Value | Many | N
     if var is None:
         if part.name in state.vars or not (state.wild or scalar(it, state, part.name) is MAYBE_UNSET):
             got = scalar(it, state, part.name)
-            return Many((got,), star) if star is not None else got
-        return Many((unknown(state.wild),), star) if star is not None else unknown(state.wild)
+            return ManyWords((got,), star) if star is not None else got
+        return ManyWords((unknown(state.wild),), star) if star is not None else unknown(state.wild)
     listed: dict[str, Value] = dict(var.items) if var.items is not None else ({"0": var.value} if var.value is not None else {})
     if star is not None:
-        return Many(ordered(var, listed), star)
+        return ManyWords(ordered(var, listed), star)
     assert part.index is not None  # noqa: S101  # the caller looked
     key = index_key(it, state, part.index, var)
     if key is None:
@@ -119,22 +119,22 @@ def index_key(it: Interpreter, state: State, index: Word, var: Var | None) -> st
     return str(number)
 
 
-def _names(it: Interpreter, state: State, name: str) -> Value | Many:
+def _names(it: Interpreter, state: State, name: str) -> Value | ManyWords:
     """``${!prefix*}``, or the keys of an array."""
     prefix = name.rstrip("@*")
     known = [key for key in state.vars if key.startswith(prefix)]
-    return Many((*map(Value, sorted(known)), unknown()), star=name.endswith("*"))
+    return ManyWords((*map(Value, sorted(known)), unknown()), star=name.endswith("*"))
 
 
-def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | Many | Word:
+def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | ManyWords | Word:
     if _all_of(part) is not None:
         var = find(state, part.name)
         if var is None or var.open:
-            return Many((unknown(),), star=bool(_all_of(part)))
+            return ManyWords((unknown(),), star=bool(_all_of(part)))
         keys = list(var.items) if var.items is not None else ["0"] if var.value is not None else []
         if "A" not in var.flags:
             keys.sort(key=as_number)
-        return Many(tuple(map(Value, keys)), star=bool(_all_of(part)))
+        return ManyWords(tuple(map(Value, keys)), star=bool(_all_of(part)))
     direct = state.vars.get(part.name)
     if direct is not None and "n" in direct.flags and direct.value is not None:
         return direct.value
@@ -150,10 +150,10 @@ def _indirect(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -
     return evaluate(it, state, Parameter(name, index=word), quoted=quoted)
 
 
-def _length(value: Value | Many | None, missing: Value, *, counted: bool) -> Value:
-    if isinstance(value, Many) and counted:
+def _length(value: Value | ManyWords | None, missing: Value, *, counted: bool) -> Value:
+    if isinstance(value, ManyWords) and counted:
         return unknown() if any(map(any_number, value.values)) else Value(str(len(value.values)))
-    if isinstance(value, Many):
+    if isinstance(value, ManyWords):
         return unknown()
     got = value if value is not None else missing
     return Value(str(len(got.text))) if got.known else unknown()
@@ -162,10 +162,10 @@ def _length(value: Value | Many | None, missing: Value, *, counted: bool) -> Val
 _DEFAULTS = frozenset({":-", "-", ":=", "=", ":?", "?", ":+", "+"})
 
 
-def _default(it: Interpreter, state: State, part: Parameter, value: Value | Many | None) -> Value | Many | Word:
+def _default(it: Interpreter, state: State, part: Parameter, value: Value | ManyWords | None) -> Value | ManyWords | Word:
     op = part.op
     word = part.argument if part.argument is not None else Word([])
-    if isinstance(value, Many):
+    if isinstance(value, ManyWords):
         text = joined(value.values, " ")
         is_set: bool | None = bool(value.values) if text.known else (None if len(value.values) < 2 else True)
         if is_set and op[0] == ":" and text.known and not text.text:
@@ -195,7 +195,9 @@ def _default(it: Interpreter, state: State, part: Parameter, value: Value | Many
     return word
 
 
-def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many | None, word: Word) -> Value | Many | Word:
+def _unsure(
+    it: Interpreter, state: State, part: Parameter, value: Value | ManyWords | None, word: Word
+) -> Value | ManyWords | Word:
     """Expand a variable that may be set or not: the command is followed once with each answer, where that can be done."""
     kind = part.op[-1]
     given = value if value is not None else EMPTY
@@ -214,12 +216,12 @@ def _unsure(it: Interpreter, state: State, part: Parameter, value: Value | Many 
     return got
 
 
-def _transformed(it: Interpreter, state: State, part: Parameter, value: Value | Many) -> Value | Many:
+def _transformed(it: Interpreter, state: State, part: Parameter, value: Value | ManyWords) -> Value | ManyWords:
     if part.op == ":":
         return _slice(it, state, part, value)
     change = _change(it, state, part)
-    if isinstance(value, Many):
-        return Many(tuple(map(change, value.values)), value.star)
+    if isinstance(value, ManyWords):
+        return ManyWords(tuple(map(change, value.values)), value.star)
     return change(_whole_home(part, value))
 
 
@@ -230,9 +232,9 @@ def _whole_home(part: Parameter, value: Value) -> Value:
     return value
 
 
-def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) -> Value | Many:
+def _slice(it: Interpreter, state: State, part: Parameter, value: Value | ManyWords) -> Value | ManyWords:
     start, length = _bounds(it, state, part.argument)
-    if isinstance(value, Many):
+    if isinstance(value, ManyWords):
         return _slice_of_many(state, part, value, start, length)
     value = _whole_home(part, value)
     text = value.text
@@ -249,10 +251,10 @@ def _slice(it: Interpreter, state: State, part: Parameter, value: Value | Many) 
     return Value((before[start:last] if start >= 0 else "") + HOLE, value.taint | Taint.UNKNOWN)
 
 
-def _slice_of_many(state: State, part: Parameter, value: Many, start: int | None, length: int | bool | None) -> Many:
+def _slice_of_many(state: State, part: Parameter, value: ManyWords, start: int | None, length: int | bool | None) -> ManyWords:
     values = value.values
     if start is None or length is False or any(map(any_number, values)):
-        return Many((unknown(joined(values).taint),), value.star) if values else value
+        return ManyWords((unknown(joined(values).taint),), value.star) if values else value
     if part.name in ("@", "*") and part.index is None:
         values = (state.zero, *values) if start == 0 else values
         start -= start > 0
@@ -260,7 +262,7 @@ def _slice_of_many(state: State, part: Parameter, value: Many, start: int | None
         keys = sorted(map(as_number, var.items))
         first = start if start > 0 else keys[-1] + 1 + start
         start = sum(1 for key in keys if key < first)
-    return Many(values[_span(len(values), start, length)], value.star)
+    return ManyWords(values[_span(len(values), start, length)], value.star)
 
 
 def _span(size: int, start: int, length: int | bool | None) -> slice:

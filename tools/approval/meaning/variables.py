@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 
-class Many(NamedTuple):
+class ManyWords(NamedTuple):
     """``$@`` (star False) and ``$*``, and the like of arrays."""
 
     values: tuple[Value, ...]
