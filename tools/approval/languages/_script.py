@@ -34,7 +34,7 @@ def read_script(code: Code, args: Sequence[Value], sink: Sink, language: Languag
     found = tokens(code.text.text, language.lexicon)
     if found is None:
         return False
-    reader = Reader(Tell(sink), language, found, {})
+    reader = ScriptReader(Tell(sink), language, found, {})
     reader.args = list(args)
     try:
         reader.program()
@@ -45,7 +45,7 @@ def read_script(code: Code, args: Sequence[Value], sink: Sink, language: Languag
     return True
 
 
-class Reader(Phrases):
+class ScriptReader(Phrases):
     """A reader that walks over the tokens once and reports its findings to ``tell``."""
 
     # -- names and calls -----------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class Reader(Phrases):
         found = tokens(source, self.language.lexicon)
         if found is None or len(found) > 200:
             return ANYTHING
-        inner = Reader(self.tell, self.language, found, self.names, self.depth + 1)
+        inner = ScriptReader(self.tell, self.language, found, self.names, self.depth + 1)
         inner.steps = self.steps - 50
         inner.args = self.args
         if inner.steps < 0 or inner.depth > MAX_DEPTH:

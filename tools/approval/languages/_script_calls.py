@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tools.approval.languages import _decode
-from tools.approval.languages._script import Reader
+from tools.approval.languages._script import ScriptReader
 from tools.approval.languages._script_language import Call, Opened, Thing, formatted, text
 from tools.approval.languages._tell import join
 from tools.approval.meaning.interpreters import SHELLS
@@ -24,44 +24,44 @@ def words_of(args: Sequence[Thing]) -> list[Value]:
     return found
 
 
-def remove(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def remove(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     for path in words_of(args) or [ANYTHING]:
         r.tell.remove(path)
     return ANYTHING
 
 
-def remove_tree(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def remove_tree(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     for path in words_of([arg for arg in args if not isinstance(arg, dict | int)]) or [ANYTHING]:
         r.tell.remove(path, recursive=True)
     return ANYTHING
 
 
-def remove_folder(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def remove_folder(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.remove_folder(at(args, 0))
     return ANYTHING
 
 
-def move(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def move(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.move(at(args, 0), at(args, 1))
     return ANYTHING
 
 
-def copy(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def copy(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.copy(at(args, 0), at(args, 1))
     return ANYTHING
 
 
-def copy_tree(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def copy_tree(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.copy(at(args, 0), at(args, 1), recursive=True)
     return ANYTHING
 
 
-def symlink(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def symlink(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.link(at(args, 0), at(args, 1), symbolic=True)
     return ANYTHING
 
 
-def hardlink(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def hardlink(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.link(at(args, 0), at(args, 1), symbolic=False)
     return ANYTHING
 
@@ -70,14 +70,14 @@ def _mode(thing: Thing) -> int | Value:
     return thing if isinstance(thing, int) else text(thing)
 
 
-def chmod_first(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def chmod_first(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``chmod MODE, FILES``"""
     for path in words_of(args[1:]) or [ANYTHING]:
         r.tell.chmod(_mode(args[0] if args else ANYTHING), path)
     return ANYTHING
 
 
-def chmod_last(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def chmod_last(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``chmod(FILE, MODE)``"""
     mode = args[1] if len(args) > 1 else ANYTHING
     known = isinstance(mode, Value) and mode.text.isdigit()
@@ -85,40 +85,40 @@ def chmod_last(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
-def chown_last(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def chown_last(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.chown(at(args, 1), at(args, 0))
     return ANYTHING
 
 
-def truncate(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def truncate(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.truncate(at(args, 0), at(args, 1) if len(args) > 1 else Value("0"))
     return ANYTHING
 
 
-def write(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def write(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.write(at(args, 0), at(args, 1) if len(args) > 1 else None)
     return ANYTHING
 
 
-def append(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def append(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.write(at(args, 0), at(args, 1) if len(args) > 1 else None, append=True)
     return ANYTHING
 
 
-def read_file(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def read_file(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     path = at(args, 0)
     if path.text.startswith(("http://", "https://", "ftp://")):
         return r.tell.fetch(path)
     return r.tell.read(path)
 
 
-def shell(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def shell(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     command = at(args, 0)
     r.start(command)
     return Opened("process", r.tell_shell(command))
 
 
-def program(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def program(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """A program and its arguments; one text alone is for a shell, as in perl's and ruby's system."""
     given = [arg for arg in args if not isinstance(arg, dict)]
     if len(given) == 1 and not isinstance(given[0], list):
@@ -130,7 +130,7 @@ def program(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("process", ANYTHING)
 
 
-def program_only(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def program_only(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """A program and its arguments, never by a shell."""
     given = [arg for arg in args if not isinstance(arg, dict)]
     words = words_of(given) or [ANYTHING]
@@ -148,14 +148,14 @@ def reads_commands(words: Sequence[Value]) -> bool:
     )
 
 
-def piped(r: Reader, words: Sequence[Value], given: Value = ANYTHING) -> Thing:
+def piped(r: ScriptReader, words: Sequence[Value], given: Value = ANYTHING) -> Thing:
     """A program into which the code writes."""
     r.start(words[0])
     r.tell.run(words, given)
     return Opened("process", ANYTHING)
 
 
-def kill_signal_first(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def kill_signal_first(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     signal = args[0] if args else None
     name: int | str | None = signal if isinstance(signal, int) else text(signal).text if isinstance(signal, Value) else None
     for pid in words_of(args[1:]) or [ANYTHING]:
@@ -163,19 +163,19 @@ def kill_signal_first(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
-def kill_pid_first(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def kill_pid_first(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     signal = args[1] if len(args) > 1 else 15
     name: int | str | None = signal if isinstance(signal, int) else text(signal).text if isinstance(signal, Value) else None
     r.tell.kill(name, at(args, 0))
     return ANYTHING
 
 
-def chdir(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def chdir(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.cwd = r.tell.place(at(args, 0))
     return ANYTHING
 
 
-def connect(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def connect(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``TCPSocket.new(host, port)``, ``net.connect(port, host)``, ``fsockopen(host, port)``, a hash of both."""
     host, port = ANYTHING, ANYTHING
     options = next((arg for arg in args if isinstance(arg, dict)), None)
@@ -190,16 +190,16 @@ def connect(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("socket", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
 
 
-def fetch(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def fetch(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("response", r.tell.fetch(at(args, 0)))
 
 
-def post(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def post(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.tell.send(at(args, 1), at(args, 0))
     return Opened("response", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
 
 
-def send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def send(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """Report a write to a connection or an open file."""
     if isinstance(owner, Opened) and owner.kind == "socket" and r.connected is not None:
         host, port = r.connected
@@ -209,32 +209,32 @@ def send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
-def content(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def content(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """Return the content read from a connection, a file or a process."""
     return text(owner)
 
 
-def pattern(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def pattern(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """glob."""
     return [at(args, 0)._replace(pattern=True)]
 
 
-def joined_path(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def joined_path(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return join([one for one in words_of(args) if one.text], "/")
 
 
-def joined(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def joined(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``list.join(between)``"""
     between = at(args, 0).text if args else ""
     return join([text(one) for one in owner], between) if isinstance(owner, list) else text(owner)
 
 
-def joined_last(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def joined_last(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``join(between, list)``"""
     return join(words_of(args[1:]), at(args, 0).text)
 
 
-def reverse(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def reverse(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     given = owner if isinstance(owner, list | Value) else args[0] if len(args) == 1 else args
     if isinstance(given, list):
         return [text(one) for one in reversed(given)]
@@ -242,23 +242,23 @@ def reverse(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Value(shown.text[::-1], shown.taint | Taint.DECODED)
 
 
-def first_of(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def first_of(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return owner[0] if isinstance(owner, list) and owner else ANYTHING
 
 
-def same(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def same(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return owner if isinstance(owner, Value | Opened | list) else args[0] if args else ANYTHING
 
 
-def first(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def first(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return args[0] if args else ANYTHING
 
 
-def nothing(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def nothing(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
-def characters(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def characters(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """chr, String.fromCharCode, string.char: of numbers."""
     given = [one for arg in args for one in (arg if isinstance(arg, list) else [arg])]
     if given and all(isinstance(one, int) and 0 <= one < 0x110000 for one in given):
@@ -267,7 +267,7 @@ def characters(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 
 
 def decoder(function: Callable[[bytes], bytes | None], of_owner: bool = False) -> Call:
-    def call(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+    def call(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
         return decoded(text(owner) if of_owner else at(args, 0), function)
 
     return call
@@ -287,12 +287,12 @@ from_deflate = decoder(_decode.inflated)
 from_raw_deflate = decoder(lambda raw: _decode.inflated(raw, -15))
 
 
-def sprintf(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def sprintf(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return formatted(at(args, 0), args[1:])
 
 
 def evaluate(language: str) -> Call:
-    def call(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+    def call(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
         if args and not isinstance(args[0], dict):
             r.evaluate(at(args, 0), language)
         return ANYTHING
@@ -303,7 +303,7 @@ def evaluate(language: str) -> Call:
 def run_file(language_program: str) -> Call:
     """``require``, ``load``, ``include`` of a file by a path."""
 
-    def call(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+    def call(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
         path = at(args, 0)
         if "/" in path.text or not path.known or path.taint:
             r.tell.run([Value(language_program), path])
@@ -312,7 +312,7 @@ def run_file(language_program: str) -> Call:
     return call
 
 
-def variable(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def variable(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """An environment variable by its name."""
     name = at(args, 0).text
     if name == "HOME":
@@ -321,7 +321,7 @@ def variable(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Value(HOLE, Taint.UNKNOWN | (Taint.SECRET if secret else Taint.NONE))
 
 
-def query(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def query(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     for arg in args:
         shown = text(arg)
         if any(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.languages import _script_calls as c
-from tools.approval.languages._script import Reader, read_script
+from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Ref, Thing, text
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.languages._tell import join
@@ -29,7 +29,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return read_script(code, args, sink, LANGUAGE)
 
 
-def _require(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _require(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     name = c.at(args, 0)
     if not name.known:
         return Ref(HOLE)
@@ -39,14 +39,14 @@ def _require(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Ref(_ALIASES.get(plain, plain))
 
 
-def _remove(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _remove(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     options = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
     recursive = "recursive" in options
     r.tell.remove(c.at(args, 0), recursive=recursive)
     return ANYTHING
 
 
-def _spawn(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _spawn(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     words = [c.at(args, 0), *([text(one) for one in args[1]] if len(args) > 1 and isinstance(args[1], list) else [])]
     options = next((arg for arg in args if isinstance(arg, dict)), {})
     if len(args) > 1 and not isinstance(args[1], list | dict):
@@ -58,11 +58,11 @@ def _spawn(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return c.program_only(r, [*words], owner)
 
 
-def _exec(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _exec(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return c.shell(r, args, owner) if args else ANYTHING
 
 
-def _buffer(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _buffer(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     codec = c.at(args, 1).text if len(args) > 1 else ""
     if codec.startswith("base64"):
         return c.from_base64(r, args, owner)
@@ -71,7 +71,7 @@ def _buffer(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return c.characters(r, args[:1], owner) if args and isinstance(args[0], list) else c.at(args, 0)
 
 
-def _fetch(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _fetch(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     url = args[0] if args else ANYTHING
     options = next((arg for arg in args if isinstance(arg, dict)), {})
     where = text(url) if not isinstance(url, dict) else text(url.get("url", url.get("hostname", ANYTHING)))
@@ -86,7 +86,7 @@ def _fetch(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("response", found)
 
 
-def _stringify(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _stringify(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     given = args[0] if args else ANYTHING
     if isinstance(given, Ref) and given.path == "process.env":
         return Value(HOLE, Taint.SECRET | Taint.UNKNOWN)
@@ -96,20 +96,20 @@ def _stringify(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Value(HOLE, taint)
 
 
-def _connect(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _connect(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     found = c.connect(r, args, owner)
     for name in ("client", "socket", "s", "c", "conn"):
         r.names.setdefault(name, found)
     return found
 
 
-def _deno_command(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _deno_command(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     options = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
     more = options.get("args", [])
     return c.program_only(r, [c.at(args, 0), *(more if isinstance(more, list) else [ANYTHING])], owner)
 
 
-def _deno_run(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _deno_run(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     options = args[0] if args else None
     words = options.get("cmd", [ANYTHING]) if isinstance(options, dict) else options if isinstance(options, list) else [ANYTHING]
     return c.program_only(r, [words], owner)
@@ -140,7 +140,7 @@ _FS: dict[str, Call] = {
 }
 
 
-def _rmdir(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _rmdir(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     options = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
     if "recursive" in options:
         return c.remove_tree(r, args[:1], owner)

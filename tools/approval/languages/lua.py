@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.approval.languages import _script_calls as c
-from tools.approval.languages._script import Reader, read_script
+from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.languages._tell import join
@@ -17,7 +17,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return read_script(code, args, sink, LANGUAGE)
 
 
-def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _open(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     path, mode = c.at(args, 0), c.at(args, 1).text if len(args) > 1 else "r"
     if mode[:1] in ("w", "a") or "+" in mode:
         return Opened("file", ANYTHING, r.tell.begin(path, mode[:1] == "a"))

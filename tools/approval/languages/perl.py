@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.languages import _script_calls as c
-from tools.approval.languages._script import Reader, read_script
+from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing, text
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.meaning.act import Code, Sink
@@ -24,7 +24,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return read_script(code, args, sink, LANGUAGE)
 
 
-def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _open(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``open(F, "> file")``, ``open(F, ">", file)``, ``open(P, "cmd |")``, ``open(P, "|-", "cmd")``"""
     mode = c.at(args, 1)
     path: Value | None = c.at(args, 2) if len(args) > 2 else None
@@ -51,16 +51,16 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return r.tell.read(path)
 
 
-def _unlink(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _unlink(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """Remove the arguments. Without any, it removes what a loop or ``find`` iterates over."""
     return c.remove(r, args or [Value(HOLE, Taint.UNKNOWN | Taint.MANY)], owner)
 
 
-def _system(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _system(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return c.program(r, args, owner)
 
 
-def _inet(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _inet(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     shown = [text(arg).text for arg in args]
     host = port = ANYTHING
     for value in args:
@@ -70,12 +70,12 @@ def _inet(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("socket", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
 
 
-def _connect(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _connect(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     r.connected = (ANYTHING, ANYTHING)
     return ANYTHING
 
 
-def _pack(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _pack(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     template = c.at(args, 0).text
     if template.startswith("H"):
         return c.from_hex(r, args[1:], owner)
@@ -84,11 +84,11 @@ def _pack(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Value(HOLE, Taint.DECODED | Taint.UNKNOWN)
 
 
-def _unpack(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _unpack(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return Value(HOLE, Taint.DECODED | Taint.UNKNOWN | c.at(args, 1).taint)
 
 
-def _glob(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _glob(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return [Value(word, Taint.NONE, True) for word in c.at(args, 0).text.split()] or [ANYTHING]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.languages import _script_calls as c
-from tools.approval.languages._script import Reader, read_script
+from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing, text
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.meaning.act import Code, Sink
@@ -21,22 +21,22 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return read_script(code._replace(text=code.text._replace(text=source)), args, sink, LANGUAGE)
 
 
-def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _open(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     path, mode = c.at(args, 0), c.at(args, 1).text
     if mode[:1] in ("w", "a", "x", "c") or "+" in mode:
         return Opened("file", ANYTHING, r.tell.begin(path, mode[:1] == "a"))
     return Opened("file", text(c.read_file(r, args, owner)))
 
 
-def _write(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _write(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return c.send(r, args[1:], args[0] if args else None)
 
 
-def _get(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _get(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return text(args[0]) if args else ANYTHING
 
 
-def _call_user(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _call_user(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     found = CALLS.get(c.at(args, 0).text.lower())
     if found is not None:
         return found(r, args[1:], owner)
@@ -45,7 +45,7 @@ def _call_user(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
-def _put(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _put(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return c.append(r, args, owner) if len(args) > 2 else c.write(r, args, owner)
 
 

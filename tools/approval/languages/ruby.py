@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.languages import _script_calls as c
-from tools.approval.languages._script import Reader, read_script
+from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.meaning.act import Code, Sink
@@ -17,7 +17,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     return read_script(code, args, sink, LANGUAGE)
 
 
-def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _open(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     path, mode = c.at(args, 0), c.at(args, 1).text if len(args) > 1 and isinstance(args[1], Value) else "r"
     if path.text.startswith("|"):
         return c.shell(r, [path._replace(text=path.text[1:])], owner)
@@ -32,14 +32,14 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("file", r.tell.read(path))
 
 
-def _popen(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _popen(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     words = c.at(args, 0).text.split() if args and not isinstance(args[0], list) else []
     shell = [Value(word) for word in words]
     writes = len(args) > 1 and isinstance(args[1], Value) and ("w" in args[1].text or "+" in args[1].text)
     return c.piped(r, shell) if writes and c.reads_commands(shell) else c.program(r, args, owner)
 
 
-def _send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _send(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``Kernel.send(:system, "...")``"""
     found = CALLS.get(c.at(args, 0).text.lstrip(":")) if args and isinstance(args[0], Value) else None
     if found is not None:
@@ -47,7 +47,7 @@ def _send(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return c.send(r, args, owner)
 
 
-def _unpacked(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _unpacked(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     kind = c.at(args, 0).text
     given = owner if isinstance(owner, Value) else ANYTHING
     if kind.startswith("m"):
@@ -55,7 +55,7 @@ def _unpacked(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return Value(HOLE, Taint.DECODED | Taint.UNKNOWN | given.taint)
 
 
-def _packed(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _packed(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     kind = c.at(args, 0).text
     items = owner if isinstance(owner, list) else [owner]
     if kind.startswith("H"):
@@ -63,14 +63,14 @@ def _packed(r: Reader, args: list[Thing], owner: Thing) -> Thing:
     return c.characters(r, items, owner) if kind[:1] in "cCU" else Value(HOLE, Taint.DECODED | Taint.UNKNOWN)
 
 
-def _at(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _at(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     """``ENV["HOME"]``, ``Dir["*"]``"""
     if owner.path == "ENV":
         return c.variable(r, args, owner)
     return c.pattern(r, args, owner) if owner.path == "Dir" else ANYTHING
 
 
-def _system(r: Reader, args: list[Thing], owner: Thing) -> Thing:
+def _system(r: ScriptReader, args: list[Thing], owner: Thing) -> Thing:
     return c.program(r, args, owner)
 
 
