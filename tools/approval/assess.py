@@ -24,7 +24,7 @@ from tools.approval.paths import (
 from tools.approval.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.approval.rules.lines import across
 from tools.approval.rules.opaque import code_findings, unknown_command
-from tools.approval.table import DRY, Rule, View
+from tools.approval.table import DRY, ActView, Rule
 from tools.approval.walks import into_own
 from tools.approval.writes import Touch, touched
 
@@ -142,7 +142,7 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
         names: tuple[str, ...] = ()
     else:
         names = family(name) if name else ()
-    view = View(act)
+    view = ActView(act)
     yield from _by_rules(act, view, names, basis)
     if act.code:
         for key, why in code_findings(act, before):
@@ -155,7 +155,7 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 # the rows
 
 
-def _by_rules(act: Act, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     table = filed()
     dry: bool | None = None
     words = frozenset(view.words)
@@ -173,17 +173,17 @@ def _by_rules(act: Act, view: View, names: Sequence[str], basis: Basis) -> Itera
                 yield _of_rule(row, act, view, basis)
 
 
-def only_says(view: View, names: Sequence[str] = ()) -> bool:
+def only_says(view: ActView, names: Sequence[str] = ()) -> bool:
     """Return whether the command only prints its help, its version, or what it would do."""
     words = view.words
     if not words:
         return False
     if "--" in words:
         words = words[: words.index("--")]
-        view = View(_with_words(view.act, len(words)))
+        view = ActView(_with_words(view.act, len(words)))
     if any(name in _RUN_OTHERS for name in names):
         words = words[:2]
-        view = View(_with_words(view.act, len(words)))
+        view = ActView(_with_words(view.act, len(words)))
     if words and words[0] == "help":
         return True
     if words and words[-1] == "-h" and len(words) <= 3 and all(word.replace("-", "").isalnum() for word in words[:-1]):
@@ -195,7 +195,7 @@ def _with_words(act: Act, count: int) -> Act:
     return Act(act.name, list(act.argv[: count + 1]))
 
 
-def _of_rule(row: Rule, act: Act, view: View, basis: Basis) -> Finding:
+def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
     at = row.at(view) if row.at is not None else ""
     key, level, why = (f"{row.key}@{visible(at)}" if at else row.key), row.level, row.why
     paths: tuple[str, ...] = ()
@@ -247,7 +247,7 @@ def resolved(act: Act) -> str:
 # paths
 
 
-def _by_paths(act: Act, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, basis)
     if act.name not in _LOOKS:
@@ -264,7 +264,7 @@ def _processes(act: Act) -> Iterator[Finding]:
                 yield from _process(act, given._replace(text=path))
 
 
-def _of_touch(act: Act, touch: Touch, view: View, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     named = spelled(touch.path, act.cwds, basis.home)
     for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:
         rules = path_rules(path, touch.mode, basis.home)

@@ -21,7 +21,7 @@ from toolcrib import ConfigError
 from toolcrib._types import Json
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
-from tools.approval.table import ANY, Rule, Test, View, opt, sub
+from tools.approval.table import ANY, ActView, Rule, Test, opt, sub
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -90,7 +90,7 @@ def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
     """The whole command, and nothing beside it."""
     listed, wanted = frozenset(options.split()), words.split()
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         act = view.act
         aside = act.redirects or act.wrappers or act.environment or act.place or act.fed or act.taint or act.code
         if aside or act.stdin is not None or not all(value.known and not value.pattern for value in act.argv):
@@ -113,7 +113,7 @@ def _matches(row: Rule, text: str) -> bool:
     from tools.approval.rules import family
 
     def applies(act: Act) -> bool:
-        names, view = family(act.name), View(act)
+        names, view = family(act.name), ActView(act)
         return not set(names).isdisjoint(row.names) and row.test(view) and not only_says(view, names)
 
     return any(applies(act) for act in interpret(text, ShellNow(cwd="/srv", home="/home/dev", user="dev"), NoFiles()).acts)

@@ -30,7 +30,7 @@ def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
     return re.compile(pattern, flags)
 
 
-class View:
+class ActView:
     """An act's arguments, taken apart once and looked at by many rules."""
 
     __slots__ = ("_joined", "_operands", "act", "name", "words")
@@ -117,11 +117,11 @@ class Test:
 
     __slots__ = ("ask", "needs")
 
-    def __init__(self, ask: Callable[[View], bool], needs: frozenset[str] | None = None) -> None:
+    def __init__(self, ask: Callable[[ActView], bool], needs: frozenset[str] | None = None) -> None:
         self.ask = ask
         self.needs = needs
 
-    def __call__(self, view: View) -> bool:
+    def __call__(self, view: ActView) -> bool:
         return self.ask(view)
 
     def __and__(self, other: Test) -> Test:
@@ -151,7 +151,7 @@ def opt(names: str) -> Test:
     shorts = "".join(name[1:] for name in names.split() if not name.startswith("--"))
     longs = [name for name in names.split() if name.startswith("--")]
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         for text in view.options():
             if text[1] != "-":
                 if shorts and any(letter in shorts for letter in text[1:]):
@@ -179,7 +179,7 @@ def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --nam
     wanted = [frozenset(one.split("|")) for one in words.split()]
     takes = frozenset(valued.split())
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         given = view.operands(takes)
         return len(given) >= len(wanted) and all(value.text in ok for value, ok in zip(given, wanted, strict=False))
 
@@ -196,7 +196,7 @@ def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
     """Test for an operand, or the one at index ``at`` (negative from the end), that is wholly this regular expression."""
     compiled = _lazy(pattern, flags)
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         given = view.operands()
         if at is not None:
             given = given[at : at + 1 or None]
@@ -254,8 +254,8 @@ class Rule:
     why: str
     yes: tuple[str, ...]
     no: tuple[str, ...]
-    at: Callable[[View], str] | None = None
-    paths: Callable[[View], Sequence[Value]] | None = None
+    at: Callable[[ActView], str] | None = None
+    paths: Callable[[ActView], Sequence[Value]] | None = None
     roots: bool = False
     dry: bool = True
 
@@ -269,8 +269,8 @@ def rule(
     *,
     yes: str | Sequence[str],
     no: str | Sequence[str],
-    at: Callable[[View], str] | None = None,
-    paths: Callable[[View], Sequence[Value]] | None = None,
+    at: Callable[[ActView], str] | None = None,
+    paths: Callable[[ActView], Sequence[Value]] | None = None,
     roots: bool = False,
     dry: bool = True,
 ) -> Rule:
@@ -278,26 +278,26 @@ def rule(
     return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry)
 
 
-def operands(view: View) -> list[Value]:
+def operands(view: ActView) -> list[Value]:
     """Return every operand, for ``paths=``."""
     return view.operands()
 
 
-def last(view: View) -> list[Value]:
+def last(view: ActView) -> list[Value]:
     """Return the last operand, which cp, mv, ln and the like write to, for ``paths=``."""
     return view.operands()[-1:]
 
 
-def first_operand(view: View) -> str:
+def first_operand(view: ActView) -> str:
     """Return the first operand, for ``at=``."""
     given = view.operands()
     return given[0].text if given else ""
 
 
-def nth_operand(index: int) -> Callable[[View], str]:
+def nth_operand(index: int) -> Callable[[ActView], str]:
     """Return the operand at ``index``, "" where there are fewer, for ``at=``."""
 
-    def at(view: View) -> str:
+    def at(view: ActView) -> str:
         given = view.operands()
         return given[index].text if len(given) > index else ""
 

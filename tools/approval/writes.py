@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.paths import Mode
-from tools.approval.table import Test, View, opt, sub, value, word
+from tools.approval.table import ActView, Test, opt, sub, value, word
 
 
 class Touch(NamedTuple):
@@ -140,7 +140,7 @@ _BY_NAME: Mapping[str, Writes] = {name: writes for names, writes in _ROWS for na
 _QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-", "/dev/zero", "/dev/full"})
 
 
-def touched(act: Act, names: Sequence[str], view: View | None) -> Iterator[Touch]:
+def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
     """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: of it, where there is one."""
     for target in act.redirects:
         if ">" in target.op and target.path.text not in _QUIET and not target.path.text.isdigit():
@@ -148,13 +148,13 @@ def touched(act: Act, names: Sequence[str], view: View | None) -> Iterator[Touch
     for name in names:
         writes = _BY_NAME.get(name)
         if writes is not None:
-            for touch in _by_command(writes, view or View(act)):
+            for touch in _by_command(writes, view or ActView(act)):
                 if (touch.path.text and touch.path.text not in _QUIET) or touch.mode != "write":
                     yield touch
             return
 
 
-def _by_command(writes: Writes, view: View) -> Iterator[Touch]:
+def _by_command(writes: Writes, view: ActView) -> Iterator[Touch]:
     if writes.when is not None and not writes.when(view):
         return
     if writes.outputs:
@@ -177,21 +177,21 @@ def _names(options: str) -> frozenset[str]:
     return frozenset(options.split())
 
 
-def _all(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+def _all(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     return (Touch(given, writes.mode) for given in plain)
 
 
-def _first(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     return (Touch(given, writes.mode) for given in plain[:1])
 
 
-def _rest(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     """Return the paths after the first word, which is a mode, an owner or a script; all of them where an option says it."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 
 
-def _destination(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     made = "-d" in view.words  # install -d makes folders
     if len(plain) < 2 and not folders and not made:
         return
@@ -212,7 +212,7 @@ def _destination(writes: Writes, view: View, plain: Sequence[Value], folders: Se
             yield Touch(source, writes.takes)
 
 
-_PICKS: Mapping[str, Callable[[Writes, View, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
+_PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
     "all": _all,
     "first": _first,
     "rest": _rest,

@@ -12,7 +12,7 @@ from tools.approval.assess import assess, only_says
 from tools.approval.findings import UNKNOWN_PATH, Finding
 from tools.approval.meaning.act import Act, Code, Fault, Meaning, RedirectTarget
 from tools.approval.meaning.value import HOLE, Taint, Value
-from tools.approval.table import View, rule, word
+from tools.approval.table import ActView, rule, word
 
 HOME = "/home/dev"
 HERE = f"{HOME}/project"
@@ -336,7 +336,7 @@ def test_a_tool_that_a_variable_names_is_no_finding(shown: str) -> None:
 )
 def test_help_does_nothing(argv: list[str]) -> None:
     one = act(*argv)
-    assert only_says(View(one), (argv[0],))
+    assert only_says(ActView(one), (argv[0],))
     assert not judged(one)
 
 

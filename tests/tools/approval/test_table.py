@@ -10,7 +10,7 @@ from tools.approval.meaning.act import Act, RedirectTarget
 from tools.approval.meaning.state import NoFiles, ShellNow
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.rules import MODULES, all_rules, family, filed
-from tools.approval.table import DRY, Rule, View, count, env, operand, opt, reads, sub, text, value, word
+from tools.approval.table import DRY, ActView, Rule, count, env, operand, opt, reads, sub, text, value, word
 
 HOME = "/home/dev"
 NOW = ShellNow(cwd=f"{HOME}/project", home=HOME, user="dev")
@@ -20,8 +20,8 @@ def keys(command: str) -> set[str]:
     return {finding.key for finding in assess(interpret(command, NOW, NoFiles()), home=HOME)}
 
 
-def view(*argv: str, **more: object) -> View:
-    return View(Act(argv[0], [Value(one) for one in argv], **more))
+def view(*argv: str, **more: object) -> ActView:
+    return ActView(Act(argv[0], [Value(one) for one in argv], **more))
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.key)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.meaning.containers import options
-from tools.approval.table import View
+from tools.approval.table import ActView
 
 _SOCKET_NAME = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
 _HOST = re.compile(
@@ -34,7 +34,7 @@ _STRONG = frozenset(
 )
 
 
-def host_given(view: View) -> str:
+def host_given(view: ActView) -> str:
     """Return the part of the host that ``docker run``'s options hand over (``--privileged``, ``/etc``), "" for none."""
     for name, value in options(view.words)[0]:
         if _gives(name, value, view.act.cwds):

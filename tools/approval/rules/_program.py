@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from tools.approval.meaning.value import HOLE, Value
-from tools.approval.table import ANY, FED, Test, View
+from tools.approval.table import ANY, FED, ActView, Test
 
 
 class Program:
@@ -24,23 +24,23 @@ class Program:
     def __call__(self, path: str, test: Test = ANY) -> Test:
         wanted = _split(path)
 
-        def ask(view: View) -> bool:
+        def ask(view: ActView) -> bool:
             below = self._below(view, wanted)
             return below is not None and test(below)
 
         return Test(ask, wanted[-1])
 
-    def at(self, path: str, name: Callable[[View], str]) -> Callable[[View], str]:
+    def at(self, path: str, name: Callable[[ActView], str]) -> Callable[[ActView], str]:
         """Return ``name`` of the words behind the subcommand, for ``at=``; "" where the subcommand is another."""
         wanted = _split(path)
 
-        def at(view: View) -> str:
+        def at(view: ActView) -> str:
             below = self._below(view, wanted)
             return "" if below is None else name(below)
 
         return at
 
-    def _below(self, view: View, wanted: list[frozenset[str]]) -> View | None:
+    def _below(self, view: ActView, wanted: list[frozenset[str]]) -> ActView | None:
         words = view.words
         if wanted[-1].isdisjoint(words):
             return None
@@ -50,7 +50,7 @@ class Program:
             if place >= len(words) or words[place] not in allowed:
                 return None
             place += 1
-        return View(dataclasses.replace(view.act, argv=view.act.argv[place:]))
+        return ActView(dataclasses.replace(view.act, argv=view.act.argv[place:]))
 
     def _skip_options(self, words: list[str], place: int, allowed: frozenset[str]) -> int:
         while place < len(words) and words[place] not in allowed:
@@ -71,7 +71,7 @@ def anywhere(words: str, unless: str = "") -> Test:
     """
     wanted, read = frozenset(words.split()), frozenset(unless.split())
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         for value in view.operands():
             if value.text in wanted:
                 return True
@@ -96,7 +96,7 @@ def several(least: int) -> Test:
     return Test(lambda view: len(view.operands()) >= least) | MANY
 
 
-def joined(view: View) -> str:
+def joined(view: ActView) -> str:
     """Return the operands with ``/`` between them, for ``at=``."""
     return "/".join(value.text for value in view.operands())
 

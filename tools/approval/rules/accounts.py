@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tools.approval.table import Test, View, count, last, opt, rule, sub, text, word
+from tools.approval.table import ActView, Test, count, last, opt, rule, sub, text, word
 
 
-def _account(view: View) -> str:
+def _account(view: ActView) -> str:
     given = last(view)
     return given[0].text if given else ""
 

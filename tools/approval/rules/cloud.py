@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules._program import Program, anywhere, joined
-from tools.approval.table import Test, View, operand, rule, text, value, word
+from tools.approval.table import ActView, Test, operand, rule, text, value, word
 
 _AWS_OPTIONS = (
     "--profile --region --output --endpoint-url --query --color --ca-bundle --cli-read-timeout"
@@ -39,13 +39,13 @@ _AWS_OPENS = re.compile(
 )
 
 
-def aws_call(view: View) -> tuple[str, str]:
+def aws_call(view: ActView) -> tuple[str, str]:
     """(service, operation) of ``aws --profile x ec2 stop-instances``."""
     given = [one.text for one in view.operands(_AWS_VALUED)[:2]]
     return (given[0], given[1]) if len(given) == 2 else ("", "")
 
 
-def _aws_ends(view: View) -> bool:
+def _aws_ends(view: ActView) -> bool:
     service, operation = aws_call(view)
     if service in ("", "s3", "configure", "help", "codeartifact-login") or operation == "help":
         return False
@@ -54,7 +54,7 @@ def _aws_ends(view: View) -> bool:
     )
 
 
-def _aws_opens(view: View) -> bool:
+def _aws_opens(view: ActView) -> bool:
     _, operation = aws_call(view)
     return (
         _AWS_OPENS.fullmatch(operation) is not None
@@ -67,7 +67,7 @@ def _aws_opens(view: View) -> bool:
     )
 
 
-def _aws_rights(view: View) -> bool:
+def _aws_rights(view: ActView) -> bool:
     service, operation = aws_call(view)
     return service == "iam" and (
         (

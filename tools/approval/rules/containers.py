@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.approval.rules._mounts import host_given, is_host_path
 from tools.approval.rules._program import MANY, Program, several
-from tools.approval.table import FED, Test, View, first_operand, operand, opt, rule, text, value, word
+from tools.approval.table import FED, ActView, Test, first_operand, operand, opt, rule, text, value, word
 
 _DOCKER = "docker podman nerdctl finch docker-compose podman-compose lima"
 _WHY_HOST = "hands the container the host"
@@ -21,7 +21,7 @@ _HELP = word("--help")
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 
 
-def _given(view: View) -> str:
+def _given(view: ActView) -> str:
     for path in ("run|create", "container run|create", "compose run"):
         if found := docker.at(path, host_given)(view):
             return found
@@ -33,7 +33,7 @@ def _removes(noun: str, verbs: str, test: Test) -> Test:
     return docker(verbs, test) | docker(f"{noun} {verbs}", test)
 
 
-def _lxc_source(view: View) -> bool:
+def _lxc_source(view: ActView) -> bool:
     return any(word.startswith("source=") and is_host_path(word[7:], view.act.cwds) for word in view.words)
 
 
@@ -270,5 +270,5 @@ RULES = (
 )
 
 
-def _mount_sources(view: View) -> list[str]:
+def _mount_sources(view: ActView) -> list[str]:
     return [part.partition("=")[2] for word in view.words for part in word.split(",") if part.startswith(("src=", "source="))]

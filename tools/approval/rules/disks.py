@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.approval.meaning.value import HOLE
-from tools.approval.table import ANY, Test, View, count, first_operand, operand, operands, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, first_operand, operand, operands, opt, rule, sub, text, value, word
 
 _DISK = word(
     r"(?:\w+=)?/dev/(?!null|zero|full|std|fd/|tty|shm/|pts/|u?random).+|(?:\w+=)?/dev/?|PhysicalDrive.*|\\\\.\\.*"
@@ -30,7 +30,7 @@ _IMAGES = Test(lambda view: view.name in ("mkfs.erofs", "mkfs.cramfs") and len(v
 """Test for programs that pack a folder into a file that they make."""
 
 
-def _bare(view: View) -> bool:
+def _bare(view: ActView) -> bool:
     return view.name != "bcachefs" or any(value.text == "format" for value in view.operands())
 
 

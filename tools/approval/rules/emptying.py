@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.meaning.value import Taint, Value
-from tools.approval.table import Test, View, last, opt, rule, text, value, word
+from tools.approval.table import ActView, Test, last, opt, rule, text, value, word
 
 _DATA_FILE = re.compile(
     r".*\.(?:db|sqlite3?|mdb|accdb|sql|dump|kdbx|dat|data|csv|parquet|xlsx?|docx?|tar|tgz|gz|zip|7z|bak|backup|rdb|aof|ibd"
@@ -20,7 +20,7 @@ def _is_one_of_many(path: Value) -> bool:
     return bool(path.taint & Taint.MANY) and _SCRATCH.fullmatch(path.text) is None
 
 
-def _emptied(view: View) -> bool:
+def _emptied(view: ActView) -> bool:
     """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
     act = view.act
     return (
@@ -40,7 +40,7 @@ _ALL_LINES = re.compile(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
 """The script of sed that leaves no line."""
 
 
-def _drops_all(view: View) -> bool:
+def _drops_all(view: ActView) -> bool:
     return any(code.language == "sed" and _ALL_LINES.fullmatch(code.text.text.strip()) for code in view.act.code)
 
 

@@ -6,7 +6,7 @@ import re
 
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.rules.persistence import plain_editor
-from tools.approval.table import Test, View, opt, rule
+from tools.approval.table import ActView, Test, opt, rule
 
 _LOADERS = frozenset(
     [
@@ -211,7 +211,7 @@ _FOREIGN_PATH = re.compile(
 )
 
 
-def assigned(view: View) -> list[tuple[str, Value]]:
+def assigned(view: ActView) -> list[tuple[str, Value]]:
     """The variables that it sets: for itself (a prefix, ``env``), and with ``export`` and its like."""
     found = list(view.act.environment.items())
     if view.name in _SETTERS:
@@ -247,32 +247,32 @@ def _loads(name: str, given: Value) -> bool:
     return name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_"))
 
 
-def _any_loads(view: View) -> bool:
+def _any_loads(view: ActView) -> bool:
     return any(_loads(name, given) for name, given in assigned(view))
 
 
-def _loaded(view: View) -> str:
+def _loaded(view: ActView) -> str:
     return next((name for name, given in assigned(view) if _loads(name, given)), "")
 
 
-def _no_tls(view: View) -> bool:
+def _no_tls(view: ActView) -> bool:
     return any(name in _TLS and _TLS[name].fullmatch(given.text) is not None for name, given in assigned(view))
 
 
-def _own(view: View) -> bool:
+def _own(view: ActView) -> bool:
     return any(
         name.startswith("TOOLCRIB_") and not name.startswith(("TOOLCRIB_LOG", "TOOLCRIB_CORPORA", "TOOLCRIB_TEST"))
         for name, _ in assigned(view)
     )
 
 
-def _elsewhere(view: View) -> bool:
+def _elsewhere(view: ActView) -> bool:
     return any(name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME") for name, _ in assigned(view)) or (
         any(name == "HOME" for name, _ in assigned(view)) and view.name in ("toolcrib", "export", "declare")
     )
 
 
-def _history(view: View) -> bool:
+def _history(view: ActView) -> bool:
     return any(
         name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and _NO_HISTORY.fullmatch(given.text) is not None
         for name, given in assigned(view)

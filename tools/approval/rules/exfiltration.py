@@ -6,7 +6,7 @@ import re
 
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.rules.network import LOCAL_URL
-from tools.approval.table import Test, View, count, opt, rule, sub, text
+from tools.approval.table import ActView, Test, count, opt, rule, sub, text
 
 SECRET_PATH = re.compile(
     r"(?:^|[/@=:\s\"'(<])(?:\.ssh(?:/(?!known_hosts|config$)|/?$|[\s)\"'*])|id_(?:rsa|ed25519|ecdsa|dsa|xmss)\w*(?!\.pub)(?:$"
@@ -50,7 +50,7 @@ def names_secret(given: Value, shown: bool = True) -> bool:
     )
 
 
-def to_others(view: View) -> bool:
+def to_others(view: ActView) -> bool:
     """Return whether no address among the command's words is this machine's own."""
     return not any(LOCAL_URL.fullmatch(value.text) for value in view.act.argv[1:] if value.text[:1] not in ("-", "@"))
 
@@ -81,7 +81,7 @@ _DATA = frozenset(
 )
 
 
-def _sends_secret(view: View) -> bool:
+def _sends_secret(view: ActView) -> bool:
     """curl and wget: a secret in what they send; a local key that they only use (``--cacert``) is none."""
     for given in view.values(_DATA):
         body = given.text
@@ -107,7 +107,7 @@ def _sends_secret(view: View) -> bool:
     return stdin is not None and reads and bool(stdin.taint & Taint.SECRET or names_secret(stdin))
 
 
-def _is_login(view: View, given: Value) -> bool:
+def _is_login(view: ActView, given: Value) -> bool:
     """``-H "Authorization: Bearer $TOKEN"``, ``-u "$USER:$PASSWORD"``: how one logs in."""
     said = given.shown or given.text
     if given in view.values(_HEADER):
@@ -151,7 +151,7 @@ def _in_query(url: str) -> bool:
     return "?" in url and re.search(r"[?&]\w*=(?:[^&]*(?:BEGIN [A-Z ]*PRIVATE KEY|AKIA[0-9A-Z]{16}))", url) is not None
 
 
-def fed_secret(view: View) -> bool:
+def fed_secret(view: ActView) -> bool:
     stdin = view.act.stdin
     if stdin is not None and (stdin.taint & Taint.SECRET or names_secret(stdin)):
         return True
@@ -160,11 +160,11 @@ def fed_secret(view: View) -> bool:
     return any(names_secret(value, shown=True) for value in view.act.argv[1:] if value.taint or value.shown)
 
 
-def _whole(view: View) -> bool:
+def _whole(view: ActView) -> bool:
     return any(re.search(r"(?:^|[@=:])(?:/|~|/home/[^/]+|/etc|\$HOME)/?$", value.text) for value in view.operands()[:-1])
 
 
-def copies_out(view: View) -> bool:
+def copies_out(view: ActView) -> bool:
     """scp, rsync: a secret goes to another host."""
     given = view.operands(frozenset(["-i", "-e", "-P", "-F", "-o", "-l", "--rsh", "--exclude", "--include", "-S", "-c"]))
     if len(given) < 2 or not _HOST_PATH.fullmatch(given[-1].text) or _LOCAL_HOSTED.fullmatch(given[-1].text):
@@ -172,13 +172,13 @@ def copies_out(view: View) -> bool:
     return any(names_secret(one) for one in given[:-1] if not _HOST_PATH.fullmatch(one.text)) or _whole(view)
 
 
-def leaves(view: View) -> bool:
+def leaves(view: ActView) -> bool:
     """Return whether the last word is a path on another host, or in a cloud."""
     given = view.operands()[-1:]
     return any(_HOST_PATH.fullmatch(one.text) is not None and not _LOCAL_HOSTED.fullmatch(one.text) for one in given)
 
 
-def _uploads(view: View) -> bool:
+def _uploads(view: ActView) -> bool:
     """Cloud stores, pastes, mail: a secret among the words or in what is read."""
     return (
         fed_secret(view)
@@ -190,7 +190,7 @@ def _uploads(view: View) -> bool:
     )
 
 
-def _receiver(view: View) -> bool:
+def _receiver(view: ActView) -> bool:
     """nc that connects somewhere and is given a file or a pipe of one's own data."""
     act = view.act
     if any(word in ("-l", "-z", "--listen") or re.fullmatch(r"-\w*[lz]\w*", word) for word in view.words):
@@ -205,7 +205,7 @@ def _receiver(view: View) -> bool:
     return unread and to_others(view)
 
 
-def names_files(view: View) -> bool:
+def names_files(view: ActView) -> bool:
     return any(names_secret(given) for given in view.operands())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.meaning.value import Taint, Value
-from tools.approval.table import Test, View, operand, opt, rule, text, word
+from tools.approval.table import ActView, Test, operand, opt, rule, text, word
 
 _ENDLESS = r"(?:/dev/(?:zero|u?random|full))"
 _HUGE = re.compile(r"(\d+)\s*([KMGTPE]?)i?B?", re.IGNORECASE)
@@ -18,7 +18,7 @@ def _bytes(size: str) -> int:
     return int(match[1][:18]) * _UNITS[match[2].upper()] if match else 0
 
 
-def _fills(view: View) -> bool:
+def _fills(view: ActView) -> bool:
     """Return whether the command writes to a file: a redirect that keeps the output."""
     return any(target.op.startswith((">", "&>")) and not _is_sink(target.path.text) for target in view.act.redirects)
 
@@ -34,7 +34,7 @@ def _kept(target: Value) -> bool:
     return not _is_sink(target.text)
 
 
-def _is_fed_endlessly(view: View) -> bool:
+def _is_fed_endlessly(view: ActView) -> bool:
     stdin = view.act.stdin
     return (stdin is not None and bool(stdin.taint & Taint.ENDLESS)) or any(
         target.op == "<" and re.fullmatch(_ENDLESS, target.path.text) for target in view.act.redirects
@@ -44,7 +44,7 @@ def _is_fed_endlessly(view: View) -> bool:
 _ENDLESS_INPUT = Test(_is_fed_endlessly)
 
 
-def _dd_fills(view: View) -> bool:
+def _dd_fills(view: ActView) -> bool:
     given = dict(word.partition("=")[::2] for word in view.words)
     source, target = given.get("if", ""), given.get("of", "")
     if not re.fullmatch(_ENDLESS, source) or _is_sink(target) or (not target and not _fills(view)):

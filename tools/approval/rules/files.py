@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.meaning.value import HOLE, Taint, Value
-from tools.approval.table import ANY, FED, Test, View, count, last, operand, operands, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, FED, ActView, Test, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.approval.writes import EXTRACTS
 
 _RECURSIVE = opt("-r -R --recursive")
@@ -14,7 +14,7 @@ _SCRATCH = r"/(?:tmp)/.*"
 _STARTS = re.compile(r"[-(!\\]")
 
 
-def _find_starts(view: View) -> Sequence[Value]:
+def _find_starts(view: ActView) -> Sequence[Value]:
     """Return the folders in which find begins to look: "." where none is named."""
     found: list[Value] = []
     for given in view.act.argv[1:]:
@@ -26,7 +26,7 @@ def _find_starts(view: View) -> Sequence[Value]:
     return found or [Value(".")]
 
 
-def _many(view: View) -> bool:
+def _many(view: ActView) -> bool:
     """Return whether the command names a list that is only known when it runs, or all that a folder holds."""
     return view.act.fed or any(_is_many(given) for given in view.operands())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules._program import MANY, Program
-from tools.approval.table import Test, View, operand, opt, rule, text
+from tools.approval.table import ActView, Test, operand, opt, rule, text
 
 _GIT = "git hub yadm"
 """hub hands on what it doesn't know to git; yadm is git over the home folder."""
@@ -39,7 +39,7 @@ _HARMLESS = (
 _CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixed-value --url"
 
 
-def _config_pairs(view: View) -> list[tuple[str, str]]:
+def _config_pairs(view: ActView) -> list[tuple[str, str]]:
     """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``."""
     words = view.words
     found = []
@@ -67,7 +67,7 @@ def _config_pairs(view: View) -> list[tuple[str, str]]:
     return found
 
 
-def _sets_code(view: View) -> str:
+def _sets_code(view: ActView) -> str:
     """The key of a setting that makes git run something, "" where there is none."""
     for key, value in _config_pairs(view):
         if re.fullmatch(_RUNS_CODE, key, re.IGNORECASE) and not re.fullmatch(r"(?:git-lfs .*|)", value):
@@ -79,7 +79,7 @@ def _sets_code(view: View) -> str:
     return ""
 
 
-def _trusts_anything(view: View) -> bool:
+def _trusts_anything(view: ActView) -> bool:
     return any(
         (re.fullmatch(r"http\.(?:.*\.)?sslverify", key, re.IGNORECASE) and value.lower() in ("false", "0", "no", "off"))
         or (key.lower() == "safe.directory" and value == "*")
@@ -93,7 +93,7 @@ _READS_CONFIG = git(
 )
 
 
-def _pushed(view: View) -> str:
+def _pushed(view: ActView) -> str:
     """``origin/main`` of ``push -f origin HEAD:main``."""
     words = [value.text for value in view.operands(frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec")))]
     if not words:
@@ -102,7 +102,7 @@ def _pushed(view: View) -> str:
     return "/".join((words[0], *names))
 
 
-def _named(view: View) -> str:
+def _named(view: ActView) -> str:
     return " ".join(value.text for value in view.operands())
 
 

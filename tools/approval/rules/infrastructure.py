@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules._program import Program
-from tools.approval.table import ANY, Test, View, first_operand, operand, opt, rule, text, value, word
+from tools.approval.table import ANY, ActView, Test, first_operand, operand, opt, rule, text, value, word
 
 _TERRAFORM = "terraform tofu terragrunt terramate"
 _TF_VALUED = "-C --terragrunt-working-dir --working-dir --terragrunt-config --config"
@@ -22,7 +22,7 @@ def _tf(path: str, test: Test = ANY) -> Test:
     return terraform(path, test) | terraform(f"run-all {path}", test) | terraform(f"run {path}", test)
 
 
-def _saved_plan(view: View) -> bool:
+def _saved_plan(view: ActView) -> bool:
     """``terraform apply p.out`` runs a saved plan unasked, ``apply`` alone asks at the terminal."""
     return any(
         re.fullmatch(r"[^=]+", one.text)

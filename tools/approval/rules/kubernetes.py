@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.approval.rules._program import Program, joined
-from tools.approval.table import Test, View, first_operand, operand, opt, rule, text, value, word
+from tools.approval.table import ActView, Test, first_operand, operand, opt, rule, text, value, word
 
 _KUBECTL = "kubectl oc kubecolor k3s microk8s minikube-kubectl"
 _KUBECTL_VALUED = (
@@ -40,13 +40,13 @@ def kubectl(path: str, test: Test | None = None) -> Test:
     return wanted | inner
 
 
-def _deleted(view: View) -> str:
+def _deleted(view: ActView) -> str:
     """``deployment/web`` of ``delete deployment web``, ``file/x.yaml`` of ``delete -f x.yaml``."""
     files = [f"file/{one.text}" for one in view.values(frozenset(("-f", "--filename", "-k", "--kustomize")))]
     return "/".join(one.text for one in view.operands(_REST)[:2]) or "".join(files[:1])
 
 
-def _delete_at(view: View) -> str:
+def _delete_at(view: ActView) -> str:
     return _PLAIN.at("delete", _deleted)(view) or _PREFIXED.at("kubectl delete", _deleted)(view)
 
 

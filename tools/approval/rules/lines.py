@@ -10,7 +10,7 @@ from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.rules.exfiltration import leaves, names_secret, to_others
-from tools.approval.table import View
+from tools.approval.table import ActView
 from tools.approval.walks import FINDERS, walk
 
 _FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
@@ -160,7 +160,7 @@ def _sent(acts: Sequence[Act]) -> Iterator[Across]:
             and act.stdin is not None
             and act.stdin.taint & Taint.UNKNOWN
             and _reads(act)
-            and to_others(View(act))
+            and to_others(ActView(act))
         ):
             yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
 
@@ -192,7 +192,7 @@ def _handed_over(acts: Sequence[Act]) -> Iterator[Across]:
         if act.name in FINDERS and not act.place:
             found = found or _finds_secrets(act)
         elif found and act.fed and act.name in _TAKERS and any(HOLE in word for word in act.words()):
-            view = View(act)
+            view = ActView(act)
             out = leaves(view) if act.name in ("scp", "rsync", "rclone", "aws", "gsutil", "sftp") else to_others(view)
             if out:
                 yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")

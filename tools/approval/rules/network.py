@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.meaning.value import HOLE
-from tools.approval.table import ANY, Test, View, count, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, operand, opt, rule, sub, text, value, word
 
 _LOCAL = (
     r"(?:localhost|127(?:\.\d+){0,3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test"
@@ -14,7 +14,7 @@ _LOCAL = (
 LOCAL_URL = re.compile(rf"(?:\w+://)?(?:[^@/\s]*@)?{_LOCAL}(?:[:/?].*)?", re.IGNORECASE)
 
 
-def _elsewhere(view: View) -> bool:
+def _elsewhere(view: ActView) -> bool:
     """Return whether some address among the command's words is not this machine's."""
     urls = [
         value.text
@@ -31,7 +31,7 @@ _TLS_OFF = re.compile(
 )
 
 
-def _writes_tls_off(view: View) -> bool:
+def _writes_tls_off(view: ActView) -> bool:
     """Return whether the text written to a tool's settings makes it trust any certificate."""
     act = view.act
     targets = [target.path.text for target in act.redirects if target.op.startswith(">")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules._program import Program, several
-from tools.approval.table import FED, Test, View, operand, opt, reads, rule, text, value, word
+from tools.approval.table import FED, ActView, Test, operand, opt, reads, rule, text, value, word
 
 _REDIS_OPTIONS = "-h -p -s -a -u -r -i -n -d -D -x -X --user --pass --sni --cacert --cert --key --eval --pattern --count"
 _REDIS_VALUED = frozenset(_REDIS_OPTIONS.split())
@@ -21,7 +21,7 @@ _HERE = r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)(?=[:
 def _redis(pattern: str) -> Test:
     compiled = re.compile(pattern, re.IGNORECASE)
 
-    def ask(view: View) -> bool:
+    def ask(view: ActView) -> bool:
         given = view.operands(_REDIS_VALUED)
         return bool(given) and compiled.match(" ".join(value.text for value in given)) is not None
 

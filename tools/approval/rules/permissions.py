@@ -6,20 +6,20 @@ import re
 from collections.abc import Sequence
 
 from tools.approval.meaning.value import HOLE, Value
-from tools.approval.table import FED, Test, View, count, last, operand, opt, rule, value, word
+from tools.approval.table import FED, ActView, Test, count, last, operand, opt, rule, value, word
 
 _RECURSIVE = opt("-r -R --recursive")
 _SAYS_MODE = frozenset({"-m", "--modify", "-x", "-M", "-X", "--set", "--from"})
 
 
-def _targets(view: View) -> Sequence[Value]:
+def _targets(view: ActView) -> Sequence[Value]:
     """The operands behind the mode or the owner."""
     given = view.operands(_SAYS_MODE)
     says = view.name not in ("chmod", "chown", "chgrp") or any(word.startswith("--reference") for word in view.words)
     return given if says else given[1:]
 
 
-def _world_writable(view: View) -> bool:
+def _world_writable(view: ActView) -> bool:
     """Return whether the mode lets everybody write, or takes the owner's own rights away."""
     given = view.operands()
     mode = given[0].text if given else ""

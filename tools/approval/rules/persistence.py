@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, nth_operand, operand, opt, rule, sub, text, value, word
 
 _EDITORS = re.compile(
     r"['\"]?(?:\S*/)?(?:vim?|nvim|nano|emacs(?:client)?|code|codium|cursor|subl|hx|helix|micro|kak|pico|joe|mate|zed|idea"
@@ -23,7 +23,7 @@ def plain_editor(command: str) -> bool:
 _CRON_LISTS = opt("-l -V -h")
 
 
-def _crontab(view: View) -> bool:
+def _crontab(view: ActView) -> bool:
     return not (view.words and view.words[-1] in ("-l", "-V", "--help", "-T")) and not any(
         word in ("-l", "-lu") for word in view.words
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.approval.table import ANY, Test, View, count, nth_operand, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, nth_operand, operand, opt, rule, sub, text, value, word
 
 
 def _named(names: str) -> Test:
@@ -10,7 +10,7 @@ def _named(names: str) -> Test:
     return Test(lambda view: view.name in wanted)
 
 
-def _first(view: View) -> str:
+def _first(view: ActView) -> str:
     return nth_operand(1)(view)
 
 

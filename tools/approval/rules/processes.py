@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from tools.approval.meaning.value import HOLE, Taint
 from tools.approval.meaning.wrappers import WRAPPERS, takes_next
-from tools.approval.table import ANY, Test, View, count, first_operand, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, first_operand, operand, opt, rule, sub, text, value, word
 
 _ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
 _SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9+]*|SIG\w+)$", re.IGNORECASE)
 
 
-def _pids(view: View) -> list[str]:
+def _pids(view: ActView) -> list[str]:
     """Return the processes to kill: the operands without the signal."""
     words = list(view.words)
     found: list[str] = []
@@ -40,14 +40,14 @@ _EXPLICIT = re.compile(r"[2-9]|\d{2,}|-f|--force|-v|--verbose").fullmatch
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
 
-def _everything(view: View) -> bool:
+def _everything(view: ActView) -> bool:
     pids = _pids(view)
     return any(pid in ("-1", "1", "01", "+1", "-0x1") for pid in pids) and not any(
         word in ("-0", "-l", "-L") for word in view.words[:1]
     )
 
 
-def _computed(view: View) -> bool:
+def _computed(view: ActView) -> bool:
     """A list from another command; one unknown variable is one process."""
     if view.act.fed:
         return True
@@ -66,13 +66,13 @@ def _computed(view: View) -> bool:
     )
 
 
-def _ours(view: View) -> bool:
+def _ours(view: ActView) -> bool:
     if any(value.taint & Taint.OURS or "PPID" in value.shown for value in view.act.argv[1:]):
         return True
     return view.name == "kill" and any(pid.lstrip("-+0") == str(os.getpid()) for pid in _pids(view))
 
 
-def _with_variables(view: View) -> bool:
+def _with_variables(view: ActView) -> bool:
     """``e`` among options without a dash."""
     words = view.words
     return any(
@@ -91,7 +91,7 @@ _ATTACHED = frozenset({"gcore", "reptyr", "procdump", "pyrasite", "memdump", "sc
 _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf")}
 
 
-def _attaches(view: View) -> bool:
+def _attaches(view: ActView) -> bool:
     """Return whether a running process is debugged, traced or copied; one that the line itself began is its own."""
     given = list(view.act.argv[1:])
     words = view.words

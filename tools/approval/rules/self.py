@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.table import Test, View, opt, rule, text
+from tools.approval.table import ActView, Test, opt, rule, text
 
 _NOUNS = frozenset(
     [
@@ -76,7 +76,7 @@ _ENDS = frozenset({"prune", "shell", "stop"})
 _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
-def _changes(view: View) -> bool:
+def _changes(view: ActView) -> bool:
     return _is_change([value.text for value in view.operands(_VALUED)])
 
 
@@ -92,7 +92,7 @@ def _is_change(given: list[str]) -> bool:
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
 
 
-def _as_module(view: View) -> bool:
+def _as_module(view: ActView) -> bool:
     """``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config set ...``"""
     words = view.words
     for at, word in enumerate(words):
@@ -111,7 +111,7 @@ def _bare(words: list[str]) -> list[str]:
 _TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach", "abduco", "zellij", "socat", "xterm", "ssh"})
 
 
-def _has_terminal(view: View) -> bool:
+def _has_terminal(view: ActView) -> bool:
     """Return whether toolcrib would get a terminal that the same command can type into: it could answer its own prompts there."""
     first = next((value.text for value in view.operands(_VALUED)), "chat")
     given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
@@ -123,7 +123,7 @@ _OWN_CODE = re.compile(
 )
 
 
-def _imports_own(view: View) -> bool:
+def _imports_own(view: ActView) -> bool:
     return any(code.source != "argument" and _OWN_CODE.search(code.text.text) for code in view.act.code)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.approval.table import Test, View, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ActView, Test, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
 
 _VALUED = frozenset(
     [
@@ -50,12 +50,12 @@ _OFF_TARGETS = (
 )
 
 
-def _verb(view: View) -> str:
+def _verb(view: ActView) -> str:
     given = view.operands(_VALUED)
     return given[0].text if given else ""
 
 
-def _unit(view: View) -> str:
+def _unit(view: ActView) -> str:
     given = view.operands(_VALUED)
     return given[1].text.removesuffix(".service") if len(given) > 1 else ""
 

@@ -6,7 +6,7 @@ import re
 
 from tools.approval.meaning.value import Taint
 from tools.approval.rules.network import LOCAL_URL
-from tools.approval.table import ANY, Test, View, count, operand, opt, reads, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, operand, opt, reads, rule, sub, text, value, word
 
 SHELLS = frozenset(
     ["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash", "csh", "tcsh", "mksh", "pwsh", "yash", "elvish", "nu", "xonsh"]
@@ -25,7 +25,7 @@ def _elsewhere(host: str) -> bool:
     return LOCAL_URL.fullmatch(host) is None
 
 
-def _to_socket(view: View) -> bool:
+def _to_socket(view: ActView) -> bool:
     """Return whether the input or output is bound to another host's port."""
     for target in view.act.redirects:
         match = _SOCKET.match(target.path.text)
@@ -34,11 +34,11 @@ def _to_socket(view: View) -> bool:
     return False
 
 
-def _any_socket(view: View) -> bool:
+def _any_socket(view: ActView) -> bool:
     return any(_SOCKET.match(target.path.text) for target in view.act.redirects)
 
 
-def _sends_file(view: View) -> bool:
+def _sends_file(view: ActView) -> bool:
     stdin = view.act.stdin
     return (stdin is not None and bool(stdin.taint & (Taint.LOCAL | Taint.SECRET))) or view.name in (
         *(
@@ -64,7 +64,7 @@ def _sends_file(view: View) -> bool:
 _LOGIN = re.compile(r"-[a-zA-Z]*[is]|--login|--shell|-l?")
 
 
-def _asks_for_shell(view: View) -> bool:
+def _asks_for_shell(view: ActView) -> bool:
     """Among its own options, not those of a command that it runs."""
     before = ""
     for given in view.words:

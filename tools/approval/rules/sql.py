@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules._program import Program
-from tools.approval.table import Test, View, first_operand, operand, opt, rule, text, value, word
+from tools.approval.table import ActView, Test, first_operand, operand, opt, rule, text, value, word
 
 _OBJECT = re.compile(
     r"(?:DROP (?:\w+ )??(?:DATABASE|SCHEMA|TABLE|USER|ROLE|OWNED BY|TABLESPACE|KEYSPACE|COLLECTION|CATALOG|WAREHOUSE|STAGE)"
@@ -14,7 +14,7 @@ _OBJECT = re.compile(
 )
 
 
-def _object(view: View) -> str:
+def _object(view: ActView) -> str:
     """The table or database that a statement is about."""
     match = _OBJECT.match(view.joined)
     return match[1].strip("\"`'[]") if match else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.approval.rules._program import Program
 from tools.approval.rules.cloud import AWS_DRY, aws_call
-from tools.approval.table import Test, View, operand, opt, rule, text, word
+from tools.approval.table import ActView, Test, operand, opt, rule, text, word
 
 _HELP = word(r"-h|--help|help")
 s3 = Program("-c --config --access_key --secret_key --region --host")
@@ -15,7 +15,7 @@ rclone = Program(
 gsutil = Program("-o -h -u -i")
 
 
-def _removes_objects(view: View) -> bool:
+def _removes_objects(view: ActView) -> bool:
     service, operation = aws_call(view)
     words = view.words
     return service == "s3" and (

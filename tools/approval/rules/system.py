@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tools.approval.table import ANY, Test, View, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
+from tools.approval.table import ANY, ActView, Test, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
 
 _INIT_SCRIPT = re.compile(r"/etc/(?:rc\.d/)?(?:init\.d|rc\d?\.d)/[^/]+")
 
 
-def _init_script(view: View) -> bool:
+def _init_script(view: ActView) -> bool:
     return bool(view.act.argv) and _INIT_SCRIPT.fullmatch(view.act.argv[0].text) is not None and "stop" in view.words[:1]
 
 
-def _one_setting(view: View) -> bool:
+def _one_setting(view: ActView) -> bool:
     """A desktop program's setting back to what it was delivered with."""
     return view.name in ("dconf", "gsettings") and sub("reset")(view)
 

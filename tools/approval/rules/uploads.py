@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from tools.approval.rules.exfiltration import SECRET_PATH, copies_out, fed_secret, names_files, names_secret
-from tools.approval.table import Test, View, rule, sub
+from tools.approval.table import ActView, Test, rule, sub
 
 _BODIES = frozenset({"-F", "--body-file", "--notes-file", "--field", "--input"})
 
 
-def _out_to_cloud(view: View) -> bool:
+def _out_to_cloud(view: ActView) -> bool:
     """A local secret first, a place in the cloud behind it."""
     given = view.operands()
     cloud = [place for place, value in enumerate(given) if re.match(r"\w+://|https:|\w+/", value.text)]
