@@ -15,7 +15,7 @@ import pytest
 from agent.providers import Endpoint
 from agent.providers.factory import (
     PROVIDERS,
-    ModelRequest,
+    ModelRequest as Wanted,
     ModelTarget,
     ProviderOpening,
     check_name,
@@ -36,7 +36,7 @@ OPENAI = "https://api.openai.com/v1"
 LOCAL = "http://127.0.0.1:1/v1"
 PROXY = "https://p.example"
 EVIL = "https://api.anthropic.com.evil.example/v1"
-NOTHING = ModelRequest()
+NOTHING = Wanted()
 
 
 @pytest.mark.parametrize(
@@ -44,60 +44,60 @@ NOTHING = ModelRequest()
     [
         (NOTHING, NOTHING, K | A | G, ("manual",)),
         # an explicit provider
-        (ModelRequest("manual", "x", LOCAL), NOTHING, K, ("manual",)),
-        (ModelRequest("gemini", "x"), NOTHING, K | G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
-        (ModelRequest("gemini", "x"), NOTHING, {"GOOGLE_API_KEY": "k"}, ("gemini", GEMINI, "x", "GOOGLE_API_KEY")),
-        (ModelRequest("responses", "x"), NOTHING, K, ("responses", OPENAI, "x", "OPENAI_API_KEY")),
-        (ModelRequest("responses"), NOTHING, K | OWN, ("responses", "https://own.example/v1", "", "OPENAI_API_KEY")),
-        (ModelRequest("anthropic", "x", "https://p.example"), NOTHING, A, ("anthropic", "https://p.example/v1", "x", None)),
-        (ModelRequest("anthropic", "x", PROXY, "MINE"), NOTHING, {"MINE": "k"}, ("anthropic", f"{PROXY}/v1", "x", "MINE")),
+        (Wanted("manual", "x", LOCAL), NOTHING, K, ("manual",)),
+        (Wanted("gemini", "x"), NOTHING, K | G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("gemini", "x"), NOTHING, {"GOOGLE_API_KEY": "k"}, ("gemini", GEMINI, "x", "GOOGLE_API_KEY")),
+        (Wanted("responses", "x"), NOTHING, K, ("responses", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("responses"), NOTHING, K | OWN, ("responses", "https://own.example/v1", "", "OPENAI_API_KEY")),
+        (Wanted("anthropic", "x", "https://p.example"), NOTHING, A, ("anthropic", "https://p.example/v1", "x", None)),
+        (Wanted("anthropic", "x", PROXY, "MINE"), NOTHING, {"MINE": "k"}, ("anthropic", f"{PROXY}/v1", "x", "MINE")),
         # the server's host
-        (ModelRequest("", "x", ANTHROPIC), NOTHING, K | A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
-        (ModelRequest("", "x", "https://generativelanguage.googleapis.com"), NOTHING, G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
-        (ModelRequest("", "x", OPENAI), NOTHING, K, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
-        (ModelRequest("", "claude-x", LOCAL), NOTHING, A, ("chat", LOCAL, "claude-x", None)),
-        (ModelRequest("", "x", EVIL), NOTHING, A, ("chat", EVIL, "x", None)),
+        (Wanted("", "x", ANTHROPIC), NOTHING, K | A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "x", "https://generativelanguage.googleapis.com"), NOTHING, G, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("", "x", OPENAI), NOTHING, K, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x", LOCAL), NOTHING, A, ("chat", LOCAL, "claude-x", None)),
+        (Wanted("", "x", EVIL), NOTHING, A, ("chat", EVIL, "x", None)),
         (
-            ModelRequest("", "x", "https://proxy.example/a/v1"),
+            Wanted("", "x", "https://proxy.example/a/v1"),
             NOTHING,
             A | {"ANTHROPIC_BASE_URL": "https://proxy.example/a"},
             ("anthropic", "https://proxy.example/a/v1", "x", "ANTHROPIC_API_KEY"),
         ),
         # the model's name, where that vendor's key is set and no server is named
-        (ModelRequest("", "claude-x"), NOTHING, K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
-        (ModelRequest("", "gemini-x"), NOTHING, K | G, ("gemini", GEMINI, "gemini-x", "GEMINI_API_KEY")),
-        (ModelRequest("", "gpt-x"), NOTHING, K | A, ("chat", OPENAI, "gpt-x", "OPENAI_API_KEY")),
-        (ModelRequest("", "claude-x"), NOTHING, K, ("chat", OPENAI, "claude-x", "OPENAI_API_KEY")),
-        (ModelRequest("", "claude-x"), NOTHING, K | A | OWN, ("chat", "https://own.example/v1", "claude-x", "OPENAI_API_KEY")),
-        (NOTHING, ModelRequest("", "claude-x"), A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), NOTHING, K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "gemini-x"), NOTHING, K | G, ("gemini", GEMINI, "gemini-x", "GEMINI_API_KEY")),
+        (Wanted("", "gpt-x"), NOTHING, K | A, ("chat", OPENAI, "gpt-x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x"), NOTHING, K, ("chat", OPENAI, "claude-x", "OPENAI_API_KEY")),
+        (Wanted("", "claude-x"), NOTHING, K | A | OWN, ("chat", "https://own.example/v1", "claude-x", "OPENAI_API_KEY")),
+        (NOTHING, Wanted("", "claude-x"), A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         # the configuration
-        (NOTHING, ModelRequest("anthropic", "c", ANTHROPIC, "MINE"), K | OWN | {"MINE": "k"}, ("anthropic", ANTHROPIC, "c", "MINE")),
-        (NOTHING, ModelRequest("gemini", "c", "", "MINE"), {"MINE": "k"}, ("gemini", GEMINI, "c", "MINE")),
-        (NOTHING, ModelRequest("", "c", ANTHROPIC), A, ("anthropic", ANTHROPIC, "c", "ANTHROPIC_API_KEY")),
-        (NOTHING, ModelRequest("manual", "c", LOCAL), K, ("manual",)),
-        (ModelRequest("", "x"), ModelRequest("manual", "c", LOCAL), {}, ("chat", LOCAL, "x", None)),
-        (ModelRequest("", "x"), ModelRequest("text", "c", LOCAL), {}, ("text", LOCAL, "x", None)),
-        (ModelRequest("", "", LOCAL), ModelRequest("text", "c", LOCAL), {}, ("text", LOCAL, "c", None)),
+        (NOTHING, Wanted("anthropic", "c", ANTHROPIC, "MINE"), K | OWN | {"MINE": "k"}, ("anthropic", ANTHROPIC, "c", "MINE")),
+        (NOTHING, Wanted("gemini", "c", "", "MINE"), {"MINE": "k"}, ("gemini", GEMINI, "c", "MINE")),
+        (NOTHING, Wanted("", "c", ANTHROPIC), A, ("anthropic", ANTHROPIC, "c", "ANTHROPIC_API_KEY")),
+        (NOTHING, Wanted("manual", "c", LOCAL), K, ("manual",)),
+        (Wanted("", "x"), Wanted("manual", "c", LOCAL), {}, ("chat", LOCAL, "x", None)),
+        (Wanted("", "x"), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "x", None)),
+        (Wanted("", "", LOCAL), Wanted("text", "c", LOCAL), {}, ("text", LOCAL, "c", None)),
         # text stays text on every server and for every model that chat would be used for
-        (ModelRequest("", "x", LOCAL), ModelRequest("text"), {}, ("text", LOCAL, "x", None)),
-        (ModelRequest("", "x", f"{PROXY}/v1"), ModelRequest("text", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", f"{PROXY}/v1", "x", None)),
-        (ModelRequest("", "gpt-x"), ModelRequest("text", "c"), K, ("text", OPENAI, "gpt-x", "OPENAI_API_KEY")),
-        (ModelRequest("", "x", ANTHROPIC), ModelRequest("text", "c"), A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
-        (ModelRequest("", "claude-x"), ModelRequest("text", "c"), K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
-        (ModelRequest("", "claude-x"), ModelRequest("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
-        (ModelRequest("", "claude-x"), ModelRequest("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
+        (Wanted("", "x", LOCAL), Wanted("text"), {}, ("text", LOCAL, "x", None)),
+        (Wanted("", "x", f"{PROXY}/v1"), Wanted("text", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", f"{PROXY}/v1", "x", None)),
+        (Wanted("", "gpt-x"), Wanted("text", "c"), K, ("text", OPENAI, "gpt-x", "OPENAI_API_KEY")),
+        (Wanted("", "x", ANTHROPIC), Wanted("text", "c"), A, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), Wanted("text", "c"), K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
+        (Wanted("", "claude-x"), Wanted("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
         # what is configured for one is not for another: neither its server, nor its model, nor its key
-        (ModelRequest("gemini", "x"), ModelRequest("chat", "c", LOCAL, "MINE"), G | {"MINE": "k"}, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
-        (ModelRequest("text"), ModelRequest("chat", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", LOCAL, "c", "MINE")),
+        (Wanted("gemini", "x"), Wanted("chat", "c", LOCAL, "MINE"), G | {"MINE": "k"}, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
+        (Wanted("text"), Wanted("chat", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", LOCAL, "c", "MINE")),
         # a plugin's
-        (ModelRequest("hello", "x"), NOTHING, K, ("hello", "", "x", None)),
-        (NOTHING, ModelRequest("my-own", "c"), {"MY_OWN_API_KEY": "k"}, ("my-own", "", "c", "MY_OWN_API_KEY")),
-        (ModelRequest("hello", "x", "https://h.example"), NOTHING, K, ("hello", "https://h.example", "x", None)),
-        (ModelRequest("hello", "x"), NOTHING, {"HELLO_BASE_URL": LOCAL, "HELLO_API_KEY": "k"}, ("hello", LOCAL, "x", "HELLO_API_KEY")),
+        (Wanted("hello", "x"), NOTHING, K, ("hello", "", "x", None)),
+        (NOTHING, Wanted("my-own", "c"), {"MY_OWN_API_KEY": "k"}, ("my-own", "", "c", "MY_OWN_API_KEY")),
+        (Wanted("hello", "x", "https://h.example"), NOTHING, K, ("hello", "https://h.example", "x", None)),
+        (Wanted("hello", "x"), NOTHING, {"HELLO_BASE_URL": LOCAL, "HELLO_API_KEY": "k"}, ("hello", LOCAL, "x", "HELLO_API_KEY")),
     ],
 )  # fmt: skip
 def test_the_provider_its_server_and_its_key(
-    wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, str], found: tuple[Any, ...]
+    wanted: Wanted, configured: Wanted, environ: Mapping[str, str], found: tuple[Any, ...]
 ) -> None:
     """004-22: by name, else by base URL, else by model; a key goes to its own server only."""
     target = find_target(wanted, configured, environ)
@@ -109,14 +109,14 @@ def test_the_provider_its_server_and_its_key(
 @pytest.mark.parametrize(
     ("wanted", "environ", "words"),
     [
-        (ModelRequest("gemini"), G, "the provider is gemini.*--model NAME"),
-        (ModelRequest("gemini", "x"), {}, "set GEMINI_API_KEY"),
-        (ModelRequest("", "claude-x"), {}, "set ANTHROPIC_API_KEY"),
-        (ModelRequest("", "qwen"), {}, "set OPENAI_API_KEY"),
-        (ModelRequest("anthropic", "x", "http://lan.example", "MINE"), {"MINE": "k"}, "unencrypted"),
+        (Wanted("gemini"), G, "the provider is gemini.*--model NAME"),
+        (Wanted("gemini", "x"), {}, "set GEMINI_API_KEY"),
+        (Wanted("", "claude-x"), {}, "set ANTHROPIC_API_KEY"),
+        (Wanted("", "qwen"), {}, "set OPENAI_API_KEY"),
+        (Wanted("anthropic", "x", "http://lan.example", "MINE"), {"MINE": "k"}, "unencrypted"),
     ],
 )
-def test_what_is_missing_is_named(wanted: ModelRequest, environ: Mapping[str, str], words: str) -> None:
+def test_what_is_missing_is_named(wanted: Wanted, environ: Mapping[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         find_target(wanted, NOTHING, environ)
 

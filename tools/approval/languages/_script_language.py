@@ -36,7 +36,7 @@ class Opened(NamedTuple):
     number: int = 0
 
 
-Call: TypeAlias = "Callable[[Reader, list[Thing], Thing], Thing]"
+Call: TypeAlias = "Callable[[ScriptReader, list[Thing], Thing], Thing]"
 
 
 @dataclass(frozen=True)
