@@ -12,11 +12,11 @@ from typing import Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
+from agent.backends import BUILT_IN, Backends
 from agent.config import Config, load_config
 from agent.conversation.session import Session
 from agent.granting import ToolLine
 from agent.lifecycle import Lifecycle
-from agent.places import BUILT_IN, Places
 from agent.plugins import PluginInfo, load_plugins
 from agent.providers.clients import shared_clients
 from agent.providers.factory import MANUAL, PROVIDERS
@@ -205,12 +205,12 @@ class Crib:
         _once(self.commands, "command", name, module)
 
     def _add_environment(self, name: str, factory: Factory) -> None:
-        if name in self.places.named:
-            raise PluginError(f"{self.config.path} gives the name {name!r} to a place of its own; rename one of the two")
+        if name in self.backends.named:
+            raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
         if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
-            raise PluginError(f"the place {name!r} is toolcrib's own; choose another name")
-        _must_open("place", name, factory)
-        _once(self._factories, "place", name, factory)
+            raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
+        _must_open("backend", name, factory)
+        _once(self._factories, "backend", name, factory)
         self._take_back.append(register_environment(name, factory))
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
@@ -241,9 +241,9 @@ class Crib:
         return self.default.judge
 
     @property
-    def places(self) -> Places:
+    def backends(self) -> Backends:
         """The default workspace's backends."""
-        return self.default.places
+        return self.default.backends
 
     @property
     def catalog(self) -> ToolsetCatalog:
@@ -290,8 +290,8 @@ class Crib:
         """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
         run is parked instead. Close it at the end.
 
-        ``backend`` names where it runs (see agent.places); it is a person's to choose, and "" takes the configured one. ``cwd``
-        is the folder that it starts in, there where the backend is far. ``handlers``, by name, run tools that are registered
+        ``backend`` names where it runs (see agent.backends); it is a person's to choose, and "" takes the configured one. ``cwd``
+        is the folder that it starts in, there where the backend is remote. ``handlers``, by name, run tools that are registered
         without one; they come before our own.
 
         ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
@@ -332,9 +332,9 @@ class Crib:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         return self.default.undo(session_id)
 
-    def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
+    def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_place."""
-        return self.default.open_place(info, backend)
+        return self.default.open_environment(info, backend)
 
 
 def _same(one: Config, other: Config) -> bool:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from agent._plugin_sources import canonical
+from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
-from agent.places import BUILT_IN
 from agent.plugins import PluginInfo, load_plugins
 from toolcrib import PluginError, ToolEntry
 from tools.dispatch.pipeline import Dispatcher

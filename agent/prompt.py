@@ -18,8 +18,8 @@ Working folder: {cwd}
 """
 
 
-def system_prompt(cwd: str, instructions: str = "", place: str = "") -> str:
-    """``instructions`` of the agent's own come first. ``place`` describes the backend, "" for this machine as it is."""
-    where = f"Tools act on {place}" if place else f"System: {platform.system()} {platform.machine()}"
+def system_prompt(cwd: str, instructions: str = "", backend: str = "") -> str:
+    """``instructions`` of the agent's own come first. ``backend`` describes the backend, "" for this machine as it is."""
+    where = f"Tools act on {backend}" if backend else f"System: {platform.system()} {platform.machine()}"
     text = _TEXT.format(cwd=cwd, where=where)
     return f"{instructions.rstrip()}\n\n{text}" if instructions else text

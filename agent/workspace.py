@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
+from agent.backends import Backends, Location
 from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.conversation.session import Session
 from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.grants import SessionGrants
-from agent.places import Places, Spot
 from agent.undo import Undo, open_undo
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
 from toolcrib._store import SessionInfo, Store
@@ -74,7 +74,7 @@ class Workspace:
         """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
         self.setting = Setting(protected=paths, home=person_home(), rules=self._rules)
         self.judge = Judge(self.setting)
-        self.places = Places(self.config, paths)
+        self.backends = Backends(self.config, paths)
         self._harmless = Harmless()  # what was harmless may be closed now
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ class Workspace:
         self,
         identity: RunIdentity,
         names: Sequence[str],
-        spot: Spot,
+        location: Location,
         *,
         store: Store,
         asker: Asker | None,
@@ -163,7 +163,7 @@ class Workspace:
         redactor = self.redactor()
         return CallScope(
             identity=identity,
-            open_environment=lambda: self.places.open(spot, identity.session_id),
+            open_environment=lambda: self.backends.open(location, identity.session_id),
             granted=frozenset(names),
             asker=asker,
             suspends=suspends,
@@ -222,14 +222,14 @@ class Workspace:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         return Undo(self._keeps, self.store, self.registry, session_id)
 
-    def open_place(self, info: SessionInfo, backend: str = "") -> Environment:
+    def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session, or the backend with that name; to be closed.
 
         Raises EnvironmentFailed, ConfigError, and ToolcribError as ``open``.
         """
-        from agent.conversation.opening import spot_of
+        from agent.conversation.opening import location_of
 
-        return self.places.open(spot_of(self, info, backend), info.id)
+        return self.backends.open(location_of(self, info, backend), info.id)
 
 
 def own_files(config: Config) -> list[str]:

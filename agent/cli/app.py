@@ -301,12 +301,12 @@ def _mistyped(crib: Crib) -> Iterator[str]:
 
 def _is_far(options: argparse.Namespace) -> bool:
     """Return whether --cwd is a folder of another host. An error about its backend is reported later."""
+    from agent.backends import Backends
     from agent.config import load_config
-    from agent.places import Places
 
     try:
         config = load_config(options.config, profile=options.profile)
-        return Places(config, ()).get(getattr(options, "backend", "")).is_far
+        return Backends(config, ()).get(getattr(options, "backend", "")).is_remote
     except ConfigError:
         return False
 

@@ -159,7 +159,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
         yield from _smart(crib)
         for fault in unknown_names(crib):
             yield CheckFinding("wrong", fault, "mend that line, or enable the plugin that adds it")
-        yield from _guarded("the backends", lambda: _places(crib, project_dir))
+        yield from _guarded("the backends", lambda: _backends(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
 
@@ -267,13 +267,13 @@ def _smart(crib: Crib) -> Iterator[CheckFinding]:
     yield CheckFinding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
 
 
-def _places(crib: Crib, project_dir: Path) -> Iterator[CheckFinding]:
+def _backends(crib: Crib, project_dir: Path) -> Iterator[CheckFinding]:
     """Open each configured backend, and run a command in it."""
-    from agent.place_check import try_places
+    from agent.backend_check import try_backends
 
     start = crib.config.terminal.cwd or str(project_dir)
-    for tried in try_places(crib.places, crib.places.configured(), str(Path(start).expanduser()), briefly=True):
-        what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.places.default else "")
+    for tried in try_backends(crib.backends, crib.backends.configured(), str(Path(start).expanduser()), briefly=True):
+        what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.backends.default else "")
         if tried.problem:
             fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
             yield CheckFinding("wrong", f"{what}: {tried.problem}", fix)

@@ -20,7 +20,7 @@ def unknown_names(crib: Crib) -> Iterator[str]:
 
     config = crib.config
     try:
-        crib.places.get()
+        crib.backends.get()
     except ConfigError as error:
         yield str(error)
     wanted = [("model.provider", config.model.provider), ("approval.smart.provider", config.approval.smart.provider)]

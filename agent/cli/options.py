@@ -66,7 +66,7 @@ def folder_of(args: argparse.Namespace, crib: Crib) -> str | None:
     """The folder that --cwd names, as the session's backend has it."""
     if not args.cwd:
         return None
-    return str(args.cwd) if crib.places.get(args.backend).is_far else str(crib.project_dir)
+    return str(args.cwd) if crib.backends.get(args.backend).is_remote else str(crib.project_dir)
 
 
 def choice_of(args: argparse.Namespace) -> ModelChoice:

@@ -8,32 +8,32 @@ import secrets
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from agent.places import Place, Places, Spot
+from agent.backends import Backend, Backends, Location
 from toolcrib import EnvironmentFailed, ExecRequest
 
 if TYPE_CHECKING:
     from tools.environments.docker.admin import OurContainer
 
 
-def open_shell(places: Places, place: Place, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
+def open_shell(backends: Backends, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
     """Run a shell to its end; return its exit code. ``start`` is a folder here, ``cwd`` one over there; ``container`` is entered.
 
     Raises EnvironmentFailed.
     """
-    match place.kind:
+    match backend.kind:
         case "local":
             return _run([os.environ.get("SHELL") or "bash"], start)
         case "bubblewrap":
-            return _in_sandbox(places, place, start)
+            return _in_sandbox(backends, backend, start)
         case "ssh":
             from tools.environments.ssh import person_argv
 
-            return _run(person_argv(**{**place.options, "cwd": cwd or place.options["cwd"]}), start)
+            return _run(person_argv(**{**backend.options, "cwd": cwd or backend.options["cwd"]}), start)
         case "docker":
-            return _in_container(places, place, start, container)
+            return _in_container(backends, backend, start, container)
         case _:
             raise EnvironmentFailed(
-                f"{place.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
+                f"{backend.name!r} is a plugin's backend, which offers no shell for a person; choose another with NAME"
             )
 
 
@@ -44,27 +44,27 @@ def _run(argv: list[str], folder: str, env: dict[str, str] | None = None) -> int
         raise EnvironmentFailed(f"{argv[0]} cannot be started: {error.strerror or error}") from error
 
 
-def _in_sandbox(places: Places, place: Place, start: str) -> int:
+def _in_sandbox(backends: Backends, backend: Backend, start: str) -> int:
     from tools.environments.local.child_env import child_environment
 
-    environment: Any = places.open(Spot(place, start), "")
+    environment: Any = backends.open(Location(backend, start), "")
     try:
-        env = {**child_environment(place.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
+        env = {**child_environment(backend.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
         return _run(environment.person_argv(), start, env)
     finally:
         asyncio.run(environment.close())
 
 
-def _in_container(places: Places, place: Place, start: str, container: OurContainer | None) -> int:
+def _in_container(backends: Backends, backend: Backend, start: str, container: OurContainer | None) -> int:
     from tools.environments.docker.person import person_shell
 
-    host = place.options["host"]
+    host = backend.options["host"]
     shell = ["sh", "-c", "command -v bash >/dev/null && exec bash; exec sh"]
     if container is not None:
         if container.status != "running":
             raise EnvironmentFailed(f"the container {container.name} is {container.status}, not running: `docker start` it")
-        return person_shell(host, container.name, shell, start if place.options["project"] != "none" else "/tmp")  # noqa: S108 - its own
-    environment = places.open(Spot(place.fleeting, start), f"shell-{secrets.token_hex(4)}")
+        return person_shell(host, container.name, shell, start if backend.options["project"] != "none" else "/tmp")  # noqa: S108 - its own
+    environment = backends.open(Location(backend.fleeting, start), f"shell-{secrets.token_hex(4)}")
     try:
         asyncio.run(environment.execute(ExecRequest("true", timeout=60)))
         return person_shell(host, environment.identity.removeprefix("docker:"), shell, environment.cwd)

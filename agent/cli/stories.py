@@ -23,8 +23,8 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
     for info in found:
         model = info.model or "-"
         folder = _short(info.cwd)
-        if (place := info.place.get("name", "local")) != "local":
-            folder = f"{place}: {folder}"
+        if (backend := info.place.get("name", "local")) != "local":
+            folder = f"{backend}: {folder}"
         rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, info.title))
     return rows
 

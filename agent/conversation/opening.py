@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.backends import LOCAL, Location
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
-from agent.places import LOCAL, Spot
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
 from toolcrib._store import Fence, SessionInfo
@@ -52,8 +52,8 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     if here.grants.problem is not None:
         raise here.grants.problem
     old = await _stored(here, wanted)
-    spot = _spot(here, wanted.backend, wanted.cwd, old)
-    spot = replace(spot, place=spot.place.fleeting) if wanted.once else spot
+    location = _location(here, wanted.backend, wanted.cwd, old)
+    location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
@@ -65,7 +65,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     scope = here.scope(
         identity,
         names,
-        spot,
+        location,
         store=store,
         asker=asker,
         suspends=wanted.suspends,
@@ -75,7 +75,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     session = Session(
         scope,
         names,
-        spot.place,
+        location.backend,
         store=store,
         fence=fence,
         owner=new_owner(),
@@ -88,10 +88,10 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         create = store.sessions.create
-        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=spot.start, place=spot.record())
+        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=location.start, place=location.record())
         return session
-    if old.place != spot.record():
-        await store.sessions.update(session_id, place=spot.record())
+    if old.place != location.record():
+        await store.sessions.update(session_id, place=location.record())
     await session.look()
     return session
 
@@ -104,9 +104,9 @@ async def find_session(here: Workspace, prefix: str) -> SessionInfo:
     return found
 
 
-def spot_of(here: Workspace, info: SessionInfo, backend: str = "") -> Spot:
+def location_of(here: Workspace, info: SessionInfo, name: str = "") -> Location:
     """Return where a stored session runs, or the backend with that name. Raises ConfigError and ToolcribError."""
-    return _spot(here, backend, None, info)
+    return _location(here, name, None, info)
 
 
 async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
@@ -116,7 +116,7 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
         return await here.store.sessions.get(wanted.named)
     if not wanted.latest:
         return None
-    cwd = wanted.cwd if wanted.cwd is not None and not here.places.get(wanted.backend).is_far else _start(here)
+    cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else _start(here)
     found = await here.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
     if found is None:
         raise ToolcribError(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
@@ -128,19 +128,19 @@ def _start(here: Workspace) -> str:
     return here.config.terminal.cwd or str(here.project_dir)
 
 
-def _spot(here: Workspace, backend: str, cwd: str | None, old: SessionInfo | None) -> Spot:
+def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | None) -> Location:
     """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
     start = _start(here)
-    if old is None or backend or not old.place:
-        place, chosen = here.places.get(backend), bool(backend)
-        if old is not None and not backend and place.kind != LOCAL:
+    if old is None or name or not old.place:
+        backend, chosen = here.backends.get(name), bool(name)
+        if old is not None and not name and backend.kind != LOCAL:
             raise ToolcribError(
-                f"the session {old.id[:12]} is from before sessions were bound to backends, and {place.name} may not be where "
+                f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
                 "it ran: name the backend that it shall continue in (--backend NAME)"
             )
     else:
-        place, chosen = here.places.again(old.place, old.id), "chosen" in old.place
+        backend, chosen = here.backends.again(old.place, old.id), "chosen" in old.place
         cwd = cwd or old.place.get("cwd")
     if old is not None and old.cwd and Path(old.cwd).is_dir():
         start = old.cwd
-    return Spot(place, start, cwd, chosen) if place.is_far else Spot(place, cwd or start, None, chosen)
+    return Location(backend, start, cwd, chosen) if backend.is_remote else Location(backend, cwd or start, None, chosen)

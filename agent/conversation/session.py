@@ -36,10 +36,10 @@ from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
+    from agent.backends import Backend
     from agent.config import Config
     from agent.events import Event
     from agent.models import ModelChoice
-    from agent.places import Place
     from agent.providers.factory import Plugins
     from toolcrib import ProviderSession
 
@@ -59,7 +59,7 @@ class Session:
         self,
         scope: CallScope,
         names: Sequence[str],
-        place: Place,
+        backend: Backend,
         *,
         store: Store,
         fence: Fence,
@@ -71,7 +71,7 @@ class Session:
     ) -> None:
         self.scope = scope
         self.names = list(names)
-        self.place = place
+        self.backend = backend
         self.store = store
         self.config = config
         self.providers = providers
@@ -278,7 +278,7 @@ class Session:
 
     def system_prompt(self, instructions: str = "") -> str:
         """Return what a model is told first. Opens the environment: raises EnvironmentFailed where it is unavailable."""
-        return system_prompt(self.scope.environment.cwd, instructions, self.place.told)
+        return system_prompt(self.scope.environment.cwd, instructions, self.backend.told)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""

@@ -90,7 +90,7 @@ def test_a_name_means_one_place(tmp_path: Path) -> None:
 def test_a_named_place_that_lacks_what_it_needs_is_among_those_that_were_set_up(tmp_path: Path) -> None:
     """Else neither doctor nor the list would say that it can't be had."""
     with crib_of(tmp_path, "environments: {hosts: {gpu: {user: me}}, containers: {box: {project: none}}}") as crib:
-        found = {place.name: place.missing for place in crib.places.configured()}
+        found = {backend.name: backend.missing for backend in crib.backends.configured()}
         assert found["gpu"] == "environments.hosts.gpu.host"
         assert found["box"] == "environments.containers.box.image"
         assert not {"bubblewrap", "docker", "ssh"} & set(found)
@@ -124,7 +124,7 @@ def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
     (outside / "other.txt").write_text("seen")
     text = f"environments: {{local: {{sandbox: bubblewrap, writable: [{more}]}}}}\nstore: {{path: {outside}/own.db}}"
     with crib_of(outside, text) as crib, session_of(crib) as session:
-        assert session.place.kind == "bubblewrap"
+        assert session.backend.kind == "bubblewrap"
         assert says(session, f"touch in {more}/in; touch {outside}/out 2>/dev/null || echo refused") == "refused\n"
         assert says(session, f"cat {outside}/other.txt") == "seen"
         run_async(session.say("so that something is in the store"))
@@ -178,7 +178,7 @@ def test_each_session_has_a_place_and_a_folder_of_its_own(tmp_path: Path) -> Non
         assert says(one, "pwd") == f"{tmp_path}/one\n"
         assert says(two, "pwd") == f"{tmp_path}/two\n"
         assert two.call("terminal", {"command": "pwd", "cwd": "/usr"}).result.data["output"] == "/usr\n"
-        assert (one.place.name, two.place.name) == ("local", "box")
+        assert (one.backend.name, two.backend.name) == ("local", "box")
 
 
 @HERE
@@ -187,7 +187,7 @@ def test_an_agent_has_a_place_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     with Agent(project_dir=tmp_path, cwd=str(tmp_path / "sub"), backend="bubblewrap") as agent:
         assert agent.session.call("terminal", {"command": "pwd"}).result.data["output"] == f"{tmp_path}/sub\n"
-        assert agent.session.place.kind == "bubblewrap"
+        assert agent.session.backend.kind == "bubblewrap"
 
 
 def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
 
     def goes_on(text: str, session: str, **options: Any) -> str:
         with crib_of(tmp_path, text) as crib, session_of(crib, resume=session, **options) as again:
-            return str(again.place.name)
+            return str(again.backend.name)
 
     plain, boxed, far = begun(named), begun(named, backend="box"), begun(named, backend="gpu", cwd="/srv")
     assert goes_on(named, plain) == "local"
@@ -259,8 +259,8 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
     with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
         crib.open_session()  # it went with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:
-        assert "gives the name 'mars' to a place of its own" in crib.plugins[0].error
-        assert crib.places.get("mars").kind == "ssh"
+        assert "gives the name 'mars' to a backend of its own" in crib.plugins[0].error
+        assert crib.backends.get("mars").kind == "ssh"
 
 
 def test_secrets_file_is_not_read_into_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

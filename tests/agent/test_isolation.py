@@ -59,7 +59,7 @@ def test_sessions_are_apart(sessions: Open, tmp_path: Path) -> None:
     one, two = sessions("one"), sessions("two")
     where = says(one, "mine=1; f() { echo f; }; alias g='echo g'; echo hers >/tmp/tc-apart; sleep 321 & pwd")
     assert says(two, 'echo "${mine-none}"; type -t f g || echo nothing') == "none\nnothing\n"
-    kind = one.place.kind
+    kind = one.backend.kind
     assert where == says(two, "pwd").replace("/two\n", "/one\n")
     if kind in ("bubblewrap", "docker"):
         assert says(two, "cat /tmp/tc-apart 2>/dev/null || echo none") == "none\n"

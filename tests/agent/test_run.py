@@ -140,9 +140,9 @@ def test_only_enabled_plugins_bring_tools_toolsets_gates_and_commands(project: P
     ("hook", "adds", "reason"),
     [
         ("command", "add('brew', object())", "the command 'brew' has no HELP, configure, run"),
-        ("environment", "add('local', lambda cwd: None)", "the place 'local' is toolcrib's own"),
-        ("environment", "add('vm', 3)", "the place 'vm' needs a function that opens it, got 3"),
-        ("environment", "add('vm', print); add('vm', print)", "the place 'vm' was added before"),
+        ("environment", "add('local', lambda cwd: None)", "the backend 'local' is toolcrib's own"),
+        ("environment", "add('vm', 3)", "the backend 'vm' needs a function that opens it, got 3"),
+        ("environment", "add('vm', print); add('vm', print)", "the backend 'vm' was added before"),
         ("provider", "add('chat', print)", "the provider 'chat' is toolcrib's own"),
         ("provider", "add('mine', 'x')", "the provider 'mine' needs a function that opens it, got 'x'"),
     ],

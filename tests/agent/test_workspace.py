@@ -113,7 +113,7 @@ def test_each_workspace_has_its_own_rules_toolsets_and_backends(
     assert "Refused by the operator's rule for 'terminal': not here." in (refused.result.message or "")
     assert run(crib, "terminal", {"command": "true"}).result.is_success
     assert [strict.catalog.resolve("looks"), "looks" in crib.catalog.names()] == [["read_file"], False]
-    assert ("tight" in strict.places.named, "tight" in crib.places.named) == (True, False)
+    assert ("tight" in strict.backends.named, "tight" in crib.backends.named) == (True, False)
     found = [where.judge.examine("curl http://x.test", "/").findings for where in (strict, crib)]
     assert [any("own.curl" in one.key for one in findings) for findings in found] == [True, False]
 

@@ -125,8 +125,8 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
-    if (place := conversation.session.place).told:
-        print(f"toolcrib: commands run in {place.name}: {tame(place.shown)}.")
+    if (backend := conversation.session.backend).told:
+        print(f"toolcrib: commands run in {backend.name}: {tame(backend.shown)}.")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return

@@ -15,7 +15,7 @@ from agent.cli.options import age
 from toolcrib import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.cli.places import RunningContainer
+    from agent.cli.backends import RunningContainer
     from agent.run import Crib
 
 HELP = "Backends, which run commands: list and test them, open a shell in one, end what is left in them."
@@ -72,18 +72,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.places import as_json, look, place_rows, running_rows
+    from agent.cli.backends import as_json, backend_rows, look, running_rows
     from agent.cli.render import table
     from tools.environments.leftovers import left_behind
 
     if args.only_names:
-        print("\n".join(place.name for place in crib.places.all()))
+        print("\n".join(backend.name for backend in crib.backends.all()))
         return OK
     found = look(crib)
     if args.json:
-        print(json.dumps(as_json(crib.places, found), ensure_ascii=False, indent=2))
+        print(json.dumps(as_json(crib.backends, found), ensure_ascii=False, indent=2))
         return OK
-    table(place_rows(crib.places, found))
+    table(backend_rows(crib.backends, found))
     if found.running:
         print()
         table(running_rows(found, time.time()))
@@ -96,13 +96,13 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _test(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.backend_check import try_backends
+    from agent.cli.backends import tried_line
     from agent.cli.escape import tame
-    from agent.cli.places import tried_line
-    from agent.place_check import try_places
 
-    wanted = [crib.places.get(name) for name in dict.fromkeys(args.names)] or crib.places.configured()
+    wanted = [crib.backends.get(name) for name in dict.fromkeys(args.names)] or crib.backends.configured()
     start = crib.config.terminal.cwd or str(crib.project_dir)
-    tried = try_places(crib.places, wanted, str(Path(start).expanduser()))
+    tried = try_backends(crib.backends, wanted, str(Path(start).expanduser()))
     if args.json:
         told = [
             {"name": one.name, "where": one.where, "ok": not one.problem, "problem": one.problem, "seconds": dict(one.seconds)}
@@ -115,8 +115,8 @@ def _test(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _shell(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.backends import look
     from agent.cli.person_shell import open_shell
-    from agent.cli.places import look
     from agent.cli.terminal import is_interactive
     from tools.dispatch.bridge import run_async
 
@@ -126,18 +126,22 @@ def _shell(crib: Crib, args: argparse.Namespace) -> int:
         raise ToolcribError("a shell needs a person at a terminal; `toolcrib call terminal --backend NAME` runs a command")
     start = str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
     if not args.session:
-        return open_shell(crib.places, crib.places.get("".join(args.names)), start)
+        return open_shell(crib.backends, crib.backends.get("".join(args.names)), start)
     info = run_async(crib.find_session(args.session))
-    place = crib.places.get("".join(args.names) or info.place.get("name", ""))
+    backend = crib.backends.get("".join(args.names) or info.place.get("name", ""))
     start = info.cwd if Path(info.cwd).is_dir() else start
     containers = [one.container for one in look(crib).running if one.container.session == info.id]
-    if place.kind == "docker" and not containers:
-        raise ToolcribError(f"the session {info.id[:12]} has no container now: `toolcrib env shell {place.name}` makes a new one")
-    return open_shell(crib.places, place, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None)
+    if backend.kind == "docker" and not containers:
+        raise ToolcribError(
+            f"the session {info.id[:12]} has no container now: `toolcrib env shell {backend.name}` makes a new one"
+        )
+    return open_shell(
+        crib.backends, backend, start, cwd=info.place.get("cwd", ""), container=containers[0] if containers else None
+    )
 
 
 def _stop(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.places import chosen, look
+    from agent.cli.backends import chosen, look
     from tools.environments.docker import admin
 
     if bool(args.names) == args.all:
@@ -160,7 +164,7 @@ def _stop(crib: Crib, args: argparse.Namespace) -> int:
 
 
 def _prune(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.places import look
+    from agent.cli.backends import look
     from tools.environments import leftovers
     from tools.environments.docker import admin
 

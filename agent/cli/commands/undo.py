@@ -121,7 +121,7 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
 
 async def _run(crib: Crib, args: argparse.Namespace) -> int:
     info = await _info(crib, args.session) if args.session else await _last(crib, args)
-    undo, environment = crib.undo(info.id), crib.open_place(info, args.backend)
+    undo, environment = crib.undo(info.id), crib.open_environment(info, args.backend)
     try:
         plan = await undo.plan(_wanted(args), environment)
         idle = args.dry_run or not plan.acting

@@ -15,13 +15,15 @@ import pytest
 from agent.providers import Endpoint
 from agent.providers.factory import (
     PROVIDERS,
-    ModelRequest as Wanted,
     ModelTarget,
     ProviderOpening,
     check_name,
     find_target,
     open_session,
     wire_of,
+)
+from agent.providers.factory import (
+    ModelRequest as Wanted,
 )
 from toolcrib import ConfigError
 from toolcrib.testing import ScriptedSession

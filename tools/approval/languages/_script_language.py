@@ -12,7 +12,7 @@ from tools.approval.languages._tell import join
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
 if TYPE_CHECKING:
-    pass
+    from tools.approval.languages._script import ScriptReader
 
 Thing: TypeAlias = Any
 """A Value, a number, a list, a dict of str to things, a Ref or an Opened."""

@@ -23,7 +23,7 @@ _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Backend:
     """A backend. ``kind`` is one of BUILT_IN, or a plugin's name; ``key`` its section of the file. ``options`` open it."""
 
     name: str
@@ -32,7 +32,7 @@ class Place:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Return whether the backend's folders are others than this machine's."""
         return self.kind not in (LOCAL, BUBBLEWRAP, DOCKER)
 
@@ -64,7 +64,7 @@ class Place:
                 return "a plugin's"
 
     @property
-    def fleeting(self) -> Place:
+    def fleeting(self) -> Backend:
         """Return this backend without anything kept."""
         return replace(self, options={**self.options, "keep": "remove"}) if self.kind == DOCKER else self
 
@@ -94,20 +94,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Location:
     """Binding of a session to a backend. ``start`` is a folder of this machine, ``cwd`` one over there, if one was named.
 
     ``chosen``: somebody named the backend for this session, so that another default does not count for it.
     """
 
-    place: Place
+    backend: Backend
     start: str
     cwd: str | None = None
     chosen: bool = False
 
     def record(self) -> dict[str, str]:
         """Return the record for the store."""
-        kept = {"name": self.place.name, "target": self.place.target}
+        kept = {"name": self.backend.name, "target": self.backend.target}
         if self.chosen:
             kept["chosen"] = "yes"
         if self.cwd:
@@ -115,7 +115,7 @@ class Spot:
         return kept
 
 
-class Places:
+class Backends:
     """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers.
 
     Raises ConfigError for a name that stands for two backends.
@@ -124,27 +124,27 @@ class Places:
     def __init__(self, config: Config, protected: Sequence[str]) -> None:
         self._config = config
         self._protected = list(protected)
-        self._table: dict[str, Place] = {}
-        places = config.environments
-        sandbox = {name: getattr(places.local, name) for name in ("writable", "masked", "network")}
+        self._table: dict[str, Backend] = {}
+        backends = config.environments
+        sandbox = {name: getattr(backends.local, name) for name in ("writable", "masked", "network")}
         passed = {"pass_env": config.terminal.pass_env}
         boxed = {**sandbox, **passed}
-        tight = places.local.sandbox == BUBBLEWRAP
-        self._add(Place(LOCAL, BUBBLEWRAP if tight else LOCAL, "environments.local", boxed if tight else passed))
-        self._add(Place(BUBBLEWRAP, BUBBLEWRAP, "environments.local", boxed))
-        self._add(Place(DOCKER, DOCKER, "environments.docker", _options(places.docker)))
-        self._add(Place(SSH, SSH, "environments.ssh", _options(places.ssh)))
-        for name, box in places.sandboxes.items():
-            self._add(Place(name, BUBBLEWRAP, f"environments.sandboxes.{name}", {**_options(box), **passed}))
-        for name, container in places.containers.items():
-            self._add(Place(name, DOCKER, f"environments.containers.{name}", _options(container)))
-        for name, host in places.hosts.items():
-            self._add(Place(name, SSH, f"environments.hosts.{name}", _options(host)))
+        tight = backends.local.sandbox == BUBBLEWRAP
+        self._add(Backend(LOCAL, BUBBLEWRAP if tight else LOCAL, "environments.local", boxed if tight else passed))
+        self._add(Backend(BUBBLEWRAP, BUBBLEWRAP, "environments.local", boxed))
+        self._add(Backend(DOCKER, DOCKER, "environments.docker", _options(backends.docker)))
+        self._add(Backend(SSH, SSH, "environments.ssh", _options(backends.ssh)))
+        for name, box in backends.sandboxes.items():
+            self._add(Backend(name, BUBBLEWRAP, f"environments.sandboxes.{name}", {**_options(box), **passed}))
+        for name, container in backends.containers.items():
+            self._add(Backend(name, DOCKER, f"environments.containers.{name}", _options(container)))
+        for name, host in backends.hosts.items():
+            self._add(Backend(name, SSH, f"environments.hosts.{name}", _options(host)))
 
-    def _add(self, place: Place) -> None:
-        before = self._table.setdefault(place.name, place)
-        if before is not place:
-            raise ConfigError(f"{self._config.path}: {before.key} and {place.key} have one name; rename one of them")
+    def _add(self, backend: Backend) -> None:
+        before = self._table.setdefault(backend.name, backend)
+        if before is not backend:
+            raise ConfigError(f"{self._config.path}: {before.key} and {backend.key} have one name; rename one of them")
 
     # -- which there are -----------------------------------------------------------------------------------------
 
@@ -158,20 +158,22 @@ class Places:
         """Names that the configuration gave, which no plugin may take."""
         return frozenset(self._table) - frozenset(BUILT_IN)
 
-    def all(self) -> list[Place]:
+    def all(self) -> list[Backend]:
         """List the configured backends, then those of plugins."""
-        added = [Place(name, name) for name in known_environments() if name not in self._table]
+        added = [Backend(name, name) for name in known_environments() if name not in self._table]
         return [*self._table.values(), *added]
 
-    def configured(self) -> list[Place]:
+    def configured(self) -> list[Backend]:
         """List the backends that somebody set up: named ones and the default one, available or not."""
         wanted = {self.default, *self.named}
-        return [place for place in self.all() if place.name in wanted or not (place.missing or place.name == BUBBLEWRAP)]
+        return [
+            backend for backend in self.all() if backend.name in wanted or not (backend.missing or backend.name == BUBBLEWRAP)
+        ]
 
-    def get(self, name: str = "") -> Place:
+    def get(self, name: str = "") -> Backend:
         """Return that backend, without a name the default one. Raises ConfigError for an unknown one, with the nearest."""
         wanted = name or self.default
-        known = {place.name: place for place in self.all()}
+        known = {backend.name: backend for backend in self.all()}
         if wanted in known:
             return known[wanted]
         near = difflib.get_close_matches(wanted, known, n=1)
@@ -180,30 +182,30 @@ class Places:
         where = "" if name else f"{origin}: terminal.backend: "
         raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")
 
-    def again(self, kept: Mapping[str, str], session_id: str) -> Place:
+    def again(self, kept: Mapping[str, str], session_id: str) -> Backend:
         """Return the backend of a resumed session. Raises ToolcribError where that would be another one than it was."""
         name, was = kept["name"], kept["target"]
         begin = f"the session {session_id[:12]} ran in {name}"
         how = "name the backend to resume it in (--backend NAME)"
-        known = {place.name: place for place in self.all()}
+        known = {backend.name: backend for backend in self.all()}
         if name not in known:
             raise ToolcribError(f"{begin} ({was}), which is not configured any more: configure it again, or {how}")
-        place = known[name]
-        if place.target != was:
-            raise ToolcribError(f"{begin}, which was {was} and is {place.target} now: change it back, or {how}")
+        backend = known[name]
+        if backend.target != was:
+            raise ToolcribError(f"{begin}, which was {was} and is {backend.target} now: change it back, or {how}")
         if name != self.default and "chosen" not in kept:
             raise ToolcribError(f"{begin}, and terminal.backend is {self.default} now: {how}")
-        return place
+        return backend
 
     # -- opening -------------------------------------------------------------------------------------------------
 
-    def open(self, spot: Spot, session: str) -> Environment:
+    def open(self, location: Location, session: str) -> Environment:
         """Open the environment of a session. Raises EnvironmentFailed: an unavailable backend is never replaced by another."""
-        place, start, cwd = spot.place, spot.start, spot.cwd
-        if place.missing and place.key not in ("environments.docker", "environments.ssh"):
-            raise EnvironmentFailed(f"the backend {place.name!r} is unavailable: set {place.missing}")
-        options = dict(place.options)
-        match place.kind:
+        backend, start, cwd = location.backend, location.start, location.cwd
+        if backend.missing and backend.key not in ("environments.docker", "environments.ssh"):
+            raise EnvironmentFailed(f"the backend {backend.name!r} is unavailable: set {backend.missing}")
+        options = dict(backend.options)
+        match backend.kind:
             case "local":
                 return open_environment(LOCAL, cwd=start, **options)
             case "bubblewrap":
@@ -213,7 +215,7 @@ class Places:
             case "ssh":
                 return open_environment(SSH, **(options if cwd is None else {**options, "cwd": cwd}))
             case _:
-                return open_environment(place.kind, cwd=cwd or start)
+                return open_environment(backend.kind, cwd=cwd or start)
 
     def _sandbox(self, start: str, options: Mapping[str, Any]) -> Environment:
         return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, **self.sandbox_options(start, options))

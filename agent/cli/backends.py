@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.backend_check import Tried
+from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends
 from agent.cli.stories import ID_CHARS, ago
-from agent.place_check import Tried
-from agent.places import BUBBLEWRAP, DOCKER, LOCAL, SSH, Place, Places
 from toolcrib import EnvironmentFailed, ToolcribError
 from tools.dispatch.bridge import run_async
 from tools.environments.docker import admin
@@ -24,7 +24,7 @@ class RunningContainer:
     """A container of ours, and the backend that its session named; "" where no session is known."""
 
     container: OurContainer
-    place: str
+    backend: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FoundContainers:
 
 def look(crib: Crib) -> FoundContainers:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
-    wanted = {place.options["host"] for place in crib.places.configured() if place.kind == DOCKER}
+    wanted = {backend.options["host"] for backend in crib.backends.configured() if backend.kind == DOCKER}
     boxes: list[OurContainer] = []
     faults: dict[str, str] = {}
     # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
@@ -55,11 +55,11 @@ def look(crib: Crib) -> FoundContainers:
 
 
 async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[RunningContainer]:
-    return [RunningContainer(one, await _place_of(crib, one.session)) for one in boxes]
+    return [RunningContainer(one, await _backend_of(crib, one.session)) for one in boxes]
 
 
-async def _place_of(crib: Crib, session_id: str) -> str:
-    """Return the name of the session's place. Containers know the whole id: the beginning of another's is none."""
+async def _backend_of(crib: Crib, session_id: str) -> str:
+    """Return the name of the session's backend. Containers know the whole id: the beginning of another's is none."""
     try:
         info = await crib.store.sessions.get(session_id)
     except ToolcribError:
@@ -67,11 +67,11 @@ async def _place_of(crib: Crib, session_id: str) -> str:
     return info.place.get("name", "") if info is not None and info.id == session_id else ""
 
 
-def state_of(place: Place, found: FoundContainers) -> str:
+def state_of(backend: Backend, found: FoundContainers) -> str:
     """Return the state of a backend as far as it is known without connecting to it."""
-    if place.missing:
-        return f"not configured: set {place.missing}"
-    match place.kind:
+    if backend.missing:
+        return f"not configured: set {backend.missing}"
+    match backend.kind:
         case "local":
             return "ready"
         case "bubblewrap":
@@ -79,29 +79,29 @@ def state_of(place: Place, found: FoundContainers) -> str:
 
             return "ready" if shutil.which("bwrap") else "bubblewrap is not found: apt install bubblewrap"
         case "docker":
-            return found.faults.get(admin.engine_of(place.options["host"]), "the engine answers")
+            return found.faults.get(admin.engine_of(backend.options["host"]), "the engine answers")
         case _:
-            return f"not tried; `toolcrib env test {place.name}` does"
+            return f"not tried; `toolcrib env test {backend.name}` does"
 
 
-def place_rows(places: Places, found: FoundContainers) -> list[list[str]]:
+def backend_rows(backends: Backends, found: FoundContainers) -> list[list[str]]:
     rows = [["", "NAME", "KIND", "WHERE", "STATE"]]
-    for place in _worth_telling(places):
-        mark = "*" if place.name == places.default else ""
-        rows.append([mark, place.name, place.kind, place.shown, state_of(place, found)])
+    for backend in _worth_telling(backends):
+        mark = "*" if backend.name == backends.default else ""
+        rows.append([mark, backend.name, backend.kind, backend.shown, state_of(backend, found)])
     return rows
 
 
-def _worth_telling(places: Places) -> list[Place]:
-    shown = {place.name for place in places.configured()} | {BUBBLEWRAP, DOCKER, LOCAL, SSH}
-    return [place for place in places.all() if place.name in shown]
+def _worth_telling(backends: Backends) -> list[Backend]:
+    shown = {backend.name for backend in backends.configured()} | {BUBBLEWRAP, DOCKER, LOCAL, SSH}
+    return [backend for backend in backends.all() if backend.name in shown]
 
 
 def running_rows(found: FoundContainers, now: float) -> list[list[str]]:
     rows = [["CONTAINER", "SESSION", "BACKEND", "STATUS", "SINCE", "OWNER"]]
     for one in found.running:
         box = one.container
-        rows.append([box.name, box.session[:ID_CHARS], one.place or "-", box.status, ago(box.since, now), owner_words(box)])
+        rows.append([box.name, box.session[:ID_CHARS], one.backend or "-", box.status, ago(box.since, now), owner_words(box)])
     return rows
 
 
@@ -112,21 +112,21 @@ def owner_words(box: OurContainer) -> str:
     return words
 
 
-def as_json(places: Places, found: FoundContainers) -> dict[str, Any]:
+def as_json(backends: Backends, found: FoundContainers) -> dict[str, Any]:
     told = [
         {
-            "name": place.name,
-            "kind": place.kind,
-            "where": place.shown,
-            "default": place.name == places.default,
-            "configured": not place.missing,
-            "state": state_of(place, found),
+            "name": backend.name,
+            "kind": backend.kind,
+            "where": backend.shown,
+            "default": backend.name == backends.default,
+            "configured": not backend.missing,
+            "state": state_of(backend, found),
         }
-        for place in _worth_telling(places)
+        for backend in _worth_telling(backends)
     ]
     return {
         "places": told,
-        "running": [{**asdict(one.container), "place": one.place} for one in found.running],
+        "running": [{**asdict(one.container), "place": one.backend} for one in found.running],
         "faults": dict(found.faults),
     }
 
@@ -144,5 +144,5 @@ def _short(seconds: float) -> str:
 
 def chosen(found: FoundContainers, word: str) -> list[RunningContainer]:
     """Containers that a word of the person's means: a container's name, the beginning of a session's id, or a backend's name."""
-    exact = [one for one in found.running if word in (one.container.name, one.place)]
+    exact = [one for one in found.running if word in (one.container.name, one.backend)]
     return exact or [one for one in found.running if word and one.container.session.startswith(word)]

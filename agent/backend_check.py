@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agent.places import Place, Places, Spot
+from agent.backends import Backend, Backends, Location
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ToolcribError
 
 _LIMIT = 60.0
@@ -29,27 +29,29 @@ class Tried:
     note: str = ""
 
 
-def try_places(places: Places, wanted: Sequence[Place], start: str, *, briefly: bool = False) -> list[Tried]:
+def try_backends(backends: Backends, wanted: Sequence[Backend], start: str, *, briefly: bool = False) -> list[Tried]:
     """All at once, each in a thread. ``start`` is where sessions start. ``briefly`` only opens them and runs a command."""
     from concurrent.futures import ThreadPoolExecutor
 
     opened: list[Environment] = []
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         try:
-            return list(pool.map(lambda place: asyncio.run(_try(places, place, start, briefly, opened)), wanted))
+            return list(pool.map(lambda backend: asyncio.run(_try(backends, backend, start, briefly, opened)), wanted))
         except BaseException:  # a person who does not want to wait, above all
             for environment in opened:
                 environment.interrupt()
             raise
 
 
-async def _try(places: Places, place: Place, start: str, briefly: bool, opened: list[Environment]) -> Tried:
+async def _try(backends: Backends, backend: Backend, start: str, briefly: bool, opened: list[Environment]) -> Tried:
     seconds: dict[str, float] = {}
     environment: Environment | None = None
-    where, problem, note = place.target, "", ""
+    where, problem, note = backend.target, "", ""
     try:
         with _timed(seconds, "open"):
-            environment = await asyncio.to_thread(places.open, Spot(place.fleeting, start), f"test-{secrets.token_hex(4)}")
+            environment = await asyncio.to_thread(
+                backends.open, Location(backend.fleeting, start), f"test-{secrets.token_hex(4)}"
+            )
             opened.append(environment)
             health = await environment.health()
             problem, note = health.problem, health.note
@@ -65,7 +67,7 @@ async def _try(places: Places, place: Place, start: str, briefly: bool, opened: 
             await environment.close()
         except Exception as error:  # noqa: BLE001 - as above
             problem = problem or f"it can not be closed: {type(error).__name__}: {error}"
-    return Tried(place.name, where, problem, seconds, note)
+    return Tried(backend.name, where, problem, seconds, note)
 
 
 async def _work(environment: Environment, seconds: dict[str, float]) -> str:
