@@ -333,7 +333,7 @@ class Crib:
         return self.default.undo(session_id)
 
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
-        """Open the environment of a stored session; see Workspace.open_place."""
+        """Open the environment of a stored session; see Workspace.open_environment."""
         return self.default.open_environment(info, backend)
 
 

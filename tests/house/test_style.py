@@ -119,6 +119,16 @@ def _running(body: Sequence[ast.stmt], allowed: set[str]) -> Iterator[ast.stmt]:
                 yield statement
 
 
+def test_class_names_are_unique(sources: Sequence[Any]) -> None:
+    """One name for one thing: a reader who meets a public class by name finds it by name. Private ones belong to their module."""
+    places: dict[str, list[str]] = {}
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(f"{source.path}:{node.lineno}")
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+
+
 MAX_VAGUE = 0.03
 NO_NOUN = re.compile(r"(?:What|Whether|Those|That|Its|Which|Where|How|The same|One)\b")
 
