@@ -12,13 +12,13 @@ from typing import Any
 from toolcrib import ActivityEvent, After
 from toolcrib._entry import is_async_callable
 from tools.clip import encode
-from tools.dispatch.run import Run, limited
+from tools.dispatch.progress import CallInProgress, limited
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
 
 
-def take(run: Run, said: Iterable[tuple[str, object]]) -> None:
+def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> None:
     """Do what every plugin (by name) asks for. An After with anything wrong in it is left out whole, and logged."""
     set_by: dict[str, str] = {}
     state: dict[str, Any] = {}
@@ -28,8 +28,8 @@ def take(run: Run, said: Iterable[tuple[str, object]]) -> None:
         try:
             after = _checked(answer)
         except BaseException as error:
-            run.let_pass(error)
-            run.log_failure(error, "what post_tool_call of %r answered on %s is left out", plugin, run.call.name)
+            current.let_pass(error)
+            current.log_failure(error, "what post_tool_call of %r answered on %s is left out", plugin, current.call.name)
             continue
         for name in after.state:
             if name in set_by:
@@ -37,7 +37,7 @@ def take(run: Run, said: Iterable[tuple[str, object]]) -> None:
                     "plugins %r and %r both set the state %r; the first stands",
                     set_by[name],
                     plugin,
-                    run.scope.redactor.text(name),
+                    current.scope.redactor.text(name),
                 )
                 continue
             set_by[name] = plugin
@@ -45,38 +45,38 @@ def take(run: Run, said: Iterable[tuple[str, object]]) -> None:
         events += [(plugin, event) for event in after.events]
         later += [(plugin, action) for action in after.later]
     if state:
-        run.scope.change_state(state)
-    _emit(run, events)
-    run.later = later
+        current.scope.change_state(state)
+    _emit(current, events)
+    current.later = later
 
 
-async def run_later(runs: Sequence[Run]) -> None:
+async def run_later(calls: Sequence[CallInProgress]) -> None:
     """Do what was scheduled for the time when the results of these calls are complete. An interrupt cuts it short."""
-    if not any(run.later for run in runs):
+    if not any(current.later for current in calls):
         return
-    scope = runs[0].scope
-    task = asyncio.create_task(_run_each(runs))
+    scope = calls[0].scope
+    task = asyncio.create_task(_run_each(calls))
     scope.running.add(task)
     try:
         await task
     except asyncio.CancelledError:
-        current = asyncio.current_task()
-        if current is not None and current.cancelling():
+        interrupted = asyncio.current_task()
+        if interrupted is not None and interrupted.cancelling():
             raise
         _log.error("interrupted: not all that plugins scheduled for the end of the turn was done")
     finally:
         scope.running.discard(task)
 
 
-async def _run_each(runs: Sequence[Run]) -> None:
-    for run in runs:
-        run.inline = False  # a loop drives it from here
-        for plugin, action in run.later:
+async def _run_each(calls: Sequence[CallInProgress]) -> None:
+    for current in calls:
+        current.inline = False  # a loop drives it from here
+        for plugin, action in current.later:
             try:
-                await limited(_done(action), run.scope.limits.gate_seconds)
+                await limited(_done(action), current.scope.limits.gate_seconds)
             except BaseException as error:
-                run.let_pass(error)
-                run.log_failure(error, "what %r scheduled after %s failed; the result stands", plugin, run.call.name)
+                current.let_pass(error)
+                current.log_failure(error, "what %r scheduled after %s failed; the result stands", plugin, current.call.name)
 
 
 async def _done(action: Callable[[], object]) -> None:
@@ -102,13 +102,13 @@ def _checked(answer: object) -> After:
     return After(json.loads(encode(state)) if state else {}, events, later)
 
 
-def _emit(run: Run, events: Iterable[tuple[str, ActivityEvent]]) -> None:
-    sink = run.scope.activity_sink
+def _emit(current: CallInProgress, events: Iterable[tuple[str, ActivityEvent]]) -> None:
+    sink = current.scope.activity_sink
     if sink is None:
         return
     for plugin, event in events:
         try:
             sink.emit(event)
         except BaseException as error:
-            run.let_pass(error)
-            run.log_failure(error, "an event of %r after %s could not be told", plugin, run.call.name)
+            current.let_pass(error)
+            current.log_failure(error, "an event of %r after %s could not be told", plugin, current.call.name)

@@ -18,7 +18,7 @@ from tools.dispatch.finish import close
 from tools.dispatch.gates import NOBODY
 from tools.dispatch.overlap import Reach, overlap
 from tools.dispatch.pipeline import Dispatcher
-from tools.dispatch.run import Run
+from tools.dispatch.progress import CallInProgress
 from tools.dispatch.scope import CallScope
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ class BatchCall:
     executed: ExecutedCall | None = None
     tickets: tuple[str, ...] = ()
     effects: Sequence[Effect] | None = None
-    later: list[Run] = field(default_factory=list, repr=False, compare=False)
+    later: list[CallInProgress] = field(default_factory=list, repr=False, compare=False)
 
 
 async def run_batch(
@@ -76,10 +76,10 @@ async def run_batch(
 
 
 async def _run_later(calls: Sequence[BatchCall]) -> None:
-    runs = [run for item in calls for run in item.later]
+    scheduled = [current for item in calls for current in item.later]
     for item in calls:
         item.later = []
-    await run_later(runs)
+    await run_later(scheduled)
 
 
 async def run_calls(
@@ -160,59 +160,59 @@ class _Batch:
     # -- one call ------------------------------------------------------------------------------------------------
 
     async def _whole(self, item: BatchCall) -> None:
-        run = await self._gated(item)
-        if run is not None:
-            self._keep(item, run, await self.dispatcher.act(run))
+        current = await self._gated(item)
+        if current is not None:
+            self._keep(item, current, await self.dispatcher.act(current))
 
     async def _together(self, items: Sequence[BatchCall]) -> None:
-        ready = [(item, run) for item in items if (run := await _in_task(self._gated(item), self.scope)) is not None]
-        tasks = [asyncio.create_task(_entered(self.dispatcher.act(run), self.scope)) for _item, run in ready]
+        ready = [(item, current) for item in items if (current := await _in_task(self._gated(item), self.scope)) is not None]
+        tasks = [asyncio.create_task(_entered(self.dispatcher.act(current), self.scope)) for _item, current in ready]
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for (item, run), executed in zip(ready, ended, strict=True):
+        for (item, current), executed in zip(ready, ended, strict=True):
             if isinstance(executed, BaseException):
                 raise executed
-            self._keep(item, run, executed)
+            self._keep(item, current, executed)
 
-    async def _gated(self, item: BatchCall) -> Run | None:
+    async def _gated(self, item: BatchCall) -> CallInProgress | None:
         """The call, if it may run now. Else it is settled, parked or waits."""
         if item.tickets:
             return await self._taken_up_again(item)
-        run = self.dispatcher.begin(item.call, self.scope)
+        current = self.dispatcher.begin(item.call, self.scope)
         ended = None
         if self.unsettled and not self._may_share(item):
-            ended = await self.dispatcher.look(run)
-            run.trial = ended is None and await self._must_wait(run)
-        if not run.trial:
+            ended = await self.dispatcher.look(current)
+            current.trial = ended is None and await self._must_wait(current)
+        if not current.trial:
             self.on_start(item.call)
         if ended is None:
-            ended = await self.dispatcher.gate(run)
-            if ended is None and run.trial:
-                item.effects = tuple(run.ctx.effects)
+            ended = await self.dispatcher.gate(current)
+            if ended is None and current.trial:
+                item.effects = tuple(current.ctx.effects)
                 return None
-            if run.trial:
+            if current.trial:
                 self.on_start(item.call)
-        return self._after_gate(item, run, ended)
+        return self._after_gate(item, current, ended)
 
-    def _after_gate(self, item: BatchCall, run: Run, ended: ExecutedCall | None) -> Run | None:
-        if run.prepared:
-            item.effects = tuple(run.ctx.effects)
+    def _after_gate(self, item: BatchCall, current: CallInProgress, ended: ExecutedCall | None) -> CallInProgress | None:
+        if current.prepared:
+            item.effects = tuple(current.ctx.effects)
         if ended is None:
-            return run
-        self._keep(item, run, ended)
+            return current
+        self._keep(item, current, ended)
         return None
 
-    def _keep(self, item: BatchCall, run: Run, executed: ExecutedCall) -> None:
-        if run.later:
-            item.later.append(run)
+    def _keep(self, item: BatchCall, current: CallInProgress, executed: ExecutedCall) -> None:
+        if current.later:
+            item.later.append(current)
         ticket = executed.result.suspension
         if executed.result.is_pending and ticket is not None and self.scope.suspends:
             item.tickets = (ticket.id,)
             return
         item.executed, item.tickets = executed, ()
 
-    async def _must_wait(self, run: Run) -> bool:
+    async def _must_wait(self, current: CallInProgress) -> bool:
         """Return whether an earlier call that has no result yet must come first."""
-        mine = Reach.of(run.plan.entry, run.ctx.effects)
+        mine = Reach.of(current.plan.entry, current.ctx.effects)
         for other in self.unsettled:
             if other.effects is None:
                 other.effects = await self.dispatcher.effects_of(other.call, self.scope)
@@ -222,11 +222,11 @@ class _Batch:
 
     # -- parked calls --------------------------------------------------------------------------------------------
 
-    async def _taken_up_again(self, item: BatchCall) -> Run | None:
+    async def _taken_up_again(self, item: BatchCall) -> CallInProgress | None:
         with self.scope.resuming(item.call.id) as claimed:  # else Dispatcher.resume is at work on it
             return await self._resumed(item) if claimed else None
 
-    async def _resumed(self, item: BatchCall) -> Run | None:
+    async def _resumed(self, item: BatchCall) -> CallInProgress | None:
         tickets = self.scope.tickets
         record = None if tickets is None else await tickets.get(item.tickets[-1])
         known = await self._known(item)
@@ -235,20 +235,20 @@ class _Batch:
         if tickets is None or (record is not None and record.state == "pending" and self.scope.asker is None):
             return None
         call = item.call if record is None or record.ticket.call is None else record.ticket.call
-        run = self.dispatcher.begin(call, self.scope)
-        run.opened = run.parked = known is None or not known.status.is_terminal
+        current = self.dispatcher.begin(call, self.scope)
+        current.opened = current.parked = known is None or not known.status.is_terminal
         if record is None or (record.state == "expired" and record.answer is None):
             why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
             self.on_start(call)
-            return self._after_gate(item, run, await close(run, failed(call.name, Denied(why), inside=False)))
+            return self._after_gate(item, current, await close(current, failed(call.name, Denied(why), inside=False)))
         ended = None
         if self.unsettled and _has_effects(record) and not self._may_share(item):
-            ended = await self.dispatcher.look(run)
-            if ended is None and await self._must_wait(run):
-                item.effects = tuple(run.ctx.effects)
+            ended = await self.dispatcher.look(current)
+            if ended is None and await self._must_wait(current):
+                item.effects = tuple(current.ctx.effects)
                 return None
         self.on_start(call)
-        return self._after_gate(item, run, ended or await self.dispatcher.gate(run, (record.ticket, record.answer)))
+        return self._after_gate(item, current, ended or await self.dispatcher.gate(current, (record.ticket, record.answer)))
 
     async def _give_up(self, item: BatchCall, why: str) -> None:
         """Settle a call without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run."""
@@ -260,9 +260,9 @@ class _Batch:
                 await self.scope.tickets.settle(answer, "expired")
         if known is None or not self._take_recorded(item, known):
             if known is not None and not known.status.is_terminal:
-                run = self.dispatcher.begin(item.call, self.scope)
-                run.opened = run.parked = True
-                item.executed = await close(run, failed(item.call.name, error, inside=False))
+                current = self.dispatcher.begin(item.call, self.scope)
+                current.opened = current.parked = True
+                item.executed = await close(current, failed(item.call.name, error, inside=False))
             else:
                 item.executed = _not_run(item.call, error)
         item.tickets = ()

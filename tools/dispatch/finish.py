@@ -13,62 +13,64 @@ from tools.clip import clip_data, clip_text, encode, spill_to
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
-from tools.dispatch.run import SUCCESS, Run
+from tools.dispatch.progress import SUCCESS, CallInProgress
 
 _log = logging.getLogger(__name__)
 _SUCCEEDED = ToolCallStatus.SUCCEEDED
 
 
-async def close(run: Run, result: ToolResult) -> ExecutedCall:
+async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
     """The one result of the call, as it leaves. A call that was never prepared (bad arguments) meets no hook."""
-    hooks = run.plan.hooks if run.prepared else None
+    hooks = current.plan.hooks if current.prepared else None
     if hooks is not None:
         for hook in hooks.transforms:
-            result = await _transformed(run, hook, result)
+            result = await _transformed(current, hook, result)
     try:
-        result, encoded = _bounded(run, result)
+        result, encoded = _bounded(current, result)
     except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
-        result, encoded = _bounded(run, failed(run.call.name, _malformed(error), inside=True))
+        result, encoded = _bounded(current, failed(current.call.name, _malformed(error), inside=True))
     if result.status is SUCCESS:
         status = _SUCCEEDED
     elif result.failure is not None and result.failure.kind == "Cancelled":
         status = ToolCallStatus.CANCELLED
     else:
         status = ToolCallStatus.outcome_of(result.status)
-    if run.scope.ledger is not None:
-        run.ended = ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
-        await run.finish(result, status)
+    if current.scope.ledger is not None:
+        current.ended = ExecutedCall(
+            current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded
+        )
+        await current.finish(result, status)
     if hooks is not None and hooks.after:
-        said = await observe(run, hooks.after, run.call, result, run.ctx)
+        said = await observe(current, hooks.after, current.call, result, current.ctx)
         if said:
-            take(run, said)
-    return ExecutedCall(run.call, result, status, time.perf_counter() - run.started, run.end_run, encoded)
+            take(current, said)
+    return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded)
 
 
-async def observe(run: Run, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:
+async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:
     """Tell every hook; what they answer but None, by plugin. One that raises or is late is logged, and the call goes on."""
     said: list[tuple[str, object]] = []
     for hook in hooks:
         try:
             seen = hook.call(*values)
             if seen is not None:
-                seen = await run.settle(seen, run.scope.limits.gate_seconds)
+                seen = await current.settle(seen, current.scope.limits.gate_seconds)
                 if seen is not None:
                     said.append((hook.plugin, seen))
         except BaseException as error:
-            run.let_pass(error)
-            run.log_failure(error, "the hook of %r failed on %s; the call goes on", hook.plugin, run.call.name)
+            current.let_pass(error)
+            current.log_failure(error, "the hook of %r failed on %s; the call goes on", hook.plugin, current.call.name)
     return said
 
 
-async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
+async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) -> ToolResult:
     try:
-        changed = hook.call(run.call, result, run.ctx)
+        changed = hook.call(current.call, result, current.ctx)
         if changed is not None:
-            changed = await run.settle(changed, run.scope.limits.gate_seconds)
+            changed = await current.settle(changed, current.scope.limits.gate_seconds)
     except BaseException as error:
-        run.let_pass(error)
-        run.log_failure(error, "the transform of %r failed on %s; the result stands", hook.plugin, run.call.name)
+        current.let_pass(error)
+        current.log_failure(error, "the transform of %r failed on %s; the result stands", hook.plugin, current.call.name)
         return result
     if changed is None:
         return result
@@ -78,12 +80,12 @@ async def _transformed(run: Run, hook: Hook, result: ToolResult) -> ToolResult:
     return result
 
 
-def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
+def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, str]:
     """(the result without secrets and within its limit, the JSON text of its data)."""
-    scope = run.scope
+    scope = current.scope
     limit = scope.limits.result_chars
-    if run.prepared and run.plan.entry.max_result_chars is not None:
-        limit = run.plan.entry.max_result_chars
+    if current.prepared and current.plan.entry.max_result_chars is not None:
+        limit = current.plan.entry.max_result_chars
     data, message, views, failure = result.data, result.message, result.views, result.failure
     if type(result.status) is not ToolStatus:
         ToolStatus(result.status)  # raises for what is none
@@ -93,12 +95,12 @@ def _bounded(run: Run, result: ToolResult) -> tuple[ToolResult, str]:
         text = data if isinstance(data, str) else encode(data)
     except (TypeError, ValueError, RecursionError) as error:
         wrong = TypeError(f"the handler returned what is not JSON ({error}); return str, dict, list, number or ToolResult")
-        return failed(run.call.name, wrong, inside=True), "null"
+        return failed(current.call.name, wrong, inside=True), "null"
     if scope.redactor.touches(text):
         data = scope.redactor.data(data)
         text = data if isinstance(data, str) else encode(data)
     if len(text) > limit:
-        data = clip_data(data, limit, spill_to(lambda: scope.spill_dir, run.call.id))
+        data = clip_data(data, limit, spill_to(lambda: scope.spill_dir, current.call.id))
         text = data if isinstance(data, str) else encode(data)
     if message is not None:
         message = clip_text(scope.redactor.text(message), limit, "")

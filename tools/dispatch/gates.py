@@ -25,7 +25,7 @@ from toolcrib._store import TicketRecord, TicketState
 from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
-from tools.dispatch.run import Run
+from tools.dispatch.progress import CallInProgress
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_own_thread
 
@@ -36,49 +36,49 @@ ROUNDS = 6
 """Number of times that one call may be suspended before it is blocked."""
 
 
-async def decide(run: Run, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
+async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
     """None: it may run. Else the result that it gets instead. ``answers`` are first ones, where the gates were asked already."""
     for _ in range(ROUNDS):
-        answers = first_answers(run) if answers is None else answers
-        decision, answers = await _weigh(run, answers), None
+        answers = first_answers(current) if answers is None else answers
+        decision, answers = await _weigh(current, answers), None
         match decision:
             case None:
                 return None
             case SetResult(result):
                 return result
             case Block(reason, end_run):
-                run.end_run = end_run
-                return failed(run.call.name, Denied(reason), inside=False)
+                current.end_run = end_run
+                return failed(current.call.name, Denied(reason), inside=False)
             case Suspend(ticket):
-                stopped = await suspend(run, ticket)
+                stopped = await suspend(current, ticket)
                 if stopped is not None:
                     return stopped
     raise Denied("asked about again and again without coming to an end")
 
 
-async def suspend(run: Run, ticket: SuspendTicket) -> ToolResult | None:
+async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult | None:
     """Get an answer and do what it says. None: go on (ask the gates again, or run the handler again)."""
-    scope = run.scope
-    ticket = replace(ticket, call=run.call)
+    scope = current.scope
+    ticket = replace(ticket, call=current.call)
     waits = scope.asker is not None or scope.suspends
     if waits:
-        await run.open()
+        await current.open()
         if scope.tickets is not None:
             await scope.tickets.put(_record(ticket, scope))
     if scope.asker is None and scope.suspends:
-        return _parked(run, ticket)
+        return _parked(current, ticket)
     if waits:
-        await run.move(ToolCallStatus.SUSPENDED)
-    answer = await _ask(run, ticket)
+        await current.move(ToolCallStatus.SUSPENDED)
+    answer = await _ask(current, ticket)
     if answer is None:
-        return _parked(run, ticket)
+        return _parked(current, ticket)
     if waits:
-        await run.move(ToolCallStatus.RESUMING)
-    return await _heard(run, ticket, answer)
+        await current.move(ToolCallStatus.RESUMING)
+    return await _heard(current, ticket, answer)
 
 
-def _parked(run: Run, ticket: SuspendTicket) -> ToolResult:
-    return ToolResult.suspended_with(run.call.name, ticket.message, ticket)
+def _parked(current: CallInProgress, ticket: SuspendTicket) -> ToolResult:
+    return ToolResult.suspended_with(current.call.name, ticket.message, ticket)
 
 
 def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
@@ -94,27 +94,27 @@ def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
     )
 
 
-async def go_on(run: Run, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
+async def go_on(current: CallInProgress, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
     """Continue after a late answer; earlier answers to the same call count again. Returns as ``decide`` does.
 
     Without an answer somebody is asked now, about the same ticket.
     """
-    ctx, tickets = run.ctx, run.scope.tickets
-    records = () if tickets is None else await tickets.of_call(run.scope.identity.session_id, run.call.id)
-    if answer is None and (answer := await _ask(run, ticket)) is None:
-        return _parked(run, ticket)
+    ctx, tickets = current.ctx, current.scope.tickets
+    records = () if tickets is None else await tickets.of_call(current.scope.identity.session_id, current.call.id)
+    if answer is None and (answer := await _ask(current, ticket)) is None:
+        return _parked(current, ticket)
     for record in records:
         if record.answer is None or record.ticket.id == ticket.id:
             continue
         ctx.answers = {**ctx.answers, record.ticket.id: (record.ticket.binds, record.answer)}
         if record.ticket.resume_mode == "pass_to_tool":
             ctx.resume_input = record.answer.payload
-    await run.wake()
-    stopped = await _heard(run, ticket, answer)
-    return stopped if stopped is not None else await decide(run)
+    await current.wake()
+    stopped = await _heard(current, ticket, answer)
+    return stopped if stopped is not None else await decide(current)
 
 
-def first_answers(run: Run) -> list[tuple[Hook, object]]:
+def first_answers(current: CallInProgress) -> list[tuple[Hook, object]]:
     """Return the answer that each gate gives at once, or an awaitable or exception instead. An empty list means that no gate
     objects.
 
@@ -122,9 +122,9 @@ def first_answers(run: Run) -> list[tuple[Hook, object]]:
     gates.
     """
     answers: list[tuple[Hook, object]] = []
-    for gate in run.plan.hooks.gates:
+    for gate in current.plan.hooks.gates:
         try:
-            answer = gate.call(run.call, run.plan.entry, run.ctx)
+            answer = gate.call(current.call, current.plan.entry, current.ctx)
         except BaseException as error:
             answer = error
         if answer is not None:
@@ -132,11 +132,11 @@ def first_answers(run: Run) -> list[tuple[Hook, object]]:
     return answers
 
 
-async def _weigh(run: Run, answers: list[tuple[Hook, object]]) -> Decision | None:
+async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) -> Decision | None:
     said: list[tuple[str, Decision]] = []
     try:
         for gate, answer in answers:
-            decision = await _settled(run, gate, answer)
+            decision = await _settled(current, gate, answer)
             if _is_sound(decision):
                 said.append((gate.plugin, decision))
             elif decision is not None:
@@ -148,19 +148,19 @@ async def _weigh(run: Run, answers: list[tuple[Hook, object]]) -> Decision | Non
     return strongest(said) if said else None
 
 
-async def _settled(run: Run, gate: Hook, answer: object) -> object:
+async def _settled(current: CallInProgress, gate: Hook, answer: object) -> object:
     """Return the gate's final decision. A gate that is late or raises blocks the call."""
-    seconds = run.scope.limits.gate_seconds
+    seconds = current.scope.limits.gate_seconds
     try:
         if isinstance(answer, BaseException):
             raise answer
-        return await run.settle(answer, seconds)
+        return await current.settle(answer, seconds)
     except TimeoutError:
-        _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, run.call.name)
+        _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, current.call.name)
         return Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
     except BaseException as error:
-        run.let_pass(error)
-        run.log_failure(error, "the gate %r failed on %s, and is closed", gate.plugin, run.call.name)
+        current.let_pass(error)
+        current.log_failure(error, "the gate %r failed on %s, and is closed", gate.plugin, current.call.name)
         return Block(f"the gate {gate.plugin!r} failed ({type(error).__name__}: {error}), so the call is not run")
 
 
@@ -185,22 +185,22 @@ def _misshape(decision: object) -> str:
             return f"{type(decision).__name__}, not SetResult, Suspend, Block or None"
 
 
-async def _ask(run: Run, ticket: SuspendTicket) -> Answer | None:
+async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     """Return somebody's answer now. Nobody to ask, an asker that fails, an answer to something else: all mean no.
 
     None where the asker leaves it to a person who is not here, and the call may wait for one.
     """
-    scope = run.scope
+    scope = current.scope
     if scope.asker is None:
         return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
     scope.asking.add(ticket.id)
     try:
-        answer = await _asked(run, ticket)
+        answer = await _asked(current, ticket)
     except TimeoutError:
         answer = _no(ticket, NOBODY, f"nobody answered within {scope.limits.answer_seconds:g} s")
     except BaseException as error:
-        await _withdraw(run, ticket, error)
-        run.log_failure(error, "asking failed")
+        await _withdraw(current, ticket, error)
+        current.log_failure(error, "asking failed")
         answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
     finally:
         scope.asking.discard(ticket.id)
@@ -222,26 +222,28 @@ async def _ask(run: Run, ticket: SuspendTicket) -> Answer | None:
     return answer
 
 
-async def _withdraw(run: Run, ticket: SuspendTicket, error: BaseException) -> None:
+async def _withdraw(current: CallInProgress, ticket: SuspendTicket, error: BaseException) -> None:
     """Raise again what ends the call while it asks (Ctrl-C, an interrupt); an answer that comes later finds nothing to run."""
     try:
-        run.let_pass(error)
+        current.let_pass(error)
     except GeneratorExit:  # nothing can be awaited any more
         raise
     except BaseException:
-        if run.scope.tickets is not None:
-            await run.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
+        if current.scope.tickets is not None:
+            await current.scope.tickets.settle(_no(ticket, NOBODY, "interrupted before there was an answer"), "expired")
         raise
 
 
-async def _asked(run: Run, ticket: SuspendTicket) -> object:
-    ctx = run.ctx
-    asker = run.scope.asker
+async def _asked(current: CallInProgress, ticket: SuspendTicket) -> object:
+    ctx = current.ctx
+    asker = current.scope.asker
     assert asker is not None  # noqa: S101 - the caller looked
-    given: object = asker(ticket, ctx) if run.scope.asker_is_async or not run.offload else in_own_thread(asker, ticket, ctx)
+    given: object = (
+        asker(ticket, ctx) if current.scope.asker_is_async or not current.offload else in_own_thread(asker, ticket, ctx)
+    )
     if not inspect.isawaitable(given):
         return given
-    return await run.settle(_awaited(given), run.scope.limits.answer_seconds)
+    return await current.settle(_awaited(given), current.scope.limits.answer_seconds)
 
 
 async def _awaited(given: object) -> object:
@@ -250,17 +252,17 @@ async def _awaited(given: object) -> object:
     return given
 
 
-async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
-    plan, ctx = run.plan, run.ctx
-    name = run.call.name
+async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer) -> ToolResult | None:
+    plan, ctx = current.plan, current.ctx
+    name = current.call.name
     for hook in plan.hooks.answers:
         try:
-            heard = hook.call(run.call, ticket, answer, ctx)
+            heard = hook.call(current.call, ticket, answer, ctx)
             if heard is not None:
-                await run.settle(heard, run.scope.limits.gate_seconds)
+                await current.settle(heard, current.scope.limits.gate_seconds)
         except BaseException as error:
-            run.let_pass(error)
-            run.log_failure(error, "%r could not take the answer to %s", hook.plugin, name)
+            current.let_pass(error)
+            current.log_failure(error, "%r could not take the answer to %s", hook.plugin, name)
             return failed(
                 name, Denied(f"{hook.plugin!r} could not take the answer ({error}), so the call is not run"), inside=False
             )
@@ -274,7 +276,7 @@ async def _heard(run: Run, ticket: SuspendTicket, answer: Answer) -> ToolResult 
     if ticket.resume_mode == "pass_to_tool":
         ctx.resume_input = answer.payload
     ctx.answers = {**ctx.answers, ticket.id: (ticket.binds, answer)}
-    await run.move(ToolCallStatus.RUNNING)
+    await current.move(ToolCallStatus.RUNNING)
     return None
 
 

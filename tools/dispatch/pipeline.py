@@ -45,7 +45,7 @@ from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
 from tools.dispatch.gates import decide, first_answers, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
-from tools.dispatch.run import PENDING, Plan, Run
+from tools.dispatch.progress import PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
 from tools.dispatch.where import placed
 
@@ -84,17 +84,17 @@ class Dispatcher:
         """
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async and scope.ledger is None and scope.tickets is None
-        run = _begin(call, scope, extra, inline=inline, found=plan)
-        executed = contextvars.copy_context().run(_drive, self.whole(run)) if inline else run_async(self.whole(run))
-        if run.later:
-            run_async(run_later([run]))
+        current = _begin(call, scope, extra, inline=inline, found=plan)
+        executed = contextvars.copy_context().run(_drive, self.whole(current)) if inline else run_async(self.whole(current))
+        if current.later:
+            run_async(run_later([current]))
         return executed
 
     async def call(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
         """Run one call from async code. Sync handlers run in a thread, so that the loop goes on."""
-        run = self.begin(call, scope, extra)
-        executed = await self.whole(run)
-        await run_later([run])
+        current = self.begin(call, scope, extra)
+        executed = await self.whole(current)
+        await run_later([current])
         return executed
 
     async def resume(self, answer: Answer, scope: CallScope) -> ExecutedCall:
@@ -110,10 +110,10 @@ class Dispatcher:
         with scope.resuming(call.id) as claimed:
             if not claimed or not await self._waits_on(record, call, scope, settled):
                 return await self._there_is(record, call, scope)
-            run = self.begin(call, scope)
-            run.opened = run.parked = True
-            executed = await self.whole(run, (record.ticket, record.answer or answer))
-        await run_later([run])
+            current = self.begin(call, scope)
+            current.opened = current.parked = True
+            executed = await self.whole(current, (record.ticket, record.answer or answer))
+        await run_later([current])
         return executed
 
     async def _waits_on(self, record: TicketRecord, call: ToolCall, scope: CallScope, settled: Settled) -> bool:
@@ -135,87 +135,89 @@ class Dispatcher:
 
     # -- steps; ``batch`` takes them one by one for calls that run together or wait ---------------------------------
 
-    def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> Run:
+    def begin(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> CallInProgress:
         """Begin a call, for ``whole``."""
         return _begin(call, scope, extra, inline=False, offload=True)
 
-    async def look(self, run: Run) -> ExecutedCall | None:
+    async def look(self, current: CallInProgress) -> ExecutedCall | None:
         """Prepare only, so that ``run.ctx.effects`` say what it would do. What ended it, where it can't run."""
         try:
-            await self._look_at(run)
+            await self._look_at(current)
         except BaseException as error:
-            return await _ended_by(run, error, "preparing")
+            return await _ended_by(current, error, "preparing")
         return None
 
     async def effects_of(self, call: ToolCall, scope: CallScope) -> tuple[Effect, ...] | None:
         """Return what a call would do, as its tool says; None where that can't be told. Nothing is recorded."""
-        run = self.begin(call, scope)
+        current = self.begin(call, scope)
         try:
-            await self._look_at(run)
+            await self._look_at(current)
         except BaseException as error:
-            run.let_pass(error)
+            current.let_pass(error)
             return None
-        return tuple(run.ctx.effects)
+        return tuple(current.ctx.effects)
 
-    async def gate(self, run: Run, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall | None:
+    async def gate(
+        self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None
+    ) -> ExecutedCall | None:
         """Prepare, and ask the gates. None: it may run. Else what ended it, or that it waits.
 
         ``answered``: it goes on with this ticket and its answer; where that is None, somebody is asked now.
         """
         try:
-            if run.scope.ledger is not None and not run.trial:
-                await run.open()
-            if run.scope.cancelled:
+            if current.scope.ledger is not None and not current.trial:
+                await current.open()
+            if current.scope.cancelled:
                 raise Cancelled("interrupted before it began")
-            if not run.prepared:
-                effects = self._prepare(run)
+            if not current.prepared:
+                effects = self._prepare(current)
                 if effects is not None:
-                    run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
-                run.prepared = True
+                    current.ctx.effects = tuple(await current.settle(effects, current.scope.limits.gate_seconds))
+                current.prepared = True
             if answered is not None:
-                result = await go_on(run, *answered)
+                result = await go_on(current, *answered)
             else:
-                answers = first_answers(run)
-                result = await decide(run, answers) if answers else None
+                answers = first_answers(current)
+                result = await decide(current, answers) if answers else None
         except BaseException as error:
-            return await _ended_by(run, error, "gating")
-        return None if result is None else await close(run, result)
+            return await _ended_by(current, error, "gating")
+        return None if result is None else await close(current, result)
 
-    async def act(self, run: Run) -> ExecutedCall:
+    async def act(self, current: CallInProgress) -> ExecutedCall:
         """Run the handler and finish."""
         try:
-            result = await run_handler(run)
+            result = await run_handler(current)
             if result.status is PENDING:
-                result = await run_again(run, result)
-            return await close(run, placed(run, result))
+                result = await run_again(current, result)
+            return await close(current, placed(current, result))
         except BaseException as error:
-            return await _broken_off(run, error, "running")
+            return await _broken_off(current, error, "running")
 
-    async def whole(self, run: Run, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
-        """Gate and act. What plugins scheduled (``run.later``) is left to the caller."""
-        task = None if run.inline else asyncio.current_task()
+    async def whole(self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
+        """Gate and act. What plugins scheduled (``current.later``) is left to the caller."""
+        task = None if current.inline else asyncio.current_task()
         if task is not None:
-            run.scope.running.add(task)
+            current.scope.running.add(task)
         try:
-            ended = await self.gate(run, answered)
-            return ended if ended is not None else await self.act(run)
+            ended = await self.gate(current, answered)
+            return ended if ended is not None else await self.act(current)
         finally:
             if task is not None:
-                run.scope.running.discard(task)
+                current.scope.running.discard(task)
 
     # -- prepare -------------------------------------------------------------------------------------------------
 
-    async def _look_at(self, run: Run) -> None:
-        effects = self._prepare(run)
+    async def _look_at(self, current: CallInProgress) -> None:
+        effects = self._prepare(current)
         if effects is not None:
-            run.ctx.effects = tuple(await run.settle(effects, run.scope.limits.gate_seconds))
-        run.prepared = True
+            current.ctx.effects = tuple(await current.settle(effects, current.scope.limits.gate_seconds))
+        current.prepared = True
 
-    def _prepare(self, run: Run) -> Any:
+    def _prepare(self, current: CallInProgress) -> Any:
         """Resolve the effects that the tool announces (perhaps to be awaited), or return None. Raises ToolError where the call
         can't run.
         """
-        call, scope, plan = run.call, run.scope, run.found or self._plan(run.call.name)
+        call, scope, plan = current.call, current.scope, current.found or self._plan(current.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")
         if plan is None:
@@ -230,10 +232,10 @@ class Dispatcher:
         if plan.acts and not plan.hooks.has_approval:
             raise Denied(f"{call.name!r} acts on the world, and no approval gate is registered with this dispatcher")
         if args is not call.args:
-            run.call = replace(call, args=args)
-        run.args = own_copy(args)
-        run.plan, run.ctx = plan, mint_context(run.call, scope)
-        return None if plan.entry.effects is None else plan.entry.effects(run.args, run.ctx)
+            current.call = replace(call, args=args)
+        current.args = own_copy(args)
+        current.plan, current.ctx = plan, mint_context(current.call, scope)
+        return None if plan.entry.effects is None else plan.entry.effects(current.args, current.ctx)
 
     def _unknown(self, name: str, scope: CallScope) -> str:
         known = self.registry.names() if scope.granted is None else sorted(scope.granted)
@@ -258,10 +260,10 @@ class Dispatcher:
 
 def _begin(
     call: ToolCall, scope: CallScope, extra: Mapping[str, Any], *, inline: bool, offload: bool = False, found: Plan | None = None
-) -> Run:
+) -> CallInProgress:
     """Begin a call: the one entry of every face and of every session."""
     passed = {**scope.extra, **extra} if extra else scope.extra
-    return Run(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
+    return CallInProgress(call, scope, passed, inline, offload, started=time.perf_counter(), found=found)
 
 
 def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
@@ -269,16 +271,16 @@ def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
     return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
 
 
-async def _ended_by(run: Run, error: BaseException, doing: str) -> ExecutedCall:
+async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:
     """End a call that an error kept from running."""
     if isinstance(error, ToolError):
-        return await close(run, failed(run.call.name, error, inside=False))
+        return await close(current, failed(current.call.name, error, inside=False))
     if isinstance(error, EnvironmentFailed):
-        return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
-    return await _broken_off(run, error, doing)
+        return await close(current, failed(current.call.name, ExecutionFailed(str(error)), inside=False))
+    return await _broken_off(current, error, doing)
 
 
-async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCall:
+async def _broken_off(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:
     """End a call at what neither a tool nor a hook may raise: Ctrl-C is recorded and raised again, the rest becomes its result.
 
     Raises LeaseLost: nothing that this process does to the session counts any more.
@@ -286,37 +288,37 @@ async def _broken_off(run: Run, error: BaseException, doing: str) -> ExecutedCal
     if isinstance(error, GeneratorExit | LeaseLost):  # in a closed coroutine nothing can be awaited; recovery ends the call
         raise error
     if isinstance(error, KeyboardInterrupt):
-        await _gave_up(run)
+        await _gave_up(current)
         raise error
-    if isinstance(error, asyncio.CancelledError) and run.is_cancelled:
-        return await _cancelled(run, error)
-    run.log_failure(error, "%s %s failed", doing, run.call.name)
-    return await close(run, failed(run.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
+    if isinstance(error, asyncio.CancelledError) and current.is_cancelled:
+        return await _cancelled(current, error)
+    current.log_failure(error, "%s %s failed", doing, current.call.name)
+    return await close(current, failed(current.call.name, Internal(f"{type(error).__name__}: {error}"), inside=False))
 
 
-async def _cancelled(run: Run, error: asyncio.CancelledError) -> ExecutedCall:
+async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> ExecutedCall:
     """An interrupt of the scope becomes the call's result; a cancellation from outside goes on, with the ledger told.
 
     A handler that has something to tell all the same adds it to the error, as a note.
     """
     task = asyncio.current_task()
-    if not run.scope.cancelled or task is None:
-        await _gave_up(run)
+    if not current.scope.cancelled or task is None:
+        await _gave_up(current)
         raise asyncio.CancelledError
     while task.uncancel():
         pass
-    if run.ended is not None:
-        await run.finish(run.ended.result, run.ended.status)  # it may have been interrupted; again it changes nothing
-        return run.ended
+    if current.ended is not None:
+        await current.finish(current.ended.result, current.ended.status)  # it may have been interrupted; again it changes nothing
+        return current.ended
     text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
-    return await close(run, failed(run.call.name, Cancelled(text), inside=False))
+    return await close(current, failed(current.call.name, Cancelled(text), inside=False))
 
 
-async def _gave_up(run: Run) -> None:
-    if run.ended is not None:
-        await run.finish(run.ended.result, run.ended.status)
+async def _gave_up(current: CallInProgress) -> None:
+    if current.ended is not None:
+        await current.finish(current.ended.result, current.ended.status)
     else:
-        await run.finish(failed(run.call.name, Cancelled(_INTERRUPTED), inside=False), ToolCallStatus.CANCELLED)
+        await current.finish(failed(current.call.name, Cancelled(_INTERRUPTED), inside=False), ToolCallStatus.CANCELLED)
 
 
 def _drive(coroutine: Coroutine[Any, Any, T]) -> T:

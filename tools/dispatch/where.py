@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from toolcrib import ToolResult
-from tools.dispatch.run import Run
+from tools.dispatch.progress import CallInProgress
 
 _HERE = ("", "local")
 
 
-def placed(run: Run, result: ToolResult) -> ToolResult:
+def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
     """``result`` with the place: for the model in its data, text or error, and in what a person sees.
 
     A tool that says it in ``data["where"]`` has said it. Text that is JSON passes as it is.
     """
-    if not run.ctx.used_environment or (where := run.scope.where) in _HERE:
+    if not current.ctx.used_environment or (where := current.scope.where) in _HERE:
         return result
     data, views, failure = result.data, result.views, result.failure
     line = f"[where: {where}]"

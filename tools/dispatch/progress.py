@@ -61,7 +61,7 @@ class Plan:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class CallInProgress:
     """A call in progress. ``offload`` puts sync handlers into a thread.
 
     ``plan``, ``ctx`` and ``args`` are set when it is ``prepared``.
@@ -79,7 +79,7 @@ class Run:
     opened: bool = False
     """True once the ledger has a record of it."""
     parked: bool = False
-    """True while that record says SUSPENDED, from before this Run."""
+    """True while that record says SUSPENDED, from before this object."""
     trial: bool = False
     """Gated only to see what the gates say: the ledger hears of it where it is suspended or ended, not where it may run."""
     ended: ExecutedCall | None = None
