@@ -70,7 +70,7 @@ def test_what_the_guard_ended_is_not_said_to_have_ended_itself(sshd, opened, mon
             super().__init__(channel)
             guards.append(self)
 
-    monkeypatch.setattr(guard, "Guard", Known)
+    monkeypatch.setattr(guard, "ConnectionGuard", Known)
     env = opened(sshd, cwd="/")
     _run(env, "x=5")
     asyncio.run(env.shell_state())  # as before each call
