@@ -1,4 +1,4 @@
-"""What a model is shown, and how its calls run: discovery of tools and plugins, definitions, and the synchronous faces.
+"""Discovery of tools and plugins, the definitions that a model gets, and the synchronous interface to calls.
 
 Importing this module registers the built-in tools and gives the registry its dispatcher.
 """
@@ -43,8 +43,9 @@ BUILT_IN = ("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools
 """Imported in this order. A new tool module is added here, and nowhere else."""
 
 _SCOPES = 64
-"""How many tasks of the synchronous faces keep a shell and a folder at once; of those that run nothing, the one used longest ago
-is closed."""
+"""Number of tasks of the synchronous interface that keep a shell and a folder at once; of those that run nothing, the one used
+longest ago is closed.
+"""
 
 _run_async = run_async
 """The specification's name for the bridge from sync to async (003-22)."""
@@ -100,7 +101,7 @@ def _wanted(enabled: Sequence[str] | None, disabled: Sequence[str] | None) -> li
 
 
 def own_paths() -> list[str]:
-    """Where toolcrib keeps what no tool may touch: its configuration and its state."""
+    """Return the paths that no tool may touch: toolcrib's configuration and its state."""
     home = Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "toolcrib"
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "toolcrib"
@@ -146,7 +147,7 @@ def face_of(runs: Dispatcher) -> Dispatch:
 _plugins: ProcessPlugins | None = None
 _plugins_lock = threading.Lock()
 _protected: list[str] = []
-"""What the gate protects besides ``own_paths``: the files of a configuration that plugins were loaded by."""
+"""Paths that the gate protects besides ``own_paths``: the files of a configuration that plugins were loaded by."""
 
 
 def load_plugins(config: Config | None = None) -> list[PluginInfo]:
@@ -186,20 +187,20 @@ def _protect(paths: Iterable[Path]) -> None:
 # -- the synchronous faces -------------------------------------------------------------------------------------------
 
 _scopes: dict[str, CallScope] = {}
-"""By task, the one used last at the end."""
+"""Scopes by task, the one used last at the end."""
 _last: tuple[str, CallScope] | None = None
 _scopes_lock = threading.Lock()
 
 _environments: dict[str, Mapping[str, Any]] = {}
-"""By task, what its environment is opened with, ``backend`` among it."""
+"""Options of each task's environment, ``backend`` among them."""
 
 
 def set_task_environment(task_id: str, *, cwd: str | None = None, backend: str = "local", **options: Any) -> None:
-    """Where the calls of a task run (003-30), said before its first call: the folder, and a backend of tools.environments with
-    its options, as in ``set_task_environment("t1", backend="docker", image="debian:12", cwd="/home/me/project")``.
+    """Choose the environment of a task (003-30) before its first call: the folder, and a backend of tools.environments with its
+    options, as in ``set_task_environment("t1", backend="docker", image="debian:12", cwd="/home/me/project")``.
 
-    It counts until ``end_task``. What can't be had is an error of the task's calls: they run nowhere else. Raises
-    EnvironmentFailed for an unknown backend, and ToolcribError for a task that has made a call: that stays where it is.
+    It counts until ``end_task``. If the environment is unavailable, the task's calls fail: they run nowhere else. Raises
+    EnvironmentFailed for an unknown backend, and ToolcribError for a task that has made a call: that stays in its environment.
     """
     if backend not in known_environments():
         raise EnvironmentFailed(f"unknown environment {backend!r}; known: {', '.join(known_environments())}")
@@ -241,7 +242,9 @@ def _scope(task_id: str) -> CallScope:
 
 
 def _begin(task_id: str) -> CallScope:
-    """The same, for a call that begins now: until it is taken out of ``calls``, the scope is not closed for others' sake."""
+    """Return the task's scope for a call that begins now: while the call is in ``calls``, the scope is not closed to make room
+    for others.
+    """
     last = _last
     if last is not None and last[0] == task_id:
         last[1].calls.append(None)
@@ -258,7 +261,7 @@ def _mind_forks() -> None:
 
 
 def _forget_tasks() -> None:
-    """In a fork: the shells are our parent's, who goes on with them."""
+    """Forget the tasks in a forked child: their shells belong to the parent, which continues to use them."""
     global _last, _scopes_lock
     _last, _scopes_lock = None, threading.Lock()
     _scopes.clear()

@@ -1,7 +1,13 @@
 """The agent: sessions, their runs, and everything that drives them.
 
-``run`` puts it all together and holds ``Agent``. ``crib`` is what one process has, ``workspace`` a project folder in it with its
-policy, ``conversation`` a session and its runs; ``lifecycle`` starts plugins and platforms. Which model: ``models``, ``calling``,
-``fallback``; ``catalog`` lists what there is. What is granted: ``granting``; what was agreed: ``allowlist``, ``grants``,
-``approvals``, ``smart``. Where it runs: ``places``.
+``run`` puts it all together and holds ``Agent``. ``crib`` is what one process has, ``workspace`` a project folder in it with
+its policy, ``conversation`` a session and its runs, ``store`` what is remembered. ``cli`` is the command, ``config`` its
+configuration.
+
+The model: ``models`` chooses, ``calling`` how it calls tools, ``fallback`` the next one; ``catalog`` lists what there is.
+``providers`` speak to servers and ``protocols`` in plain text; ``prompt``, ``retry`` and ``prices`` are about each request.
+Tools: ``granting`` says which a session has, ``handlers`` run those that need the session, ``undo`` reverts changes of files.
+Approvals: ``allowlist``, ``grants``, ``approvals``, ``smart``. Backends: ``places``, ``place_check``. Plugins: ``plugins``
+loads them, ``lifecycle`` starts them and their platforms, ``observers`` tells them of runs, ``process`` serves callers
+without a Crib. ``events`` are what happens in a run; ``filepair`` is a file that a model writes, previewed.
 """

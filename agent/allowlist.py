@@ -106,7 +106,7 @@ class PermanentGrants:
             return list(self._unconfirmed)
 
     def describe(self, entry: AllowlistEntry) -> str:
-        """What an entry covers, in words for people."""
+        """Describe for people what an entry covers."""
         return covered(_to_grant(entry))
 
     def confirm(self) -> None:
@@ -271,7 +271,7 @@ def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
 
 
 def covered(grant: Grant) -> str:
-    """What a permanent grant covers, in words for people."""
+    """Describe for people what a permanent grant covers."""
     if grant.argv:
         return f"`{' '.join(grant.argv)}` in {grant.root}"
     return f"all that is meant by {grant.key.partition('@')[2]!r}, below {grant.root}"

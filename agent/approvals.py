@@ -1,4 +1,4 @@
-"""What was agreed and what waits for an answer: listed, narrowed, revoked, answered late."""
+"""Approvals for people: list grants and pending tickets, narrow or revoke grants, answer tickets later."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Approvals:
     # -- grants --------------------------------------------------------------------------------------------------
 
     async def grants(self, session_id: str | None = None) -> list[Grant]:
-        """Those that still count: permanent ones, and those of one session or of all."""
+        """Return the grants that still count: permanent ones, and those of one session or of all."""
         now = time.time()
         return [grant for grant in await self._grants.all(session_id) if _counts(grant, now)]
 
     async def grant(self, prefix: str) -> Grant:
-        """By the beginning of its id. Raises ToolcribError for none or several."""
+        """Return the grant whose id begins with ``prefix``. Raises ToolcribError for none or several."""
         found = [grant for grant in await self.grants() if prefix and grant.id.startswith(prefix)]
         return _only(found, prefix, "grant", [grant.id[:8] for grant in found])
 
     async def revoke(self, prefix: str) -> Grant:
-        """It counts no longer, from the next call on, in every process."""
+        """Revoke a grant: it counts no longer, from the next call on, in every process."""
         grant = await self.grant(prefix)
         if not await self._grants.revoke(grant.id):
             raise ToolcribError(f"the grant {grant.id[:8]} was revoked meanwhile")

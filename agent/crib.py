@@ -1,4 +1,4 @@
-"""What one process has: store, tools, plugins, the dispatcher with its gates, and connections; and its workspaces."""
+"""State of a process: store, tools, plugins, the dispatcher with its gates, connections, and its workspaces."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Crib:
         self.providers: dict[str, Callable[..., Any]] = {}
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
-        """Those of plugins."""
+        """Toolsets of plugins, by name."""
         self.protected: Sequence[str] = own_files(config)
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
@@ -105,7 +105,7 @@ class Crib:
         await asyncio.to_thread(self._free)
 
     def close(self) -> None:
-        """As ``aclose``, from sync code; plugins are stopped in the loop that they were started in."""
+        """Close the crib from sync code, as ``aclose`` does; plugins are stopped in the loop that they were started in."""
         self.lifecycle.stop_sync()
         if self._holds_clients:
             self._holds_clients = False
@@ -220,7 +220,7 @@ class Crib:
         _once(self.providers, "provider", name, factory)
 
     def _add_platform(self, name: str, factory: Callable[..., Platform]) -> None:
-        """Its sessions get the toolset of its name, else that of any chat."""
+        """Register a plugin's platform. Its sessions get the toolset of its name, else that of any chat."""
         if name in RESERVED_PLATFORMS:
             raise PluginError(f"the platform {name!r} is toolcrib's own; choose another name")
         _must_open("platform", name, factory)

@@ -57,7 +57,7 @@ class FallbackSession:
         say_to(self._current, text, images)
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
-        """Where the model's wire can; see HttpSession."""
+        """Steer the current session where its model's wire can; see HttpSession."""
         self._steered = (tool_choice, schema)
         steer(self._current, *self._steered)
 

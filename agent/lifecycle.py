@@ -18,7 +18,7 @@ from tools.dispatch.hooks import Hook, HookManager, life_hooks
 
 _log = logging.getLogger(__name__)
 START_SECONDS = 30.0
-"""For one plugin or platform."""
+"""Limit for one plugin or platform."""
 STOP_SECONDS = 5.0
 
 _starting: contextvars.ContextVar[bool] = contextvars.ContextVar("toolcrib_starting", default=False)
@@ -79,7 +79,7 @@ class Lifecycle:
             await self._guarded("on_stop", hook, STOP_SECONDS)
 
     def stop_sync(self) -> None:
-        """As ``stop``, from sync code, in the loop that plugins were started in as long as that can run."""
+        """Stop plugins from sync code, as ``stop`` does, in the loop that they were started in while that can run."""
         loop = self.loop
         if loop is None:
             return

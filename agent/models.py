@@ -1,4 +1,4 @@
-"""Which model a session talks to: what the person named, the environment, the configuration; or nobody, and the person types."""
+"""Choose a session's model: from the person's options, the environment or the configuration; without any, the person types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What the person named; "" for nothing. ``provider`` "manual" means no model, whatever is configured."""
+    """The person's choice of a model; "" for no choice. ``provider`` "manual" means no model, whatever is configured."""
 
     model: str = ""
     base_url: str = ""
@@ -165,7 +165,7 @@ class _Opener:
         )
 
     def _options(self, target: Target) -> dict[str, Any]:
-        """What the configuration says that only some providers know."""
+        """Return options of the configuration that only some providers know."""
         model = self.session.config.model
         options = thinking_options(target.provider, model.thinking)
         if target.provider in PROVIDERS and PROVIDERS[target.provider].in_text and model.session_mode != "stateless":
@@ -174,7 +174,9 @@ class _Opener:
         return options
 
     async def _over_http(self, target: Target, endpoint: Endpoint) -> tuple[Target, ProviderSession]:
-        """With the provider that it came to be: a model without native calls is spoken to in text."""
+        """Open the target over HTTP, and return it with the provider that was chosen: a model without native calls is spoken to
+        in text.
+        """
         from agent.calling import choose_calling
         from agent.providers.discover import choose_model
         from agent.providers.http import HttpClient, HttpLimits

@@ -35,8 +35,9 @@ RESERVED = frozenset({"approval"})
 _loading = threading.RLock()
 """Modules are the whole process's: two that load plugins at once take turns."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""What installed plugins registered as they were imported, by entry point: for whoever loads them later, when they are not
-imported again."""
+"""Entries that installed plugins registered as they were imported, by entry point: for a later load, when they are not imported
+again.
+"""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:

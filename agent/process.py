@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class ProcessPlugins:
-    """What was loaded for the process, to be taken back by ``unload``. From any thread."""
+    """Plugins and tools that were loaded for the process; ``unload`` removes them. Callable from any thread."""
 
     def __init__(self, dispatcher: Dispatcher, catalog: ToolsetCatalog) -> None:
         self._dispatcher = dispatcher

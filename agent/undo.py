@@ -25,7 +25,7 @@ _TOLD = 20
 
 
 def open_undo(config: Config, store: Store) -> UndoStore | None:
-    """Where what tools replace is kept; None where the configuration wants none of it. Makes nothing yet."""
+    """Open the store of undo's contents, or return None where the configuration disables it. Creates nothing yet."""
     undo = config.undo
     if not undo.enabled:
         return None
@@ -43,12 +43,12 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
 
 
 class NothingToUndoError(ToolcribError):
-    """There is no change, or no undo, that it could be about."""
+    """No change, or no undo, is left to act on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for. ``id`` is a turn's number, or a call's id or how that begins or ends; "" means the last."""
+    """A person's request. ``id`` is a turn's number, or a call's id or the beginning or end of one; "" means the last."""
 
     what: What = "turn"
     id: str = ""
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """What would be done. ``steps`` are what it is about; ``others`` tells of calls whose effects stay."""
+    """Preview of an undo. ``steps`` are those it would undo; ``others`` names calls whose effects stay."""
 
     wanted: Wanted
     steps: Sequence[ChangeStep]
@@ -76,7 +76,7 @@ class UndoPlan:
 
 
 class Undo:
-    """Of one session. ``environment`` is where its files are."""
+    """Undo in one session. ``environment`` is where its files are."""
 
     def __init__(self, keeps: UndoStore | None, store: Store, registry: ToolRegistry, session_id: str) -> None:
         if keeps is None:
@@ -87,11 +87,13 @@ class Undo:
         self.session_id = session_id
 
     async def steps(self) -> Sequence[ChangeStep]:
-        """What tools, undos and redos changed, oldest first."""
+        """Return the changes of tools, undos and redos, oldest first."""
         return await self._keeps.journal.steps(self.session_id)
 
     async def could(self, wanted: Wanted) -> float:
-        """When the last thing was done that it could be about, in Unix seconds; 0 where there is none. For ``id`` "" only."""
+        """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""
+        only.
+        """
         chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 
@@ -141,7 +143,7 @@ class Undo:
         return name in _HARMLESS or (entry is not None and entry.kind == "read")
 
     async def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
-        """What the model called after the message with this number."""
+        """Return the model's calls after the message with this number."""
         try:
             records = await self._store.sessions.messages(self.session_id, offset=number)
         except KeyError:
@@ -185,7 +187,7 @@ def _nothing(steps: Sequence[ChangeStep], wanted: Wanted, session_id: str) -> st
 
 
 def news(steps: Sequence[ChangeStep]) -> str:
-    """What a model should know of undos that it did not see; "" where there was none."""
+    """Describe, for the model, undos that it did not see; "" where there was none."""
     lines = []
     for step in steps:
         paths = [change.path if change.path.isprintable() else repr(change.path) for change in step.changes]

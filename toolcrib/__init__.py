@@ -4,6 +4,10 @@
 
 And ``Agent`` for programs that want a model with tools. It is the one name here that stands on everything else: it is imported
 when it is first asked for, so that a tool's author pays nothing for it.
+
+Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
+``_after``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session`` (models),
+``_platform``, ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
 """
 
 from __future__ import annotations

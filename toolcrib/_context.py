@@ -1,4 +1,4 @@
-"""What a handler and a gate may know of the call they serve."""
+"""Context of a call, for its handler and its gates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ T = TypeVar("T")
 
 
 LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
-"""Where nobody else than whoever runs the process speaks, unless a user is named."""
+"""Platforms on which only the person who runs the process speaks, unless a user is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...), and the user's roles there.
+    """The person that a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...) and the user's
+    roles.
 
     The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
     a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
@@ -34,6 +35,7 @@ class Principal:
 
     @property
     def is_local(self) -> bool:
+        """Return True for the local person."""
         return not self.user and self.platform in LOCAL_PLATFORMS
 
     @property
@@ -42,6 +44,7 @@ class Principal:
         return "" if self.is_local else f"{self.platform}:{self.user}"
 
     def to_json(self) -> dict[str, Json]:
+        """Return the principal as JSON, for a store."""
         return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
 
     @classmethod
@@ -68,6 +71,7 @@ class RunIdentity:
 
     @property
     def principal(self) -> Principal:
+        """The principal that the run acts for."""
         return Principal(self.platform, self.user, self.roles)
 
 
@@ -90,6 +94,8 @@ class StateKey(Generic[T]):
 
 
 class ProgressStatus(StrEnum):
+    """State of a tool's progress, as it reports it."""
+
     PENDING = "pending"
     RUNNING = "running"
     DONE = "done"
@@ -99,7 +105,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActivityEvent:
-    """What a tool reports while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
+    """A report of a tool while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
 
     message_id: str
     activity_type: str
@@ -108,10 +114,13 @@ class ActivityEvent:
 
     @property
     def is_delta(self) -> bool:
+        """True for a change, False for a full replacement."""
         return self.patch is not None
 
 
 class EventSink(Protocol):
+    """Receiver of a call's activity."""
+
     def emit(self, event: ActivityEvent) -> None:
         """Take the event at once; must not raise."""
         ...
@@ -121,36 +130,63 @@ class ScopeView(Protocol):
     """The part of a session that its calls may see."""
 
     @property
-    def identity(self) -> RunIdentity: ...
+    def identity(self) -> RunIdentity:
+        """The identity of the call's run."""
+        ...
+
     @property
-    def agent_spec(self) -> AgentSpec: ...
+    def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
+        ...
+
     @property
     def state(self) -> Mapping[str, Json]:
         """Replaced as a whole when it changes, so holding it is a snapshot."""
         ...
 
     @property
-    def activity_sink(self) -> EventSink | None: ...
+    def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
+        ...
+
     @property
-    def environment(self) -> Environment: ...
+    def environment(self) -> Environment:
+        """The session's environment; opened at first use."""
+        ...
+
     @property
-    def granted(self) -> frozenset[str] | None: ...
+    def granted(self) -> frozenset[str] | None:
+        """Names of the tools that may be called, or None for all."""
+        ...
+
     @property
-    def cancelled(self) -> bool: ...
+    def cancelled(self) -> bool:
+        """True once the call was interrupted."""
+        ...
+
     @property
-    def spill_dir(self) -> Path: ...
+    def spill_dir(self) -> Path:
+        """A private folder for long output."""
+        ...
+
     @property
-    def settings(self) -> Mapping[str, Json]: ...
+    def settings(self) -> Mapping[str, Json]:
+        """The operator's settings for tools, by dotted name."""
+        ...
+
     @property
-    def undo(self) -> UndoLog | None: ...
+    def undo(self) -> UndoLog | None:
+        """The log of changed files, or None where nothing is kept."""
+        ...
+
     @property
     def policy(self) -> object | None:
-        """What the approval gate goes by in this session (tools.approval.policy.Policy); None for the gate's own."""
+        """The approval gate's policy in this session (tools.approval.policy.Policy), or None for the gate's own."""
         ...
 
 
 class _Done:
-    """What the report methods return: sync handlers ignore it, async ones may await it."""
+    """Return value of the report methods: sync handlers ignore it, async ones may await it."""
 
     __slots__ = ()
 
@@ -175,13 +211,13 @@ class ToolCallContext:
     answers: Mapping[str, tuple[str, Answer]]
     """Answers given to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
     resume_input: Json
-    """What an answer handed to the tool (resume mode ``pass_to_tool``), else None."""
+    """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
-    """What the tool said it would do, resolved once: gates judge this, and the handler acts on this."""
+    """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
     snapshot: Mapping[str, Json]
     """The session's state as it was when the call began."""
     used_environment: bool
-    """Whether the handler has asked for the environment: then the result says where it ran."""
+    """True once the handler has asked for the environment: then the result says where it ran."""
 
     def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
         if mint is not _MINT:
@@ -196,27 +232,32 @@ class ToolCallContext:
 
     @property
     def call_id(self) -> str:
+        """The id of the call."""
         return self.call.id
 
     @property
     def tool_name(self) -> str:
+        """The name of the called tool."""
         return self.call.name
 
     @property
     def run_identity(self) -> RunIdentity:
+        """The identity of the call's run."""
         return self._scope.identity
 
     @property
     def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
         return self._scope.agent_spec
 
     @property
     def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
         return self._scope.activity_sink
 
     @property
     def environment(self) -> Environment:
-        """Where this session runs things; opened at first use. Raises EnvironmentFailed."""
+        """The environment in which this session runs commands; opened at first use. Raises EnvironmentFailed."""
         self.used_environment = True
         return self._scope.environment
 
@@ -232,7 +273,7 @@ class ToolCallContext:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What the operator set for tools, by dotted name, such as ``terminal.timeout``."""
+        """The operator's settings for tools, by dotted name, such as ``terminal.timeout``."""
         return self._scope.settings
 
     @property
@@ -242,12 +283,12 @@ class ToolCallContext:
 
     @property
     def undo(self) -> UndoLog | None:
-        """Where a tool that changes files keeps what it replaces, before it does; None where nothing is kept."""
+        """The log in which a tool keeps each file before it replaces it, or None where nothing is kept."""
         return self._scope.undo
 
     @property
     def policy(self) -> object | None:
-        """What the approval gate goes by in this session; opaque to everybody else."""
+        """The approval gate's policy in this session; opaque to everybody else."""
         return self._scope.policy
 
     def answer_to(self, binds: str) -> Answer | None:
@@ -294,5 +335,5 @@ class ToolCallContext:
 
 
 def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
-    """For the dispatcher."""
+    """Make the context of a call. Only the dispatcher may do that."""
     return ToolCallContext(_MINT, call, scope)

@@ -16,6 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def refuse_bad_options(entry: ToolEntry, where: str) -> None:
+    """Raise RegistrationError for options of a tool that are of no known kind."""
     # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
     if entry.kind not in get_args(Kind):
         raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
@@ -32,12 +33,14 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
 
 
 def text(value: object, where: str) -> str:
+    """Return a name, or raise RegistrationError where it is not a text or empty."""
     if not isinstance(value, str) or not value:
         raise RegistrationError(f"{where}: expected a name, got {value!r}")
     return value
 
 
 def function_schema(name: str, schema: Mapping[str, Json], description: str, where: str) -> dict[str, Json]:
+    """Return the tool's function schema. Raises RegistrationError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise RegistrationError(f"{where}: a name is 1 to 128 of letters, digits, '_', '.' and '-'")
     if not isinstance(schema, Mapping):

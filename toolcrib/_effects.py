@@ -42,6 +42,8 @@ class RunsCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadsFile:
+    """Reads the file at ``path`` (absolute and free of links)."""
+
     path: str
 
 
@@ -55,6 +57,8 @@ class WritesFile:
 
 @dataclass(frozen=True, slots=True)
 class DeletesFile:
+    """Deletes the file at ``path`` (absolute and free of links)."""
+
     path: str
 
 

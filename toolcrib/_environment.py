@@ -76,6 +76,7 @@ class Health:
 
     @property
     def ok(self) -> bool:
+        """True where the environment can be used."""
         return not self.problem
 
 
@@ -83,7 +84,9 @@ class BackgroundProcess(Protocol):
     """A command that runs beside the session's others. ``pid`` is its shell's, as this machine or the environment has it."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The process's number in its environment."""
+        ...
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
         """The next chunk that it prints: (stream name, bytes). None at its end; b"" of stdout when ``within`` seconds passed."""
@@ -184,7 +187,9 @@ class Environment(Protocol):
         """
         ...
 
-    async def delete_file(self, path: str) -> None: ...
+    async def delete_file(self, path: str) -> None:
+        """Delete the file at ``path``. Raises OSError."""
+        ...
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         """List a folder, by name."""
@@ -204,7 +209,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PortableState:
-    """What another process needs to go on in an environment like this one: the folder, and exported variables by name.
+    """State with which another process can continue in an equal environment: the folder, and exported variables by name.
 
     Plain data. An environment does not know which values are secret: leave those out before the state is stored.
     """

@@ -51,36 +51,50 @@ class ToolError(ToolcribError):
 
 
 class InvalidArguments(ToolError):
+    """The arguments do not fit the tool's schema."""
+
     prefix = "Invalid arguments"
     code = "invalid_arguments"
 
 
 class ExecutionFailed(ToolError):
+    """The tool tried and failed."""
+
     prefix = "Execution failed"
     code = "execution_failed"
 
 
 class Denied(ToolError):
+    """The call is not allowed."""
+
     prefix = "Denied"
     code = "denied"
 
 
 class NotFound(ToolError):
+    """Something that the arguments name does not exist."""
+
     prefix = "Not found"
     code = "not_found"
 
 
 class Internal(ToolError):
+    """The tool, or toolcrib, has a fault."""
+
     prefix = "Internal error"
     code = "internal"
 
 
 class Timeout(ToolError):
+    """The tool did not end in time."""
+
     prefix = "Timed out"
     code = "timeout"
 
 
 class Cancelled(ToolError):
+    """Somebody cancelled the call."""
+
     prefix = "Cancelled"
     code = "cancelled"
 
@@ -129,30 +143,38 @@ class ProviderError(ToolcribError):
 
 
 class ConnectionFailed(ProviderError):
+    """The server can't be reached."""
+
     retryable = True
 
 
 class RateLimited(ProviderError):
+    """The server refused one request too many."""
+
     retryable = True
 
 
 class Overloaded(ProviderError):
+    """The server has no capacity now."""
+
     retryable = True
 
 
 class AuthFailed(ProviderError):
-    pass
+    """The server refused the key."""
 
 
 class ContextTooLong(ProviderError):
-    pass
+    """The conversation is longer than the model can read."""
 
 
 class BadRequest(ProviderError):
-    pass
+    """The server refused the request's contents."""
 
 
 class StreamBroken(ProviderError):
+    """The answer broke off."""
+
     retryable = True
 
 

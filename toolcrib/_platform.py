@@ -37,7 +37,7 @@ Heard: TypeAlias = Callable[[str, PlatformEvent], Awaitable[None] | None]
 
 
 class Host(Protocol):
-    """What a platform is given: its way into the sessions. Everything may be called at once, for any number of keys."""
+    """Access of a platform to the sessions. All methods may be called at once, for any number of keys."""
 
     async def say(
         self,

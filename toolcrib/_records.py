@@ -11,11 +11,12 @@ from toolcrib._types import Answer, Json, SuspendTicket, ToolCall, ToolCallStatu
 TicketState: TypeAlias = Literal["pending", "approved", "denied", "expired"]
 GrantScope: TypeAlias = Literal["once", "task", "session", "uses", "until", "always"]
 Settled: TypeAlias = Literal["settled", "repeated", "refused"]
-"""What became of an answer: it counts; the same decision counted before; another answer, or its time, came before it."""
+"""Fate of an answer: it counts; the same decision counted before; another answer, or the ticket's expiry, came before it."""
 RunStatus: TypeAlias = Literal["running", "parked", "ended"]
 InboxMode: TypeAlias = Literal["queue", "steer", "interrupt"]
-"""What follows from something that is said while a run is under way: it waits for the run's end; the model reads it with the next
-results; it ends the run first."""
+"""Effect of a message that arrives during a run: it waits for the run's end; the model reads it with the next results; it ends
+the run first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,11 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a session is listed by. ``title`` is the beginning of the first thing that a user said in it, on one line.
+    """Summary of a session, for lists. ``title`` is the beginning of the first message of a user, on one line.
 
-    ``messages`` is how many it has. Times are Unix seconds; ``updated_at`` is that of the last message or change.
-    ``place`` is where its commands run: its ``name`` and ``target``, and more that it needs to go on there; empty where unknown.
-    ``host`` names the lease of the process that wants to continue its parked run; "" for none.
+    ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
+    session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
+    names the lease of the process that wants to continue its parked run; "" for none.
     """
 
     id: str
@@ -90,7 +91,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One decision about one call. Times are Unix seconds. ``detail`` holds findings, rule and reason; never a secret."""
+    """A decision about a call. Times are Unix seconds. ``detail`` holds findings, rule and reason; never a secret."""
 
     at: float
     session_id: str

@@ -54,7 +54,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self._tools: dict[str, ToolEntry] = {}
         self._lent: dict[str, ToolEntry] = {}
-        """What children see: all but what was registered while this one was ``adopting``."""
+        """Entries that children see: all but those registered while this registry was ``adopting``."""
         self._lock = threading.RLock()
         self._dispatch: Dispatch | None = None
         self._check_schema: SchemaCheck | None = None
@@ -160,6 +160,7 @@ class ToolRegistry:
         return None
 
     def unregister(self, name: str) -> bool:
+        """Remove a tool. Return False where there is none of that name."""
         adopter = self._adopter()
         if adopter is not None:
             return adopter.unregister(name)
@@ -251,6 +252,7 @@ class ToolRegistry:
     # -- looking -------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> ToolEntry | None:
+        """Return the entry of that name, or None."""
         return self._tools.get(name)
 
     def names(self) -> list[str]:

@@ -108,9 +108,14 @@ class TokenPrices(Protocol):
     """Prices of a million tokens that a model reads and writes, in any currency."""
 
     @property
-    def input(self) -> float: ...
+    def input(self) -> float:
+        """Price of a million tokens of input."""
+        ...
+
     @property
-    def output(self) -> float: ...
+    def output(self) -> float:
+        """Price of a million tokens of output."""
+        ...
 
     def cost(self, usage: Mapping[str, int]) -> float:
         """Return the cost of one reply with this ``ProviderTurn.usage``."""
@@ -175,13 +180,17 @@ class TextProtocol(Protocol):
     """Tool calls in plain text, for models without native ones."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the protocol."""
+        ...
 
     def render_tools(self, definitions: Sequence[Mapping[str, Json]], *, instructions: str = "") -> str:
         """The system prompt: the agent's ``instructions``, then what the model must know of the tools."""
         ...
 
-    def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader: ...
+    def reader(self, definitions: Sequence[Mapping[str, Json]], *, thinking: Thinking = "maybe") -> TextReader:
+        """Return a reader of one reply."""
+        ...
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
         """Return chat messages (role, content, ...) with the results of the model's calls."""

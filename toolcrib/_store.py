@@ -1,4 +1,4 @@
-"""What must be remembered, as protocols. ``agent/store`` implements them; the dispatcher and the gates only name them.
+"""Protocols of the store. ``agent/store`` implements them; the dispatcher and the gates only name them.
 
 Every method is async, and none blocks the event loop. It may be awaited from any thread and any loop. A store that keeps
 everything in memory never suspends, so that a coroutine which awaits it can be driven by hand.
@@ -69,13 +69,17 @@ class CallLedger(Protocol):
         """
         ...
 
-    async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None: ...
-
-    async def handler_started(self, session_id: str, call_id: str) -> None:
-        """From here on the call may have had effects."""
+    async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
+        """Move a call to ``status``. Raises InvalidTransition."""
         ...
 
-    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None: ...
+    async def handler_started(self, session_id: str, call_id: str) -> None:
+        """Note that the handler has started: from here on the call may have had effects."""
+        ...
+
+    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+        """Record a call's result and its last status. Raises InvalidTransition."""
+        ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
@@ -87,14 +91,18 @@ class CallLedger(Protocol):
 
 
 class TicketStore(Protocol):
+    """Tickets of suspended calls, and their answers."""
+
     async def put(self, record: TicketRecord) -> None:
         """Raises ValueError for an id that is known: a settled ticket must not come to life again."""
         ...
 
-    async def get(self, ticket_id: str) -> TicketRecord | None: ...
+    async def get(self, ticket_id: str) -> TicketRecord | None:
+        """Return the ticket with that id, or None."""
+        ...
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """Those that wait for an answer, of one session or of all, oldest first."""
+        """Return the tickets that wait for an answer, of one session or of all, oldest first."""
         ...
 
     async def of_call(self, session_id: str, call_id: str) -> Sequence[TicketRecord]:
@@ -121,7 +129,11 @@ class TicketStore(Protocol):
 
 
 class GrantStore(Protocol):
-    async def add(self, grant: Grant) -> None: ...
+    """Grants of sessions and principals."""
+
+    async def add(self, grant: Grant) -> None:
+        """Keep a grant."""
+        ...
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         """Grants of this session and the permanent ones of this principal; without a session every grant there is."""
@@ -131,13 +143,21 @@ class GrantStore(Protocol):
         """Use a counted grant once, by compare-and-set. False where nothing was left."""
         ...
 
-    async def revoke(self, grant_id: str) -> bool: ...
+    async def revoke(self, grant_id: str) -> bool:
+        """Remove a grant. Return False where there is none of that id."""
+        ...
 
 
 class AuditLog(Protocol):
-    async def record(self, entry: AuditEntry) -> None: ...
+    """Decisions about calls, in order."""
 
-    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]: ...
+    async def record(self, entry: AuditEntry) -> None:
+        """Append an entry."""
+        ...
+
+    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+        """Return entries in order: all, or those of one session."""
+        ...
 
 
 class SessionStore(Protocol):
@@ -172,14 +192,16 @@ class SessionStore(Protocol):
         """Change what is given."""
         ...
 
-    async def append(self, session_id: str, message: Mapping[str, Json]) -> None: ...
+    async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
+        """Append a message to the session."""
+        ...
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
         """All of them or, where it raises, none."""
         ...
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """In order, from the ``offset``-th on, at most ``limit``."""
+        """Return messages in order, from the ``offset``-th on, at most ``limit``."""
         ...
 
     async def get(self, prefix: str) -> SessionInfo | None:
@@ -193,7 +215,7 @@ class SessionStore(Protocol):
     async def list(
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
-        """Those in which a user said something, the last one that was used first; what is given must be equal."""
+        """Return sessions in which a user said something, the last used first; the arguments that are given must match."""
         ...
 
 
@@ -227,7 +249,9 @@ class RunStore(Protocol):
         """
         ...
 
-    async def get(self, run_id: str) -> RunRecord | None: ...
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Return the run with that id, or None."""
+        ...
 
     async def current(self, session_id: str) -> RunRecord | None:
         """The session's run that has not ended; None where there is none."""
@@ -239,7 +263,7 @@ class RunStore(Protocol):
 
 
 class Inbox(Protocol):
-    """What was said to sessions and no run has taken yet, in order. Never fenced: anybody may say something."""
+    """Messages to sessions that no run has taken yet, in order. Never fenced: anybody may add one."""
 
     async def put(self, item: InboxItem) -> InboxItem | None:
         """Keep it and return it with its id; None where this session has had an item with that (non-empty) key before."""
@@ -255,9 +279,11 @@ class Inbox(Protocol):
 
 
 class OriginStore(Protocol):
-    """Where files of a session came from, as its judge found: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
+    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
 
-    async def of(self, session_id: str) -> Mapping[str, int]: ...
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        """Return the origins that are remembered for a session."""
+        ...
 
     async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
         """Add these bits to what is known of each path."""
@@ -283,27 +309,59 @@ class Store(Protocol):
     """
 
     @property
-    def ledger(self) -> CallLedger: ...
+    def ledger(self) -> CallLedger:
+        """Statuses of calls."""
+        ...
+
     @property
-    def tickets(self) -> TicketStore: ...
+    def tickets(self) -> TicketStore:
+        """Tickets and answers."""
+        ...
+
     @property
-    def grants(self) -> GrantStore: ...
+    def grants(self) -> GrantStore:
+        """Grants."""
+        ...
+
     @property
-    def audit(self) -> AuditLog: ...
+    def audit(self) -> AuditLog:
+        """Decisions about calls."""
+        ...
+
     @property
-    def sessions(self) -> SessionStore: ...
+    def sessions(self) -> SessionStore:
+        """Sessions and their messages."""
+        ...
+
     @property
-    def changes(self) -> ChangeJournal: ...
+    def changes(self) -> ChangeJournal:
+        """Changes of files, for undo."""
+        ...
+
     @property
-    def leases(self) -> LeaseStore: ...
+    def leases(self) -> LeaseStore:
+        """Leases of sessions."""
+        ...
+
     @property
-    def runs(self) -> RunStore: ...
+    def runs(self) -> RunStore:
+        """Runs and their steps."""
+        ...
+
     @property
-    def inbox(self) -> Inbox: ...
+    def inbox(self) -> Inbox:
+        """Messages that no run has taken."""
+        ...
+
     @property
-    def origins(self) -> OriginStore: ...
+    def origins(self) -> OriginStore:
+        """Origins of sessions' files."""
+        ...
+
     @property
-    def signals(self) -> Signals: ...
+    def signals(self) -> Signals:
+        """Signals between processes."""
+        ...
 
     def fenced(self, fence: Fence) -> Store:
         """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs and
@@ -320,7 +378,7 @@ class Store(Protocol):
         ...
 
     async def old(self, before: float) -> int:
-        """How many ``prune`` would forget."""
+        """Return the number of sessions that ``prune`` would delete."""
         ...
 
     async def prune(self, before: float) -> int:

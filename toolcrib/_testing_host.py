@@ -16,7 +16,7 @@ from toolcrib._types import Json
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message that a platform brought."""
+    """A message that a platform brought."""
 
     key: str
     text: str
@@ -28,7 +28,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer that a platform brought."""
+    """An answer that a platform brought."""
 
     ticket_id: str
     payload: Json
@@ -60,6 +60,7 @@ class FakeHost:
         message_key: str = "",
         images: Sequence[Image] = (),
     ) -> bool:
+        """Record a message. Return False for one whose ``message_key`` was seen before."""
         self._check(principal)
         if message_key and any((one.key, one.message_key) == (key, message_key) for one in self.said):
             return False
@@ -76,6 +77,7 @@ class FakeHost:
         reason: str = "",
         decision_id: str = "",
     ) -> Settled:
+        """Record an answer, and settle its ticket as the host would."""
         self._check(principal)
         earlier = next((one for one in self.answered if one.ticket_id == ticket_id), None)
         if earlier is not None:
@@ -84,6 +86,7 @@ class FakeHost:
         return "settled"
 
     def listen(self, heard: Heard) -> Callable[[], None]:
+        """Call ``heard`` with each event, until the returned function is called."""
         self._listeners.append(heard)
         return lambda: self._listeners.remove(heard)
 

@@ -61,10 +61,12 @@ class ChatServer:
 
     @property
     def port(self) -> int:
+        """The port on which the server listens."""
         return int(self._server.server_address[1])
 
     @property
     def base_url(self) -> str:
+        """The base URL for a client."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> ChatServer:

@@ -53,6 +53,7 @@ class ToolCallStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Return True if no other status can follow."""
         return not _MOVES[self]
 
     def can_become(self, new: ToolCallStatus) -> bool:
@@ -100,6 +101,7 @@ class ToolDescriptor:
 
     @classmethod
     def new(cls, id: str, name: str, description: str) -> ToolDescriptor:  # noqa: A002 - the specification's name
+        """Make a descriptor without parameters or category."""
         return cls(id, name, description)
 
     def with_parameters(self, schema: Mapping[str, Json]) -> ToolDescriptor:
@@ -107,6 +109,7 @@ class ToolDescriptor:
         return replace(self, parameters=schema)
 
     def with_category(self, category: str) -> ToolDescriptor:
+        """Return a copy with that category."""
         return replace(self, category=category)
 
 
@@ -150,6 +153,7 @@ class SuspendTicket:
     id: str = field(default_factory=lambda: os.urandom(16).hex())
 
     def to_json(self) -> dict[str, Json]:
+        """Return the ticket as JSON, as the model and a client see it."""
         suspension: dict[str, Json] = {
             "id": self.id,
             "action": self.action,
@@ -197,6 +201,7 @@ class Answer:
 
     @property
     def denied(self) -> bool:
+        """True for an answer that refuses the call."""
         return isinstance(self.payload, Mapping) and self.payload.get("approved") is False
 
 
@@ -228,42 +233,52 @@ class ToolResult:
 
     @classmethod
     def success(cls, tool_name: str, data: Json) -> ToolResult:
+        """Return a result with data."""
         return cls(tool_name, ToolStatus.SUCCESS, data)
 
     @classmethod
     def success_with_message(cls, tool_name: str, data: Json, message: str) -> ToolResult:
+        """Return a result with data and a message."""
         return cls(tool_name, ToolStatus.SUCCESS, data, message)
 
     @classmethod
     def success_with_images(cls, tool_name: str, data: Json, images: Sequence[Image]) -> ToolResult:
+        """Return a result with data and images."""
         return cls(tool_name, ToolStatus.SUCCESS, data, images=tuple(images))
 
     @classmethod
     def error(cls, tool_name: str, message: str) -> ToolResult:
+        """Return a failed result with a message."""
         return cls(tool_name, ToolStatus.ERROR, None, message)
 
     @classmethod
     def error_with_code(cls, tool_name: str, code: str, message: str) -> ToolResult:
+        """Return a failed result with a code for programs and a message."""
         return cls(tool_name, ToolStatus.ERROR, {"error": {"code": code, "message": message}}, f"[{code}] {message}")
 
     @classmethod
     def suspended(cls, tool_name: str, message: str) -> ToolResult:
+        """Return a pending result with a message."""
         return cls(tool_name, ToolStatus.PENDING, None, message)
 
     @classmethod
     def suspended_with(cls, tool_name: str, message: str, ticket: SuspendTicket) -> ToolResult:
+        """Return a pending result with the ticket that it waits for."""
         return cls(tool_name, ToolStatus.PENDING, None, message, ticket)
 
     @property
     def is_success(self) -> bool:
+        """True for a result of status SUCCESS."""
         return self.status is ToolStatus.SUCCESS
 
     @property
     def is_pending(self) -> bool:
+        """True for a result of status PENDING."""
         return self.status is ToolStatus.PENDING
 
     @property
     def is_error(self) -> bool:
+        """True for a result of status ERROR."""
         return self.status is ToolStatus.ERROR
 
     def to_json(self) -> dict[str, Json]:
@@ -276,9 +291,11 @@ class ToolResult:
         return data
 
     def to_json_text(self) -> str:
+        """Return the result as JSON text."""
         return json.dumps(self.to_json(), ensure_ascii=False)
 
     def to_output(self) -> ToolOutput:
+        """Return the result as an output without state changes."""
         return ToolOutput(self)
 
 
@@ -293,7 +310,9 @@ class ToolOutput:
 class Tool(Protocol):
     """A tool as a class (002-1). ``registry.add(tool)`` registers it; subclassing gives the default ``validate_args``."""
 
-    def descriptor(self) -> ToolDescriptor: ...
+    def descriptor(self) -> ToolDescriptor:
+        """Return the tool's description."""
+        ...
 
     def validate_args(self, args: Mapping[str, Json]) -> None:
         """Raise InvalidArguments where ``args`` can't be served. The schema has been checked by then."""

@@ -1,4 +1,4 @@
-"""What file tools replace, and how a person gets it back: the journal of changes, and what a handler tells it."""
+"""Undo of changes to files: the journal of changes, and the log that a handler writes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file of a step. ``before`` and ``after`` are None where there is no such file. ``place`` names what holds it.
+    """A change of one file in a step. ``before`` and ``after`` are None where there is no such file. ``place`` names what holds
+    it.
 
-    ``lost`` says why what was before is not kept. ``folders`` are those made on the way, outermost first. ``undone_by`` is the
-    step that took it back, ``passed_by`` the one that should have and could not; 0 for none. ``id`` is the journal's.
+    ``lost`` says why the content before is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the
+    step that undid it, ``passed_by`` the one that should have and could not; 0 for none. ``id`` is the journal's.
     """
 
     path: str
@@ -47,12 +48,13 @@ class FileChange:
 
     @property
     def in_effect(self) -> bool:
+        """True until an undo undid the change."""
         return not self.undone_by
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """What one call, one undo or one redo changed. ``turn`` is 1 + the place of the message in the session that the call
+    """The changes of one call, one undo or one redo. ``turn`` is 1 + the position in the session of the message that the call
     followed from, 0 for a call that a person made by hand. ``at`` is in Unix seconds.
     """
 
@@ -74,7 +76,7 @@ class ChangeJournal(Protocol):
         ...
 
     async def forget(self, change_ids: Collection[int]) -> None:
-        """They were not made after all. A call's step goes with its last change."""
+        """Forget changes that were not made after all. A call's step is deleted with its last change."""
         ...
 
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
@@ -88,14 +90,16 @@ class ChangeJournal(Protocol):
     async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
     ) -> None:
-        """How a step (an undo or redo) left other changes, by their ids: taken back, left as they are, or in effect again."""
+        """Record how a step (an undo or redo) left other changes, by their ids: undone, left as they are, or in effect again."""
         ...
 
     async def untold(self, session_id: str) -> Sequence[ChangeStep]:
         """Undos and redos that the session's model has not heard of, oldest first."""
         ...
 
-    async def told(self, step_ids: Collection[int]) -> None: ...
+    async def told(self, step_ids: Collection[int]) -> None:
+        """Note that the model has heard of these steps."""
+        ...
 
     async def prune(self, before: float) -> None:
         """Forget the steps from before that time (Unix seconds), but for undos and redos that a model has still to hear of."""
@@ -103,7 +107,7 @@ class ChangeJournal(Protocol):
 
 
 class Keeping(Protocol):
-    """One call's changes. ``replaces`` for each file, then ``record``, and only then is anything written."""
+    """The changes of one call: ``replaces`` for each file, then ``record``, and only then is anything written."""
 
     async def replaces(self, path: str, info: FileInfo | None, after: bytes | None, data: bytes | None = None) -> None:
         """``path`` is about to get the content ``after`` (None: to be deleted). ``info`` is what ``stat`` says of it now;
@@ -116,12 +120,12 @@ class Keeping(Protocol):
         ...
 
     async def forget(self) -> None:
-        """What was recorded was not done."""
+        """Forget the recorded changes, because they were not made."""
         ...
 
     @property
     def note(self) -> str:
-        """What the model and the person should know: what of it can't be undone, "" where all can."""
+        """Return what can't be undone, for the model and the person; "" where everything can."""
         ...
 
 

@@ -62,36 +62,45 @@ class FakeEnvironment:
         return self._commands.get(request.command, (127, b"command not found"))
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
+        """Record the request and return what the test set for its command."""
         code, output = self._run(request)
         return ExecOutcome(code, Captured(output, b"", len(output)), Captured(), self.cwd, 0.0, self.identity)
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
+        """Return a process that prints what the test set for its command and ends."""
         return _FakeProcess(*self._run(request))
 
     async def shell_state(self) -> ShellState | None:
+        """Return the state that the test set."""
         return self.state
 
     async def health(self) -> Health:
+        """Return the problem that the test set."""
         return Health(self.problem)
 
     async def resolve(self, path: str) -> str:
+        """Return the absolute path; there are no links here."""
         return posixpath.normpath(posixpath.join(self.cwd, path))
 
     async def stat(self, path: str) -> FileInfo | None:
+        """Return the file's or folder's facts, or None."""
         if path in self.files:
             return FileInfo(path, "file", len(self.files[path]), 0.0, 0o644)
         inside = path.rstrip("/") + "/"
         return FileInfo(path, "dir", 0, 0.0, 0o755) if any(name.startswith(inside) for name in self.files) else None
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
+        """Return the file's content. Raises FileNotFoundError."""
         if path not in self.files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.files[path][:limit]
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        """Set the file's content."""
         self.files[path] = data
 
     async def delete_file(self, path: str) -> None:
+        """Delete the file. Raises FileNotFoundError."""
         if self.files.pop(path, None) is None:
             raise FileNotFoundError(2, "No such file or directory", path)
 
@@ -101,14 +110,16 @@ class FakeEnvironment:
         raise OSError(number, os.strerror(number), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        """List the folder's files and folders."""
         inside = path.rstrip("/") + "/"
         names = sorted({inside + name.removeprefix(inside).split("/")[0] for name in self.files if name.startswith(inside)})
         return [info for name in names if (info := await self.stat(name)) is not None]
 
     def interrupt(self) -> None:
-        """Nothing runs here."""
+        """Do nothing: no command runs here."""
 
     async def close(self) -> None:
+        """Note the close in ``closed``."""
         self.closed = True
 
 
@@ -123,16 +134,19 @@ class _FakeProcess:
         self.written = b""
 
     async def read(self, *, within: float | None = None) -> tuple[str, bytes] | None:
+        """Return all output at the first call, then None."""
         output, self._output = self._output, b""
         return ("stdout", output) if output else None
 
     async def write(self, data: bytes) -> None:
+        """Keep the input in ``written``."""
         self.written += data
 
     def close_stdin(self) -> None:
-        """Nothing reads it."""
+        """Do nothing: no process reads the input."""
 
     async def wait(self) -> int:
+        """Return the exit code at once."""
         return self._code
 
     async def kill(self) -> None:
@@ -154,6 +168,7 @@ class ScriptedSession:
         self.closed = False
 
     def say(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Keep the text in ``said`` and the images in ``shown``."""
         self.said.append(text)
         self.shown.extend(images)
 
@@ -170,10 +185,12 @@ class ScriptedSession:
         return ProviderTurn("", tuple(ToolCall(ToolCall.new_id(), name, args) for name, args in turn), turn)
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        """Check that each call of the turn has its result, in order, and keep them."""
         assert [one.call.id for one in executed] == [call.id for call in turn.tool_calls], "one result a call, in order"  # noqa: S101 - a test double's check
         self.results.append(list(executed))
 
     async def close(self) -> None:
+        """Note the close in ``closed``."""
         self.closed = True
 
 

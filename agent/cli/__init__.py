@@ -1,4 +1,11 @@
-"""The command ``toolcrib``."""
+"""The command ``toolcrib``.
+
+``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
+they share. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``, ``complete``, ``terminal``. One task:
+``oneshot``, ``jsonl``. What a person sees: ``view``, ``live``, ``markdown``, ``render``, ``escape``, ``trace``, ``faults``,
+``logs``, ``images``. What they are asked: ``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command
+each.
+"""
 
 from __future__ import annotations
 

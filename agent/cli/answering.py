@@ -30,7 +30,7 @@ _MOST_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line says of the answer; "" and None where it says nothing. ``deny`` is the reason of a no."""
+    """The command line's answer to a ticket; "" and None where an option is missing. ``deny`` is the reason of a no."""
 
     prefix: str
     scope: str = ""

@@ -251,9 +251,9 @@ def _early_options() -> argparse.ArgumentParser:
 
 
 def open_crib(options: argparse.Namespace) -> Crib:
-    """Everything put together, as these options say: a context manager. Raises ConfigError.
+    """Assemble a crib from these options; it is a context manager. Raises ConfigError.
 
-    The store is opened by what first needs it, which raises StoreFailed: most commands that only look need nothing of it.
+    The store is opened at first use, which raises StoreFailed: most commands that only look need nothing of it.
     """
     from pathlib import Path
 

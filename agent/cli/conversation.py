@@ -30,7 +30,7 @@ KEPT = "The session is kept: type on, or /help."
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How this chat opens a session, its first one and those after /new and /resume."""
+    """Options with which this chat opens sessions: its first one and those after /new and /resume."""
 
     crib: Crib
     asker: Asker
@@ -62,18 +62,20 @@ class Opening:
 
 
 class Conversation:
-    """One session at a time, who answers in it, and the screen that shows what happens. ``open`` it before ``say``."""
+    """Chat in one session at a time, with the model that answers in it and the screen that shows its events. ``open`` it before
+    ``say``.
+    """
 
     def __init__(self, opening: Opening, choice: ModelChoice, screen: Screen) -> None:
         self.opening = opening
         self.choice = choice
-        """What answers; changes with /model and with the session that goes on."""
+        """The model that answers; changes with /model and with the resumed session."""
         self._named = choice
         self.screen = screen
         self.failed = False
-        """Whether the last run of a model went wrong."""
+        """True if the last run of a model failed."""
         self.images: list[Image] = []
-        """What goes with the next thing that is said to a model."""
+        """Images for the next message to a model."""
         display = opening.crib.config.display
         self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
         self._session: Session | None = None
@@ -144,7 +146,7 @@ class Conversation:
         return True
 
     async def _call(self, call: ToolCall) -> None:
-        """What the person calls by hand, the model does not hear of."""
+        """Make a call that the person typed. The model does not see it."""
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view

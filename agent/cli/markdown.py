@@ -95,7 +95,9 @@ class MarkdownStream:
             self._console.print(text)
 
     def _print(self, laid_out: Any, indent: int) -> bool:
-        """Without the empty lines that rich puts around some blocks, and the spaces that fill each line. False: it is nothing."""
+        """Print the lines without the empty ones that rich puts around some blocks and without trailing spaces. False for an
+        empty block.
+        """
         options = self._console.options.update(width=max(20, self._console.width - indent))
         lines = self._console.render_lines(laid_out, options, pad=False)
         texts = ["".join(segment.text for segment in line).rstrip() for line in lines]

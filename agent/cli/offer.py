@@ -1,4 +1,4 @@
-"""Without a model: how to get one, with what answers on this machine. Found servers are named, never used."""
+"""Help for a start without a model: how to get one, with the servers that answer on this machine. They are named, never used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task for a model, from its start to an exit code."""
+"""Run one task of a model, from its start to an exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Watch = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Tally:
-    """What a run came to so far; it is right also where the run breaks off."""
+    """Totals of a run so far; they are right also where the run breaks off."""
 
     turns: int = 0
     text: str = ""
@@ -45,12 +45,12 @@ class Outcome:
     text: str
     code: int
     empty: bool = False
-    """Whether it is done and came to neither text nor image."""
+    """True if the run is done and produced neither text nor image."""
     session: str = ""
     tickets: Sequence[TicketRecord] = ()
-    """What a parked run of the session waits for."""
+    """Tickets that a parked run of the session waits for."""
     queued: int = 0
-    """How many messages wait until the parked run has ended."""
+    """Number of messages that wait until the parked run has ended."""
 
 
 class Fan:

@@ -68,7 +68,7 @@ async def _place_of(crib: Crib, session_id: str) -> str:
 
 
 def state_of(place: Place, found: Found) -> str:
-    """Without going far: what can be said at once."""
+    """Return the state of a backend as far as it is known without connecting to it."""
     if place.missing:
         return f"not configured: set {place.missing}"
     match place.kind:

@@ -102,7 +102,9 @@ class View:
                 pass
 
     def end(self) -> None:
-        """Nothing of what was streamed is left to show, and the cursor is at the beginning of a line, but for a call's."""
+        """End the display of a stream: all of it is shown, and the cursor is at the beginning of a line, except after a call's
+        line.
+        """
         self.screen.stop_waiting()
         if self._markdown is not None:
             self._markdown.end()

@@ -13,7 +13,7 @@ from toolcrib import ConfigError
 
 
 class NotSet(ConfigError):
-    """Nothing stands at this key, and it has no default."""
+    """No value stands at this key, and it has no default."""
 
 
 def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One reply of the model: streamed, asked for again after a fault, interrupted where a person says so."""
+"""Ask the model for a reply: streamed, asked for again after a fault, interrupted at a person's request."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from toolcrib._store import Fence, Lease, Store
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 20.0
-"""How long a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
+"""Seconds for which a session stays with a process that no longer renews its lease, where nobody can see that it ended."""
 _FIRST, _LONGEST = 0.02, 1.0
 
 
 class Holding:
-    """One process's side of a session's lease. ``lost`` is called when another process took the session over.
+    """This process's side of a session's lease. ``lost`` is called when another process took the session over.
 
     Several may hold it at once, in any thread and loop: the first takes it, the last gives it back.
     """
@@ -33,6 +33,8 @@ class Holding:
         self._held = 0
         self._lock = threading.Lock()
         self._taking = threading.Lock()
+        self._left: Lease | None = None
+        """What could not be given back: it is ours still, and would keep us out until it lapses."""
         self.seconds = LEASE_SECONDS
 
     @property
@@ -67,6 +69,9 @@ class Holding:
                 first = self._taking.acquire(blocking=False)
             if first:
                 try:
+                    left, self._left = self._left, None
+                    if left is not None:
+                        await self._give_back(left)
                     lease = await self._store.leases.take(self._name, self._owner, self.seconds)
                     if lease is not None:
                         with self._lock:
@@ -93,7 +98,8 @@ class Holding:
     async def _give_back(self, lease: Lease) -> None:
         try:
             await self._store.leases.release(lease)
-        except StoreFailed as error:  # it lapses by itself
+        except StoreFailed as error:  # it lapses by itself, or is given back before we take the next
+            self._left = lease
             _log.warning("the lease of session %s could not be given back: %s", self._name[:12], error)
 
     async def _renew(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run may cost, and how it ends when it costs more."""
+"""Limits of a run's cost, and the run's end when it reaches one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from toolcrib import ConfigError, ToolcribError
 from toolcrib._types import Json
 
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
-"""Why a run has an outcome: it answered; its last turn was asked for an answer; a person interrupted it; a gate ended it; it
-waits for somebody's answer."""
+"""Reason why a run has an outcome: it answered; its last turn was asked for an answer; a person interrupted it; a gate ended
+it; it waits for somebody's answer.
+"""
 
 
 class RunError(ToolcribError):
@@ -48,7 +49,7 @@ class AnswerUnfit(RunError):
 ERRORS: Mapping[str, type[RunError]] = {
     kind.__name__: kind for kind in (MaxTurnsReached, TokenCapReached, CostCapReached, NoProgress, AnswerUnfit)
 }
-"""By the name that a stored run keeps."""
+"""Errors by the name that a stored run keeps."""
 
 
 @dataclass(frozen=True, slots=True)

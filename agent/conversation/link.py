@@ -20,7 +20,7 @@ class ModelLink:
         self._session = session
         self._provider: ProviderSession | None = None
         self._known = 0
-        """How many records of the transcript the provider session has taken in."""
+        """Number of records of the transcript that the provider session has taken in."""
         self._given = False
         self.choice: ModelChoice | None = None
         self.instructions = ""
@@ -63,6 +63,10 @@ class ModelLink:
         )
         self.name = model_of(provider)
         return provider
+
+    def renew(self) -> None:
+        """Open another provider session for the next question: the tools that the model is shown have changed."""
+        self._known = -1
 
     def tell(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""

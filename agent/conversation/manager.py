@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent.conversation.state import RunResult
     from agent.crib import Crib
     from agent.models import ModelChoice
+    from agent.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 _HOST_SECONDS = 20.0
@@ -51,7 +52,7 @@ class SessionManager:
 
     def __init__(
         self,
-        crib: Crib,
+        crib: Crib | Workspace,
         *,
         platform: str = "api",
         choice: ModelChoice | None = None,
@@ -243,7 +244,9 @@ class SessionManager:
             self._wake(session_id)
 
     async def _has_work(self, session_id: str) -> bool:
-        """Whether the session can go on: a run that does not wait, or whose ticket was settled; else a message in the inbox."""
+        """Return True if the session can continue: a run that does not wait, or whose ticket was settled, or a message in the
+        inbox.
+        """
         run = await self._store.runs.current(session_id)
         if run is None:
             return bool(await self._store.inbox.waiting(session_id))

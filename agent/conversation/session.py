@@ -1,4 +1,4 @@
-"""One conversation: what it may call, where it runs, and the one way in: say, answer, interrupt, advance."""
+"""Session: the calls it may make, its environment, and the one way in: say, answer, interrupt, advance."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ class Session:
         """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
 
         While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
-        ``interrupt`` ends the run first, in whichever process it is. The run, its tickets and grants are the principal's.
+        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn.
+        The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         if limits is not None:
@@ -169,7 +170,7 @@ class Session:
         self.scope.interrupt()
 
     async def waits_for_answers(self) -> bool:
-        """Whether a run of this session is parked, or its process ended while somebody was asked."""
+        """Return True if a run of this session is parked, or its process ended while somebody was asked."""
         return await self._driver.waits()
 
     async def give_up(self) -> RunResult | None:

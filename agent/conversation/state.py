@@ -20,7 +20,7 @@ _STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running",
 
 @dataclass(frozen=True, slots=True)
 class CallState:
-    """One call of the turn's batch. ``tickets`` are those that it waits for; ``settled`` means that its result is in the ledger.
+    """State of a call in the turn's batch. ``tickets`` are those that it waits for; ``settled``: its result is in the ledger.
 
     ``end_run``: a gate ended the run with it.
     """
@@ -177,7 +177,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run came out. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
+    """Outcome of a run. ``usage`` sums the server's counts over its turns; ``cost`` is by the prices, None without."""
 
     text: str
     stopped: Stopped

@@ -24,7 +24,7 @@ from tools.dispatch.faces import as_json, failed, images_of
 
 Record = dict[str, Any]
 _PAGE = 64
-"""How many records are read at once."""
+"""Number of records that are read at once."""
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def _with(images: Sequence[Image]) -> Record:
 
 
 class Transcript:
-    """One session's records in ``store``. ``count`` is how many there were when this process last looked or wrote."""
+    """Records of a session in ``store``. ``count`` is how many there were when this process last read or wrote."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store = store
@@ -95,7 +95,7 @@ class Transcript:
         return await self._store.sessions.get(self.session_id)
 
     async def look(self) -> bool:
-        """Whether there are other records than this process knows of; from now on it knows of all."""
+        """Return True if another process wrote records; from now on this one knows of all."""
         info = await self.info()
         count = 0 if info is None else info.messages
         known, self.count = self.count, count

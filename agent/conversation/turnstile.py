@@ -1,4 +1,4 @@
-"""Who may drive a session: one at a time, in the order of asking, from any thread and any event loop."""
+"""Turns at driving a session: one driver at a time, in the order of asking, from any thread and any event loop."""
 
 from __future__ import annotations
 

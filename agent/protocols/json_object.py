@@ -85,7 +85,7 @@ class JsonObjectProtocol:
 
 
 class JsonObjectReader:
-    """Nothing is shown before the object is whole: until then it may be anything."""
+    """Reader of a JSON object. It shows nothing before the object is whole: until then it may be anything."""
 
     def __init__(self, known: Definitions, thinking: Thinking = "maybe") -> None:
         self._known = known

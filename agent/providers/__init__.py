@@ -1,12 +1,14 @@
 """Sources of turns: model servers, and the person who types calls. Nothing here loads an HTTP library before it is used.
 
 A wire is three modules: its session over ``_http_session``, ``_NAME_messages`` (the conversation as it goes back, over
-``_history``; some wires call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). A new one
-is a row of ``factory.PROVIDERS`` too, has its fields for forced calls and for answers by a schema in ``_steer``, and a row in
-agent/cli/commands/parse.py, so that `toolcrib parse --wire` finds its reader.
+``_history``; some wires call that contents or items) and ``_NAME_reader`` (from a reply to a turn, over ``_events``). A new
+one is a row of ``factory.PROVIDERS`` too, has its fields for forced calls and for answers by a schema in ``_steer``, and a
+row in agent/cli/commands/parse.py, so that `toolcrib parse --wire` finds its reader. ``text`` is for models without native
+calls, ``manual`` for no model, ``plugin`` for a plugin's provider; ``abilities`` asks what a session can do besides.
 
 Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``. Below every
-wire: ``http``, ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``, ``_names``, ``_images``.
+wire: ``http`` over ``clients``, ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``, ``_names``,
+``_images``.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:
 
 
 def _acceptable(content: Sequence[Any]) -> list[dict[str, Any]]:
-    """Without what no server takes back: empty text, nothing but blank text, and at the end thinking that led to nothing."""
+    """Drop content that no server takes back: empty or blank text, and at the end thinking that led to nothing."""
     blocks = [block for block in content if isinstance(block, dict) and (block.get("type") != "text" or block.get("text"))]
     while blocks and blocks[-1].get("type") in _THINKING:
         blocks.pop()

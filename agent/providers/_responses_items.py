@@ -88,7 +88,7 @@ class ResponsesItems(History):
             self._sent.append(encode({"type": "function_call", "call_id": on_wire, "name": name, "arguments": arguments}))
 
     def _acceptable(self, output: Sequence[Any]) -> list[dict[str, Any]]:
-        """Without what the server would refuse: reasoning that it cannot find, and reasoning that led to nothing."""
+        """Drop items that the server would refuse: reasoning that it can't find, and reasoning that led to nothing."""
         items = [item for item in output if isinstance(item, dict)]
         while items and items[-1].get("type") == "reasoning":
             items.pop()

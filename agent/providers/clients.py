@@ -55,7 +55,7 @@ class ClientPool:
         self._contexts: dict[Hashable, ssl.SSLContext] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._ends: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None]] = WeakKeyDictionary()
-        """By loop, what closes its clients: a loop that ends closes the generators that were begun in it."""
+        """Generators that close a loop's clients: a loop that ends closes the generators that were begun in it."""
         self._lock = threading.Lock()
 
     @property

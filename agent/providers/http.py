@@ -24,7 +24,9 @@ _AFTER_DONE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """In seconds, and bytes of a decoded body. ``first_byte`` is the wait for an answer to begin, ``between`` within it."""
+    """Limits in seconds, and in bytes of a decoded body. ``first_byte`` is the wait for an answer to begin, ``between`` within
+    it.
+    """
 
     connect: float = 10.0
     first_byte: float = 120.0
@@ -111,7 +113,7 @@ class HttpClient:
         return self._taken.client
 
     def _own_cookies(self) -> httpx.Cookies:
-        """Those of this conversation alone; some servers find its cache by them."""
+        """Return the cookies of this conversation alone; some servers find its cache by them."""
         if self._cookies is None:
             import httpx
 
@@ -193,7 +195,7 @@ class Reply:
         return b"".join([piece async for piece in self.chunks()])
 
     async def beginning(self, size: int) -> str:
-        """At most ``size`` bytes of the body, as text; what came, where it breaks."""
+        """Return at most ``size`` bytes of the body as text; a body that breaks off is returned as far as it came."""
         found = b""
         try:
             async for piece in self.chunks():

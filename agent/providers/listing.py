@@ -206,7 +206,7 @@ _MORE: Mapping[str, _More] = {
     "llamacpp": _llama_cpp,
     "organization_owner": _lm_studio,
 }
-"""By what these servers write as the owner of a model."""
+"""Servers by the owner that they report for their models."""
 
 
 def _more(rows: Sequence[Mapping[str, Any]]) -> _More | None:

@@ -51,7 +51,7 @@ class ManualSession:
         return parse_command(f"@tool {line[1:]}", self._names) if line[:1] == "@" and line[1:2].strip() else None
 
     async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
-        """Nothing to do: the person has seen them."""
+        """Do nothing: the person has seen the results."""
 
     async def close(self) -> None:
         self._lines.clear()

@@ -54,7 +54,7 @@ class SqliteAudit:
         )
 
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
-        """In order; all, or those of one session."""
+        """Return entries in order: all, or those of one session."""
         where, values = ("", ()) if session_id is None else ("WHERE session_id = ?", (text(session_id),))
         sql = f"SELECT at, session_id, call_id, tool, decision, by, detail FROM audit {where} ORDER BY row"  # noqa: S608 - ours
         return await self._access.records(_entry, sql, values)

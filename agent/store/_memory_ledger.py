@@ -133,7 +133,7 @@ class MemoryTickets(MemoryMember):
             return self._look(ticket_id)
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """In the order in which they were put."""
+        """Return pending tickets in the order in which they were put."""
         with self._reading:
             found = [
                 self._look(key)
@@ -198,6 +198,6 @@ class MemoryAudit(MemoryMember):
             self._entries.append(replace(entry, detail=freeze(entry.detail)))
 
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
-        """In order; all, or those of one session."""
+        """Return entries in order: all, or those of one session."""
         with self._reading:
             return [entry for entry in self._entries if session_id is None or entry.session_id == session_id]

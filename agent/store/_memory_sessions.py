@@ -70,7 +70,7 @@ class MemorySessions(MemoryMember):
             self.add(session_id, kept)
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """In order. Raises KeyError for a session that was never created."""
+        """Return messages in order. Raises KeyError for a session that was never created."""
         with self._reading:
             return self._messages[session_id][offset : None if limit is None else offset + limit]
 
@@ -139,7 +139,7 @@ class MemoryInbox(MemoryMember):
             self.take(item_ids)
 
     def take(self, item_ids: Collection[int]) -> None:
-        """For who holds the lock."""
+        """Take items out. Call this with the lock held."""
         for number in item_ids:
             self._waiting.pop(number, None)
 

@@ -16,7 +16,7 @@ _MOST = 3
 
 
 class Readers:
-    """At most three; each begins when all the others are busy, and ends with ``close``."""
+    """A pool of at most three readers; each begins when all the others are busy, and ends with ``close``."""
 
     def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
         self._path = path

@@ -88,7 +88,7 @@ class SqliteInbox:
 
 
 def take(connection: sqlite3.Connection, numbers: Collection[int]) -> None:
-    """These items wait no longer. Of one with a key, the key stays known."""
+    """Take items out of the inbox. The key of an item that has one stays known."""
     rows = [(number,) for number in numbers]
     connection.executemany("UPDATE inbox SET taken = 1, body = '' WHERE row = ? AND key <> ''", rows)
     connection.executemany("DELETE FROM inbox WHERE row = ? AND key = ''", rows)

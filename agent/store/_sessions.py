@@ -75,7 +75,7 @@ class SqliteSessions:
         await self._access.write(appending(session_id, messages, self._clock()))
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """In order. Raises KeyError for a session that was never created."""
+        """Return messages in order. Raises KeyError for a session that was never created."""
         key = text(session_id)
 
         def work(connection: sqlite3.Connection) -> list[Mapping[str, Json]]:

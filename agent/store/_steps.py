@@ -17,7 +17,7 @@ _MANY = 1_000_000
 """More than a step has changes."""
 
 Ways: TypeAlias = Mapping[int, Mapping[int, "Callable[[FileChange], FileChange] | None"]]
-"""By step and number: what makes the new change of the old one; None takes it out."""
+"""Functions by step and number: each makes the new change of the old one; None takes it out."""
 
 
 def numbered(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:

@@ -59,7 +59,7 @@ class SqliteTickets:
         return found[0] if found else None
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """In the order in which they were put."""
+        """Return pending tickets in the order in which they were put."""
         if session_id is None:
             return await self._select(f"WHERE {_PENDING} ORDER BY row", (self._clock(),))
         return await self._select(f"WHERE session_id = ? AND {_PENDING} ORDER BY row", (text(session_id), self._clock()))

@@ -180,6 +180,6 @@ def _did(connection: sqlite3.Connection, job: Job[Any], *, first: bool) -> bool:
 
 
 def _lost(batch: list[Job[Any]]) -> sqlite3.Error:
-    """Why the transaction of all these ended before its COMMIT."""
+    """Return the error that ended the transaction of these jobs before its COMMIT."""
     error = batch[-1].error
     return error if isinstance(error, sqlite3.Error) else sqlite3.OperationalError("the transaction ended early")

@@ -148,11 +148,11 @@ class MemoryStore:
         return 0
 
     async def prune(self, before: float) -> int:
-        """Nothing: all goes with the process."""
+        """Delete nothing: everything is deleted with the process."""
         return 0
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 if TYPE_CHECKING:

@@ -260,7 +260,7 @@ def test_the_model_is_switched_in_the_chat(talking: Any, server: ChatServer) -> 
     talking.sees(r"also there: other-model")
     talking.at_prompt()
     talking.types("/model other-model")
-    talking.sees(r"other-model goes on")
+    talking.sees(r"other-model continues")
     talking.at_prompt()
     talking.types("second")
     talking.sees(r"^Two\.$")

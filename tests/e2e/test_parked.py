@@ -145,7 +145,7 @@ def test_a_question_is_answered_with_a_choice(sit_down: Any, project: Path) -> N
     with ChatServer(ChatServer.calls(CLARIFY), ChatServer.text("Green it is.")) as server:
         (ticket,) = park(project, server)
         person = sit_down("approvals", "answer", ticket, "--continue")
-        person.sees(r"2\. green")
+        person.sees(r"2\. green\n.*your own words >$")
         person.types("2")
         person.sees("Green it is.")
         assert person.waits_for_the_end() == 0

@@ -3,7 +3,7 @@
     python tests/fuzz/run_worker.py PROJECT SESSION begin|answer N|refuse N|continue [--store URL] [--linger]
 
 The model says what PROJECT/plan.json has: for each turn a list of [tool, tag]. ``note`` needs nobody, ``mark`` asks a person;
-both write their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: how the session stands, and its pending tickets.
+both write their tag to PROJECT/log. Prints ``up``, and at the end one line of JSON: the session's state and pending tickets.
 """
 
 from __future__ import annotations

@@ -117,3 +117,25 @@ def _running(body: Sequence[ast.stmt], allowed: set[str]) -> Iterator[ast.stmt]:
                 continue
             case _:
                 yield statement
+
+
+MAX_VAGUE = 0.03
+NO_NOUN = re.compile(r"(?:What|Whether|Those|That|Its|Which|Where|How|The same|One)\b")
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun(sources: Sequence[Any]) -> None:
+    """At most 3 % begin with a pronoun: "Return the exit code", not "Its exit code"; "Names of ...", not "What ..."."""
+    written = [(source.path, line, text) for source in sources for line, text in _docstrings(source.tree)]
+    vague = [f"{path}:{line} {text.splitlines()[0]}" for path, line, text in written if NO_NOUN.match(text)]
+    share = len(vague) / len(written)
+    assert share <= MAX_VAGUE, f"{share:.1%} of {len(written)} docstrings begin without their noun:\n" + "\n".join(vague)
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of modules, classes and functions, and those below attributes."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for line in body if isinstance(body, list) else ():
+            match line:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield line.lineno, text.lstrip()

@@ -297,7 +297,7 @@ def _may_be_granted(finding: Finding) -> bool:
 
 
 async def _with_links(finding: Finding, environment: Environment) -> Finding:
-    """With what its paths lead to by links: a grant must cover both, or a link would lead out of what it was given for."""
+    """Return the finding with the paths that its links lead to: a grant must cover both, or a link would lead out of its root."""
     if not _may_be_granted(finding):
         return finding
     paths = dict.fromkeys(finding.paths)

@@ -36,7 +36,7 @@ _OWN_WORK = frozenset(
     "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
     " gcloud".split()
 )
-"""They can run another command, and mostly don't; what they run is judged, and granted, apart."""
+"""Commands that can run another command, and mostly don't; the command they run is judged, and granted, apart."""
 
 
 class MemoryGrants:
@@ -98,12 +98,13 @@ def _stands_before_others(name: str) -> bool:
 
 
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
-    """Whether ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
+    """Return True if ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
-    A permanent one: exactly this simple command in exactly this folder, wherever on the line it stands; without a command, what
-    its pattern means, below its root. All others: the same key in the same session (and task), every path at or below the grant's
-    root; where a finding has none, the folder it would be executed in, and every path among its words. ``at`` is now, in Unix
-    seconds. A counted grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
+    A permanent grant covers exactly this simple command in exactly this folder, wherever on the line it stands; without a
+    command, the meaning of its pattern, below its root. All others cover the same key in the same session (and task), with every
+    path at or below the grant's root; where a finding has no path, the folder it would be executed in and every path among its
+    words count. ``at`` is now, in Unix seconds. A counted grant must be spent besides (GrantStore.spend). Nothing ever covers
+    ``ask-once`` and ``block``.
     """
     if finding.level != "ask":
         return False

@@ -26,11 +26,11 @@ ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """Everything that one gate goes by. So that it serves many sessions, each call brings its own at ``ctx.policy``.
+    """All that one gate decides by. A gate serves many sessions: each call brings its own policy at ``ctx.policy``.
 
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
-    every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers where files of its
-    sessions came from. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it.
+    every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
+    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it.
     """
 
     grants: GrantStore

@@ -45,7 +45,7 @@ class GatheredFiles:
         return seen
 
     def real(self, path: str) -> str:
-        """Where an absolute path leads by links; itself, until ``gather`` has asked."""
+        """Return the path that an absolute path leads to by links; the path itself until ``gather`` has read it."""
         known = self._real.get(path)
         if known is None:
             self.unresolved.add(path)
@@ -58,11 +58,11 @@ class GatheredFiles:
 
     @property
     def is_open(self) -> bool:
-        """Whether something was asked for that only ``gather`` can tell."""
+        """True if the judge asked for something that only ``gather`` can read."""
         return bool(self.wanted or self.unresolved)
 
     def give_up(self) -> None:
-        """Nothing more can be read: what is wanted still counts as there, and unread."""
+        """Stop reading: files that are still wanted count as present and unreadable."""
         for path in self.wanted:
             self._keep(path, _UNREADABLE, b"")
         self.wanted = set()
@@ -80,7 +80,7 @@ class GatheredFiles:
         self.wanted, self.unresolved = set(), set()
 
     def digests(self) -> dict[str, str]:
-        """By path: what was seen there, as kind and SHA-256; and where links lead."""
+        """The kind and SHA-256 of each path that was read, and the targets of links."""
         return {**self._digests, **{f"{path} ->": there for path, there in self._real.items() if there != path}}
 
     def _keep(self, path: str, seen: Seen, data: bytes) -> None:
@@ -109,7 +109,9 @@ async def _read(environment: Environment, path: str) -> tuple[Seen, bytes]:
 
 
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"!<arch>")
-"""How compiled programs begin: the only files that are ``binary``. A shell runs any others as text, whatever else is in them."""
+"""First bytes of compiled programs: the only files that are ``binary``. A shell runs any others as text, whatever else is in
+them.
+"""
 
 
 def _long(data: bytes) -> Seen:

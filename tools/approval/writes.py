@@ -186,7 +186,7 @@ def _first(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence
 
 
 def _rest(writes: Writes, view: View, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
-    """Without the first, which says how: a mode, an owner, a script; all, where an option says it."""
+    """Return the paths after the first word, which is a mode, an owner or a script; all of them where an option says it."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 

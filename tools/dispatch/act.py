@@ -94,7 +94,7 @@ def _raised(run: Run, error: BaseException) -> ToolResult:
 
 
 def _result(run: Run, value: Any) -> ToolResult:
-    """What a handler returned, as a result. That it is JSON is seen when it leaves."""
+    """Turn a handler's return value into a result. Whether it is JSON shows when the result is written out."""
     if isinstance(value, ToolOutput):
         if value.state_changes:
             run.scope.change_state(_changes(value.state_changes))

@@ -1,4 +1,4 @@
-"""What the observers of a result bring about (002-26): at once state and events, and actions when the results are complete."""
+"""Effects of a result's observers (002-26): state and events at once, and actions when the results are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sync to async: three bridges, chosen by where the caller stands (003-22).
+"""Bridges from sync to async: three, chosen by the caller's thread and loop (003-22).
 
 - The main thread with no loop running: one persistent loop, so that cached async clients stay alive between calls.
 - Inside a running loop: a disposable thread with ``asyncio.run``.
@@ -110,7 +110,7 @@ def _on_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _then_stop(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    """What ``run_until_complete`` does by a callback, one turn of the loop (and one system call) later."""
+    """Await the coroutine, then stop the loop. ``run_until_complete`` stops it one turn (and one system call) later."""
     try:
         return await coroutine
     finally:

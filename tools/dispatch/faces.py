@@ -1,4 +1,6 @@
-"""One failure, one ToolResult; here are its words for the synchronous faces, which answer JSON text (003-19, 003-20, 003-21)."""
+"""Texts of a result for the synchronous interface, which answers JSON text (003-19, 003-20, 003-21). Each failure is one
+ToolResult.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:
 
 
 def words(failure: Failure, name: str) -> str:
-    """How a failure is worded for the model."""
+    """Word a failure for the model."""
     if failure.inside:
         return f"Tool execution failed: {failure.kind}: {failure.text}"
     return f"Error executing {name}: {failure.text}"
 
 
 def as_json(executed: ExecutedCall) -> str:
-    """What the model reads: always well-formed JSON. A handler's text that is JSON already passes as it is."""
+    """Return the text that the model reads: always well-formed JSON. A handler's text that is JSON already passes as it is."""
     result = executed.result
     if "model" in result.views:
         return _text(result.views["model"])
@@ -45,7 +47,7 @@ def as_json(executed: ExecutedCall) -> str:
 
 
 def images_of(executed: ExecutedCall) -> Sequence[Image]:
-    """What the model sees beside that text: nothing of a call that did not succeed (004-21)."""
+    """Return the images that the model sees beside that text: none of a call that did not succeed (004-21)."""
     return executed.result.images if executed.result.is_success else ()
 
 

@@ -31,9 +31,9 @@ from tools.dispatch.threads import in_own_thread
 
 _log = logging.getLogger(__name__)
 NOBODY = "nobody"
-"""Who answers where no person did."""
+"""The answer's author where no person answered."""
 ROUNDS = 6
-"""How often one call may be suspended before it is blocked."""
+"""Number of times that one call may be suspended before it is blocked."""
 
 
 async def decide(run: Run, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
@@ -95,7 +95,7 @@ def _record(ticket: SuspendTicket, scope: CallScope) -> TicketRecord:
 
 
 async def go_on(run: Run, ticket: SuspendTicket, answer: Answer | None) -> ToolResult | None:
-    """From an answer that came later, with the earlier answers to the same call counting again. As ``decide``.
+    """Continue after a late answer; earlier answers to the same call count again. Returns as ``decide`` does.
 
     Without an answer somebody is asked now, about the same ticket.
     """
@@ -115,9 +115,11 @@ async def go_on(run: Run, ticket: SuspendTicket, answer: Answer | None) -> ToolR
 
 
 def first_answers(run: Run) -> list[tuple[Hook, object]]:
-    """What every gate says at once, or what it gives to be awaited; an exception where it raised. Empty: nobody objects.
+    """Return the answer that each gate gives at once, or an awaitable or exception instead. An empty list means that no gate
+    objects.
 
-    Apart from weighing them, since nearly always nobody does: the usual call then needs no coroutine for its gates.
+    Weighing them is a function of its own, since nearly always no gate objects: the usual call then needs no coroutine for its
+    gates.
     """
     answers: list[tuple[Hook, object]] = []
     for gate in run.plan.hooks.gates:
@@ -147,7 +149,7 @@ async def _weigh(run: Run, answers: list[tuple[Hook, object]]) -> Decision | Non
 
 
 async def _settled(run: Run, gate: Hook, answer: object) -> object:
-    """What the gate decides in the end. One that is late or raises closes."""
+    """Return the gate's final decision. A gate that is late or raises blocks the call."""
     seconds = run.scope.limits.gate_seconds
     try:
         if isinstance(answer, BaseException):
@@ -163,7 +165,7 @@ async def _settled(run: Run, gate: Hook, answer: object) -> object:
 
 
 def _is_sound(decision: object) -> TypeGuard[Decision]:
-    """Whether it is a decision that holds what it should: a plugin may hand over anything."""
+    """Return True if it is a decision with well-formed contents: a plugin may return anything."""
     match decision:
         case SetResult(result):
             return isinstance(result, ToolResult)

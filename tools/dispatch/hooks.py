@@ -75,7 +75,7 @@ def new_manager() -> HookManager:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One plugin's implementation: ``call`` takes the spec's arguments by position, all of them."""
+    """A plugin's implementation of a hook: ``call`` takes the spec's arguments by position, all of them."""
 
     plugin: str
     call: Callable[..., Any]
@@ -113,7 +113,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 
 
 def plan_hooks(manager: HookManager) -> ToolHookPlan:
-    """What is registered now."""
+    """Return the hooks that are registered now."""
     found = {name: tuple(_hooks(manager, name, arguments)) for name, arguments in _ARGUMENTS.items()}
     return ToolHookPlan(
         gates=found["tool_gate"],

@@ -77,10 +77,10 @@ class Dispatcher:
     # -- faces ---------------------------------------------------------------------------------------------------
 
     def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """One call, from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords, beside
-        what the scope passes to them (``CallScope.extra``), and before it.
+        """Run one call from sync code anywhere, also inside a running loop. ``extra`` reaches handlers that take keywords,
+        beside the scope's keywords for them (``CallScope.extra``), which it precedes.
 
-        Never raises for the call's sake; Ctrl-C goes on after the call was ended.
+        Never raises for the call's sake; Ctrl-C is raised on after the call was ended.
         """
         plan = self._plan(call.name)
         inline = (plan is None or plan.inline) and not scope.asker_is_async and scope.ledger is None and scope.tickets is None
@@ -91,7 +91,7 @@ class Dispatcher:
         return executed
 
     async def call(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any] = _NOTHING) -> ExecutedCall:
-        """The same from async code. Sync handlers run in a thread, so that the loop goes on."""
+        """Run one call from async code. Sync handlers run in a thread, so that the loop goes on."""
         run = self.begin(call, scope, extra)
         executed = await self.whole(run)
         await run_later([run])
@@ -211,7 +211,9 @@ class Dispatcher:
         run.prepared = True
 
     def _prepare(self, run: Run) -> Any:
-        """What the tool says it would do (perhaps to be awaited), or None. Raises ToolError where the call can't run."""
+        """Resolve the effects that the tool announces (perhaps to be awaited), or return None. Raises ToolError where the call
+        can't run.
+        """
         call, scope, plan = run.call, run.scope, run.found or self._plan(run.call.name)
         if call.fault is not None:
             raise InvalidArguments(f"the call could not be read: {call.fault}; send it again")

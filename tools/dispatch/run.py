@@ -1,4 +1,4 @@
-"""One call on its way, and what is known of its tool beforehand."""
+"""A call in progress, and the facts about its tool that are worked out beforehand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLAIN = frozenset({str, dict, list, tuple, int, bool, type(None), SetResult, Sus
 """The usual things that are not awaitable: asking ``inspect`` takes longer than everything else here."""
 
 SUCCESS, PENDING = ToolStatus.SUCCESS, ToolStatus.PENDING
-"""For every call: Python 3.11 needs a tenth of a microsecond to find a member in its class."""
+"""Members for every call: Python 3.11 needs a tenth of a microsecond to find a member in its class."""
 
 LIMIT = "toolcrib: time limit"
 """The one argument of a TimeoutError that is ours and not the awaited thing's own."""
@@ -47,10 +47,10 @@ LIMIT = "toolcrib: time limit"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is known of a tool before it is called, worked out once.
+    """Facts about a tool that are worked out once, before its calls.
 
-    ``inline`` means that nothing which others wrote can await, so that no loop is needed. Driving a coroutine by hand is
-    sound only then: asyncio's own helpers raise without a loop, after side effects have happened.
+    ``inline`` means that no code of plugins or tools can await, so that no loop is needed. Driving a coroutine by hand is sound
+    only then: asyncio's own helpers raise without a loop, after side effects have happened.
     """
 
     entry: ToolEntry
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One call on its way. ``offload`` puts sync handlers into a thread.
+    """A call in progress. ``offload`` puts sync handlers into a thread.
 
     ``plan``, ``ctx`` and ``args`` are set when it is ``prepared``.
     """
@@ -74,7 +74,7 @@ class Run:
     offload: bool
     started: float
     found: Plan | None = None
-    """What was found of the tool when it was decided that the call runs inline: that holds for nothing found later."""
+    """The tool's plan when the call was found to run inline: that is true of no later plan."""
     prepared: bool = False
     opened: bool = False
     """True once the ledger has a record of it."""
@@ -86,7 +86,7 @@ class Run:
     """The end of it, set before that is recorded: an interrupt in between does not change it."""
     end_run: bool = False
     later: Sequence[tuple[str, Callable[[], object]]] = ()
-    """What plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
+    """Actions that plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)
     ctx: ToolCallContext = field(init=False)
     args: dict[str, Any] = field(init=False)
@@ -94,7 +94,9 @@ class Run:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody cancels this call. If not, a CancelledError is the fault of the handler or hook that raised it."""
+        """Return True if somebody cancels this call. If not, a CancelledError is the fault of the handler or hook that raised
+        it.
+        """
         task = None if self.inline else asyncio.current_task()
         return task is not None and task.cancelling() > 0
 

@@ -52,13 +52,13 @@ class Limits:
     """Seconds and characters."""
 
     handler_seconds: float = 300.0
-    """For async handlers that declare no ``timeout`` of their own."""
+    """Limit of async handlers that declare no ``timeout`` of their own."""
     gate_seconds: float = 10.0
-    """For async hooks: a gate that takes longer is closed, an observer is given up."""
+    """Limit of async hooks: a gate that takes longer blocks the call, an observer is given up."""
     answer_seconds: float | None = None
-    """For a person who is asked; after that the answer is no. None waits for ever."""
+    """Limit of a person's answer to a prompt; after that the answer is no. None waits for ever."""
     park_seconds: float | None = None
-    """For whoever answers a parked call; after that it is not run. None waits for ever."""
+    """Limit of an answer to a parked call; after that the call is not run. None waits for ever."""
     remind_seconds: float | None = None
     """After which a person is reminded of a ticket that waits. None: never."""
     result_chars: int = MAX_RESULT_CHARS
@@ -72,11 +72,10 @@ class CallRunner(Protocol):
 
 @dataclass(kw_only=True, eq=False)
 class CallScope:
-    """One session's side of the dispatcher. ``close`` it at the end: it owns its environment and its spill folder.
+    """A session's side of the dispatcher. ``close`` it at the end: it owns its environment and its spill folder.
 
     ``granted`` names the tools that may be called, None for all. Without an ``asker`` a ticket is refused at once, unless
-    ``suspends`` says that the answer will come later through ``Dispatcher.resume``.
-    ``handlers`` run the agent-loop tools.
+    ``suspends`` says that the answer will come later through ``Dispatcher.resume``. ``handlers`` run the agent-loop tools.
     """
 
     identity: RunIdentity
@@ -96,9 +95,9 @@ class CallScope:
     policy: object | None = None
     """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
     dispatcher: CallRunner | None = None
-    """What runs its calls where they come by another's synchronous face; None: that one."""
+    """The dispatcher of calls that another one's synchronous interface passes on; None for that one itself."""
     keep_spill: bool = False
-    """Whether the spill folder outlives the scope, if anything is in it: for a person who was told a path in it."""
+    """True if a spill folder with files in it outlives the scope: for a person who was given a path in it."""
 
     def __post_init__(self) -> None:
         self.state: Mapping[str, Json] = MappingProxyType({})
@@ -121,7 +120,7 @@ class CallScope:
         self._resuming: set[str] = set()
         self.cancelled = False
         self.calls: list[None] = []
-        """One for each call that runs, where whoever owns the scope closes those that nobody uses."""
+        """An element for each call that runs, where the owner of the scope closes unused ones."""
 
     @property
     def environment(self) -> Environment:
@@ -143,7 +142,7 @@ class CallScope:
 
     @property
     def where(self) -> str:
-        """What the environment calls itself; "" where none was opened."""
+        """The environment's identity; "" where none was opened."""
         return "" if self._environment is None else self._environment.identity
 
     @property

@@ -41,7 +41,7 @@ async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
 
 
 class ThreadPool:
-    """At most ``limit`` threads, started as they are needed and ended after ``idle`` seconds without work."""
+    """A pool of at most ``limit`` threads, started as they are needed and ended after ``idle`` seconds without work."""
 
     def __init__(self, limit: int = LIMIT, idle: float = IDLE) -> None:
         self.limit = limit

@@ -1,4 +1,12 @@
-"""Where commands run, by name. Built-in kinds are imported when first opened; plugins register theirs."""
+"""Environments: where commands run and files lie. Each backend is opened here by name.
+
+``local`` is this machine, as it is or in a sandbox, over ``shell``, the bash that stays. ``docker`` and ``ssh`` share
+``remote``. Built-in backends are imported when first opened; plugins register theirs.
+
+The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``,
+``_portable``), processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and
+many at once (``_pace``, ``_workers``, ``_waiter``, ``_spare``).
+"""
 
 from __future__ import annotations
 
@@ -19,15 +27,15 @@ _BUILT_IN = {
     "ssh": ("tools.environments.ssh", "open_ssh"),
 }
 _registered: dict[str, tuple[tuple[object, Factory], ...]] = {}
-"""By name, all that were registered: the last one counts."""
+"""All factories that were registered, by name: the last one counts."""
 _lock = threading.Lock()
 _METHODS = [name for name, member in vars(Environment).items() if callable(member) and not name.startswith("_")]
 
 
 def register_environment(name: str, factory: Factory) -> Callable[[], None]:
-    """``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
+    """Register a backend: ``factory(**options)`` opens it. A later registration of a name wins, also over a built-in one.
 
-    Answers with what takes it back, in whatever order others are.
+    Return a function that reverts it, in whatever order others are reverted.
     """
     mine = object()
     with _lock:

@@ -13,11 +13,13 @@ from toolcrib import Captured
 _log = logging.getLogger(__name__)
 
 SPILL_LIMIT = 1 << 30
-"""Bytes. A command that prints without end must not fill the disk: the file keeps this much from the start."""
+"""Most bytes of a file. A command that prints without end must not fill the disk: the file keeps this much from the start."""
 
 
 class Capture:
-    """Takes chunks; ``finish`` says what was kept. A file that cannot be written costs the file, never the two ends."""
+    """Capture of one stream's chunks; ``finish`` returns what was kept. A file that can't be written costs the file, never the
+    two ends.
+    """
 
     def __init__(self, name: str, keep: int, spill: Path | None, limit: int = SPILL_LIMIT) -> None:
         self._name = name
@@ -50,7 +52,7 @@ class Capture:
             self._cut()
 
     def finish(self) -> Captured:
-        """What was kept. Closes the file; may be called twice."""
+        """Return the output that was kept. Closes the file; may be called twice."""
         if self._file is not None:
             try:
                 os.close(self._file)

@@ -1,4 +1,4 @@
-"""Who lives in which session: one look at all processes for everybody who asks meanwhile."""
+"""Census of the sessions of all processes: one look serves everybody who asks meanwhile."""
 
 from __future__ import annotations
 

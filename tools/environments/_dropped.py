@@ -1,4 +1,4 @@
-"""What becomes of an environment that nobody closed and nobody has any more."""
+"""Close environments that nobody closed and nobody references any more."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ def when_dropped(owner: object, close: Callable[[], Coroutine[Any, Any, None]]) 
 
 
 def _begin(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
-    """In a thread of its own: this runs wherever the garbage collector happens to, under any lock and in any event loop. Also
-    under those that starting a Thread takes: so that is done by another, which takes none.
+    """Close the environment in a thread of its own.
+
+    The garbage collector calls this anywhere: under any lock and in any event loop, also under the locks that starting a Thread
+    takes. So a bare thread, which takes none, starts the Thread.
     """
     if os.getpid() != pid:  # a fork: it is our parent's, who may need it
         return

@@ -1,4 +1,4 @@
-"""Ending processes by session and group, so that nothing which a command started is left behind."""
+"""End processes by session and group, so that nothing which a command started is left behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def send_to(pid: int, signal_number: int) -> None:
 
 
 def living(session: int, groups: set[int]) -> bool:
-    """Whether a process of these groups still runs. The session's leader must have been reaped."""
+    """Return True if a process of these groups still runs. The session's leader must have been reaped."""
     if not any(_exists(group) for group in groups):
         return False
     # What answers may be dead and waiting for an init that never reaps, as in many containers.
@@ -49,7 +49,7 @@ def living(session: int, groups: set[int]) -> bool:
 
 
 def left_behind(session: int) -> bool:
-    """Whether the group of a reaped leader still has members.
+    """Return True if the group of a reaped leader still has members.
 
     A process that has the leader's number now is a stranger: the kernel does not give a number away while a group bears it.
     """
@@ -73,12 +73,12 @@ def _ticks() -> int:
 
 @functools.cache
 def _loadavg() -> int:
-    """Kept open: it is read before each command."""
+    """Return the descriptor of /proc/loadavg. It stays open, since it is read before each command."""
     return os.open("/proc/loadavg", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class Member(NamedTuple):
-    """``start`` in clock ticks since the machine was booted."""
+    """A process of a session. ``start`` is in clock ticks since the machine was booted."""
 
     pid: int
     start: int
@@ -86,7 +86,7 @@ class Member(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """When something began, told by the clock (ticks) and, within one tick, by the last process number that was given."""
+    """A moment by the clock (ticks) and, within one tick, by the last process number that was given."""
 
     tick: int
     last_pid: int
@@ -100,20 +100,20 @@ class Moment(NamedTuple):
         return cls(int(time.clock_gettime(time.CLOCK_BOOTTIME) * _ticks()), last)
 
     def is_before(self, member: Member) -> bool:
-        """Numbers grow, and begin anew somewhere above 32,768 processes."""
+        """Return True if the member was born later. Process numbers grow, and begin anew somewhere above 32,768."""
         if member.start != self.tick:
             return member.start > self.tick
         return member.pid > self.last_pid or member.pid < self.last_pid - (1 << 14)
 
     def least_pid(self) -> int:
-        """What was born since has a greater number than this; 0 where numbers may have begun anew meanwhile."""
+        """Return the number that everything born since exceeds, or 0 where numbers may have begun anew meanwhile."""
         now = Moment.now()
         few = (now.tick - self.tick) / _ticks() * _FORKS < _numbers()
         return self.last_pid if few and now.last_pid >= self.last_pid else 0
 
 
 _FORKS = 20_000
-"""More processes than are started in a second."""
+"""A number of processes that no machine starts in a second."""
 
 
 @functools.cache
@@ -162,7 +162,7 @@ def ignored(pid: int) -> int:
 
 
 def argv(pid: int) -> bytes:
-    """Its arguments, each ended by a zero byte; b"" where it has ended."""
+    """Return the process's arguments, each ended by a zero byte; b"" where it has ended."""
     return _read(f"/proc/{pid}/cmdline")
 
 

@@ -1,4 +1,4 @@
-"""What one command prints: kept within bounds, and shown to whoever watches while it runs."""
+"""Output of one command: bounded, and shown to observers while the command runs."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class Output:
                 self._show = None
 
     def finish(self) -> dict[str, Captured]:
-        """What was kept, by stream. May be called twice."""
+        """Return the output that was kept, by stream. May be called twice."""
         return {name: capture.finish() for name, capture in self._kept.items()}

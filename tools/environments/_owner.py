@@ -1,4 +1,4 @@
-"""Whose something is, so that what a process left behind that was killed is put away at the next start."""
+"""Owners of what processes keep outside themselves, so that the next start removes what a killed one left behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools import alive
 
 
 def us() -> str:
-    """This process: machine, boot, process namespace, number, start."""
+    """Return this process's identity: machine, boot, process namespace, number, start."""
     return " ".join((*_here(), str(os.getpid()), alive.started(os.getpid()) or ""))
 
 

@@ -1,4 +1,4 @@
-"""Turns for many that begin at once, so that the event loop gets round between some of them and the next."""
+"""Turns for many commands that begin at once, so that the event loop can do other work between them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import weakref
 from collections import deque
 
 _SOME = 10
-"""How many begin in one round of the loop: each works for a part of a millisecond."""
+"""Number of starts in one round of the event loop: each works for a part of a millisecond."""
 
 
 class _Round:
-    """Of one event loop."""
+    """The starts of one event loop, and those that wait there."""
 
     def __init__(self) -> None:
         self._begun = 0

@@ -40,7 +40,7 @@ def check(state: PortableState) -> None:
 
 
 def gone(cwd: str) -> str:
-    """Why a state could not be restored whose folder is not there."""
+    """Return the reason why a state was not restored: its folder no longer exists."""
     return f"the working folder {cwd} no longer exists, so the stored state was not restored: make it, or choose another"
 
 

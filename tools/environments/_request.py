@@ -7,7 +7,7 @@ from tools.environments.shell import driver
 
 _LARGEST = 120_000
 _LARGEST_ALL = 1_000_000
-"""Bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
+"""Most bytes of one variable and of all: Linux takes 131,072 for one, and somewhat more than 2 MB for all."""
 
 
 def command_text(request: ExecRequest) -> str:
@@ -30,5 +30,5 @@ def command_text(request: ExecRequest) -> str:
 
 
 def never_run(cwd: str, where: str) -> ExecOutcome:
-    """What becomes of a command that was interrupted before it could begin."""
+    """Return the outcome of a command that was interrupted before it could begin."""
     return ExecOutcome(130, Captured(), Captured(), cwd, 0.0, where, "interrupted")

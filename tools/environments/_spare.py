@@ -11,7 +11,7 @@ _FEW = 3
 
 
 class Spare:
-    """Safe to use from several threads."""
+    """Spare descriptors. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class Spare:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """For a while they are there to be used."""
+        """Close the spare descriptors for the length of this context, so that others can open as many."""
         with self._lock:
             held, self._held = self._held, []
         for fd in held:

@@ -1,4 +1,4 @@
-"""What we start can be interrupted, also where we cannot be."""
+"""Start work that can be interrupted even where its caller can't be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AS_IF_NOTHING = (
 
 
 def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> subprocess.Popen[bytes]:
-    """``executable`` with ``argv``; options as Popen has them. Raises OSError.
+    """Start ``executable`` with ``argv``; options as Popen has them. Raises OSError.
 
     A script that starts us in the background (``toolcrib run ... &``, nohup) has us ignore SIGINT. So would all that we start,
     and a shell that begins like that can never take it back, nor can its commands be interrupted

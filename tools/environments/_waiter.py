@@ -1,4 +1,4 @@
-"""Waiting for a moment or a word, whichever comes first."""
+"""Wait for news or a deadline, whichever comes first."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 
 
 class Waiter:
-    """For one coroutine at a time, and for one event loop at a time."""
+    """A wait for news, for one coroutine and one event loop at a time."""
 
     def __init__(self) -> None:
         self._told: asyncio.Future[None] | None = None
 
     async def wait(self, deadline: float | None) -> None:
-        """Until ``wake`` is called or the deadline (of the loop's clock) passes. A word from before does not count."""
+        """Wait until ``wake`` is called or the deadline (of the loop's clock) passes. An earlier ``wake`` does not count."""
         loop = asyncio.get_running_loop()
         self._told = loop.create_future()
         timer = None if deadline is None else loop.call_at(deadline, self.wake)
@@ -24,6 +24,6 @@ class Waiter:
                 timer.cancel()
 
     def wake(self) -> None:
-        """In the loop that waits."""
+        """Wake the waiting coroutine. Call this in its loop."""
         if self._told is not None and not self._told.done():
             self._told.set_result(None)

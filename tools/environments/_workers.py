@@ -1,4 +1,4 @@
-"""Threads for what blocks: no more than a few, which end when there is nothing to do."""
+"""Threads for work that blocks: few, and ended when there is no work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDLE = 5.0
 
 
 class Workers:
-    """At most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
+    """A pool of at most ``most`` threads, shared by all event loops of the process. A fork begins with none."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
@@ -72,7 +72,7 @@ class Workers:
 
 
 class _Job(Generic[_T]):
-    """Belongs to the event loop that it was made in. Its result is either handed over there or dropped."""
+    """Work for a thread. It belongs to the event loop that it was made in; its result is either handed over there or dropped."""
 
     def __init__(self, work: Callable[[], _T], drop: Callable[[_T], None] | None) -> None:
         self._work, self._drop = work, drop
@@ -112,7 +112,7 @@ class _Job(Generic[_T]):
         self.done.set_result(result)  # type: ignore[arg-type]  # without a fault there is one
 
     def give_up(self) -> bool:
-        """Nobody waits any more. Whether there is a result that ``forget`` must drop."""
+        """Give up the wait. Return True if there is a result that ``forget`` must drop."""
         with self._lock:
             self._given_up = True
             if self.done.done() and not self.done.cancelled() and self.done.exception() is None:  # in the same moment

@@ -18,10 +18,10 @@ class _Nothing:
         """Keep nothing."""
 
     async def record(self) -> None:
-        """Nothing to record."""
+        """Do nothing: nothing is kept."""
 
     async def forget(self) -> None:
-        """Nothing was recorded."""
+        """Do nothing: nothing was recorded."""
 
 
 def changing(ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:

@@ -1,1 +1,5 @@
-"""What file tools replace is kept, and given back when a person asks for it."""
+"""Old contents of files that tools replaced, kept for a person who asks for an undo.
+
+``keeper`` keeps them before a call replaces them, in ``contents``; ``choose`` says which changes an undo is about,
+``restore`` does it, and ``locks`` lets one writer at a time to a file.
+"""

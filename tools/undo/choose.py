@@ -1,4 +1,4 @@
-"""Which changes an undo is about, and what each file would become by it. Pure: the journal's steps in, targets out."""
+"""Choose the changes that an undo is about, and each file's state after it. Pure: the journal's steps in, targets out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One file, with its changes that are meant, oldest first. ``later``: a step that changed it after them and still counts."""
+    """A file, with its changes that are to be undone, oldest first. ``later``: a step that changed it after them and still
+    counts.
+    """
 
     path: str
     place: str
@@ -22,12 +24,12 @@ class Target:
 
     @property
     def to(self) -> FileState | None:
-        """What it was before the first."""
+        """The file's state before the first change."""
         return self.changes[0].before
 
     @property
     def left(self) -> FileState | None:
-        """What the last one left."""
+        """The file's state after the last change."""
         return self.changes[-1].after
 
     @property
@@ -36,13 +38,13 @@ class Target:
 
     @property
     def broken(self) -> bool:
-        """Whether something else changed it between two of the changes."""
+        """True if something else changed the file between two of the changes."""
         pairs = zip(self.changes, self.changes[1:], strict=False)
         return any(_digest(one.after) != _digest(other.before) for one, other in pairs)
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Those that the changes made, outermost first."""
+        """Folders that the changes made, outermost first."""
         return tuple(dict.fromkeys(folder for change in self.changes for folder in change.folders))
 
     @property
@@ -109,7 +111,9 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
 
 
 def only(found: Sequence[Target], paths: Sequence[str]) -> Sequence[Target]:
-    """Those with these paths, whole or how they end; all where there are none. Raises NotFound for one that fits nothing."""
+    """Return the targets whose path equals or ends with one of these; all where there are none. Raises NotFound for one without
+    a match.
+    """
     for path in paths:
         if not any(_is_at(target, path) for target in found):
             known = ", ".join(target.path for target in found[:_SHOWN])
@@ -122,7 +126,7 @@ def _is_at(target: Target, path: str) -> bool:
 
 
 def reverted(steps: Sequence[ChangeStep], undo: ChangeStep) -> list[FileChange]:
-    """What an undo took back or had to leave."""
+    """Return the changes that an undo undid or had to leave."""
     return [change for step in steps for change in step.changes if undo.id in (change.undone_by, change.passed_by)]
 
 

@@ -28,7 +28,7 @@ class Contents(Protocol):
 
 
 class MemoryContents:
-    """For one process. The oldest go first when there are too many."""
+    """Contents in memory, for one process. Above the limit the oldest are deleted first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._kept: dict[str, bytes] = {}
@@ -49,7 +49,7 @@ class MemoryContents:
         return self._kept.get(digest)
 
     async def prune(self) -> None:
-        """What is too much went when it became so, and nothing outlives the process."""
+        """Do nothing: contents above the limit were deleted as they came, and nothing outlives the process."""
 
     def close(self) -> None:
-        """What is kept stays as long as this does."""
+        """Do nothing: contents are kept as long as this object."""

@@ -1,4 +1,4 @@
-"""What a call replaces is kept before it is replaced."""
+"""Keep the content of a file before a call replaces it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class UndoStore:
-    """Where changes and old contents are kept. Files above ``max_file`` bytes are not; with ``required``, they are not
+    """Store of changes and old contents. Contents above ``max_file`` bytes are not kept; with ``required``, such files are not
     changed either.
     """
 
@@ -32,7 +32,7 @@ class UndoStore:
     max_file: int = 20 * 1024 * 1024
     required: bool = False
     seconds: float = math.inf
-    """How long a change is remembered."""
+    """Seconds for which a change is remembered."""
     _tidied: list[float] = field(default_factory=lambda: [-math.inf], repr=False)
 
     async def tidy(self) -> None:
@@ -56,7 +56,9 @@ class UndoStore:
 
 
 def holder_of(environment: Environment, path: str) -> str:
-    """What holds this file: environments that answer the same reach the same one. A place that does not tell is itself that."""
+    """Return the holder of this file: environments with equal holders reach the same file. An environment that names none is
+    its own.
+    """
     return environment.holder(path) if isinstance(environment, HoldsFiles) else environment.identity
 
 

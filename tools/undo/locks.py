@@ -1,4 +1,4 @@
-"""One writer at a time for a file, among the sessions of one store."""
+"""Locks of files among the sessions of one store: one writer at a time."""
 
 from __future__ import annotations
 

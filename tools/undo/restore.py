@@ -1,4 +1,4 @@
-"""What an undo would do to each file, and doing it: where the file is, and never over what it does not know."""
+"""Preview and carry out an undo, file by file: in the file's own environment, and never over a state that it does not know."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DIFF_LINES = 4000
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file: what would be done (``action``), or ``why_not``, which force overrides where it is
-    ``forceable``. ``by_force`` says what is overridden.
+    """A file's part of an undo: ``action``, or ``why_not``, which force overrides where it is ``forceable``. ``by_force`` says
+    what force overrides.
 
-    ``found`` is what is there now. ``added`` and ``removed`` count the lines, None where that is not known.
+    ``found`` is the file's state now. ``added`` and ``removed`` count the lines, None where that is not known.
     """
 
     target: Target
@@ -45,7 +45,7 @@ class Item:
 
 
 class _CantError(Exception):
-    """Why this file can't be undone, not by force either."""
+    """A reason why this file can't be undone, not even by force."""
 
 
 async def plan(store: UndoStore, environment: Environment, targets: Sequence[Target], *, force: bool = False) -> list[Item]:
@@ -94,7 +94,7 @@ async def _with_counts(store: UndoStore, item: Item, data: bytes | None) -> Item
 
 
 async def _look(environment: Environment, target: Target) -> tuple[FileState | None, bytes | None]:
-    """What is there, and its content. Any content is read, since force keeps it; but for one far larger than expected."""
+    """Return the file's state and content. Any content is read, since force keeps it, except one far larger than expected."""
     info = await environment.stat(target.path)
     if info is None:
         return None, None
@@ -112,7 +112,7 @@ def _same(one: FileState | None, other: FileState | None) -> bool:
 
 
 def _unexpected(target: Target, found: FileState | None) -> str:
-    """What speaks against it: the file is not as the changes left it."""
+    """Return the reason against the undo if the file is not as the changes left it, else ""."""
     if target.left is None and found is not None:
         why = "there is a new file of that name"
     elif found is None and target.left is not None:
@@ -142,7 +142,7 @@ def _count(new: bytes | None, old: bytes) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of an undo. ``step`` is its own in the journal."""
+    """Outcome of an undo. ``step`` is its own in the journal."""
 
     step: ChangeStep
     items: Sequence[Item]
@@ -234,7 +234,7 @@ async def _carry_out(
 
 
 async def _change(store: UndoStore, environment: Environment, item: Item) -> tuple[FileChange, str]:
-    """What the journal says of it, and why what is there now is not kept."""
+    """Return the journal's record of the change, and why the content now is not kept."""
     target, before, why = item.target, item.found, ""
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
@@ -262,7 +262,7 @@ async def _apply(store: UndoStore, environment: Environment, item: Item, notes: 
 
 
 async def _remove_folders(environment: Environment, target: Target, notes: list[str]) -> None:
-    """Those that were made for it, as long as they are empty."""
+    """Remove the folders that were made for the file, as long as they are empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
             notes.append(f"{folder}: made for {target.path}; this place can't remove folders, so it stays")

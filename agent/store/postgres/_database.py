@@ -106,7 +106,7 @@ class PostgresDatabase:
             ) from error
 
     async def signal(self, channel: str, payload: str) -> None:
-        """In the store's loop: NOTIFY those that listen."""
+        """NOTIFY the listeners of a channel. Call this in the store's loop."""
 
         async def notify(connection: Connection) -> None:
             await connection.execute("SELECT pg_notify(%s, %s)", [channel, payload])

@@ -36,7 +36,7 @@ class PostgresSignals:
         self._listeners: dict[object, Heard] = {}
         self._lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
-        """Of the store's loop, as is the event."""
+        """A task of the store's loop, as is the event."""
         self._hears = asyncio.Event()
 
     async def send(self, topic: str) -> None:

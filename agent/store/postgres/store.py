@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _View:
-    """Everything that is kept, as one session sees it whose writes carry a lease; without a fence as everybody does."""
+    """The store as seen by a session whose writes carry a lease; without a fence, as everybody sees it."""
 
     def __init__(self, database: PostgresDatabase, signals: PostgresSignals, fence: Fence | None) -> None:
         self._database = database

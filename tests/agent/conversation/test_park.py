@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,19 @@ def test_four_processes_and_each_effect_happens_once(tmp_path: Path, worker: Cal
     assert results(kept) == [[("call_0", '"one"'), ("call_1", '"two"'), ("call_2", '"three"')]]
 
 
+def is_locked(file: Path) -> bool:
+    """Whether somebody is within a transaction that writes to this SQLite file."""
+    if not file.exists():
+        return False
+    with closing(sqlite3.connect(file, timeout=0.5, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        connection.execute("ROLLBACK")
+    return False
+
+
 def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: Callable[..., list[str]], kept: Store) -> None:
     """SIGSTOP, takeover, SIGCONT: whoever lost the lease changes neither transcript nor ledger, and says so."""
     (tmp_path / "plan.json").write_text(json.dumps([[["note", str(number)]] for number in range(400)]))
@@ -116,6 +131,9 @@ def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: C
             while len(log(tmp_path)) < 3:
                 time.sleep(0.01)
             os.kill(process.pid, signal.SIGSTOP)
+            while is_locked(tmp_path / "store.db"):  # within a transaction it would keep everybody from writing
+                os.kill(process.pid, signal.SIGCONT)
+                os.kill(process.pid, signal.SIGSTOP)
             (tmp_path / "plan.json").write_text("[]")  # the one that takes over ends the run at its next turn
             does(worker("continue"))
             records, calls = run_async(kept.sessions.messages(SESSION)), run_async(kept.ledger.calls(SESSION))

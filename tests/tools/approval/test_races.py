@@ -79,7 +79,7 @@ class House:
             asker=asker,
             ledger=self.store.ledger,
             tickets=self.store.tickets,
-            limits=Limits(answer_seconds=seconds),
+            limits=Limits(answer_seconds=seconds, park_seconds=seconds),
         )
 
     @property
@@ -277,7 +277,11 @@ def test_an_answer_given_elsewhere_beats_the_one_at_the_terminal(house: House) -
 
     scope = house.scope(suspends=False, asker=asker)
     executed = asyncio.run(house.dispatcher.call(ToolCall("c1", "run", {"command": "rm -rf build"}), scope))
-    assert "settled before (denied, by bob)" in str(executed.result.message)
+    assert executed.result.failure is not None
+    assert (executed.result.failure.kind, executed.result.failure.text) == ("Denied", "no")
+    (record,) = run_async(house.store.tickets.of_call("s1", "c1"))
+    assert record.answer is not None
+    assert (record.state, record.answer.by) == ("denied", "bob")
     assert house.ran == []
     assert len(reached) == 1
 

@@ -58,7 +58,7 @@ def test_what_comes_after_nobody_waits_is_dropped_once(eventually: Callable[...,
 
     async def main() -> None:
         running = asyncio.ensure_future(workers.run(work, drop=dropped.append))
-        while not begun.is_set():  # noqa: ASYNC110 - another thread tells
+        while not begun.is_set():
             await asyncio.sleep(0.005)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -52,7 +52,7 @@ def _open(r: Reader, args: list[Thing], owner: Thing) -> Thing:
 
 
 def _unlink(r: Reader, args: list[Thing], owner: Thing) -> Thing:
-    """Without a word it is what a loop or ``find`` goes through."""
+    """Remove the arguments. Without any, it removes what a loop or ``find`` iterates over."""
     return c.remove(r, args or [Value(HOLE, Taint.UNKNOWN | Taint.MANY)], owner)
 
 

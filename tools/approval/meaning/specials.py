@@ -267,7 +267,7 @@ _ONE_AFTER = names(
 
 
 def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Without a ``--``, which the table looks for."""
+    """Find the command that bwrap runs where no ``--`` precedes it, which the table looks for."""
     at = 1
     while at < len(argv) and argv[at].text[:1] == "-":
         if argv[at].text == "--":

@@ -63,7 +63,7 @@ class ShellNow:
     attributes: Mapping[str, str] = field(default_factory=dict)
     arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     traps: Mapping[str, str] = field(default_factory=dict)
-    """As in ``toolcrib.ShellState``."""
+    """Commands by signal, as in ``toolcrib.ShellState``."""
 
 
 @dataclass(frozen=True, slots=True)

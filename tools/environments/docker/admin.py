@@ -26,7 +26,8 @@ _KEEP = "toolcrib.keep"
 
 @dataclass(frozen=True, slots=True)
 class OurContainer:
-    """``since`` is when it was started last, in Unix seconds. ``owner_lives`` None where that cannot be known from here.
+    """A container of toolcrib's. ``since`` is when it was started last, in Unix seconds. ``owner_lives`` is None where that
+    can't be known.
 
     ``in_use``: something runs in it beside what keeps it up.
     """
@@ -43,11 +44,11 @@ class OurContainer:
 
     @property
     def left_behind(self) -> bool:
-        """Its process is gone, and nobody means to use it again."""
+        """True if the process that owned the container is gone and the container is not kept for another session."""
         return self.owner_lives is False and not self.kept
 
     def idle_for(self, seconds: float) -> bool:
-        """Whether it is kept, nobody works in it, and it was not started within the last ``seconds``."""
+        """Return True if it is kept, nobody works in it, and it was not started within the last ``seconds``."""
         return self.kept and not self.in_use and time.time() - self.since >= seconds
 
 
@@ -57,14 +58,14 @@ def engine_of(host: str) -> str:
 
 
 def containers(host: str = "") -> list[OurContainer]:
-    """Ours there, those of all processes, the newest first. Raises EnvironmentFailed."""
+    """Return toolcrib's containers there, of all processes, the newest first. Raises EnvironmentFailed."""
     with client_of(host) as client:
         found = client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
         return [_read(each, host) for each in found]
 
 
 def stop(container: OurContainer) -> str:
-    """Ends what runs in it, and removes it unless it is kept for later. What was done. Raises EnvironmentFailed."""
+    """Return a report of how the container was stopped. It is removed unless it is kept for later. Raises EnvironmentFailed."""
     with client_of(container.engine) as client, contextlib.suppress(_not_found()):
         found = client.containers.get(container.name)
         if container.kept:
@@ -102,7 +103,7 @@ def _read(container: Any, host: str) -> OurContainer:
 
 
 def _seconds(stamp: str) -> float:
-    """From ``2026-01-31T12:00:00.123456789Z``; 0 for what never was."""
+    """Return the Unix time of a stamp such as ``2026-01-31T12:00:00.123456789Z``; 0 for one that stands for never."""
     with contextlib.suppress(ValueError):
         then = datetime.fromisoformat(f"{stamp.partition('.')[0].removesuffix('Z')}+00:00").timestamp()
         return max(0.0, then)

@@ -1,4 +1,4 @@
-"""One process in a container, and its streams as the engine multiplexes them over one socket."""
+"""A process in a container, and its streams as the engine multiplexes them over one socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _HEADER = 8
 
 
 class DockerChannel:
-    """``left`` holds the socket's owner, which would close it when collected. ``code`` asks the engine how the process ended."""
+    """A process in a container. ``left`` holds the socket's owner, which would close it when collected. ``code`` asks the
+    engine how the process ended.
+    """
 
     def __init__(self, sock: socket.socket, left: object, code: Callable[[], int | None]) -> None:
         self._sock = sock
@@ -44,7 +46,7 @@ class DockerChannel:
         return found
 
     def _next(self) -> tuple[Stream, bytes] | None:
-        """From what was received: each message has a header of its own, and may come in parts."""
+        """Return the next message of a stream, or None where it is incomplete: each has a header, and may arrive in parts."""
         if not self._due:
             header = self._buffer[self._at : self._at + _HEADER]
             if len(header) < _HEADER:

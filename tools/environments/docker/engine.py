@@ -1,4 +1,4 @@
-"""Why an engine does not answer, and what to do about it."""
+"""Reasons why an engine does not answer, and advice on what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAUSES = (
         "did it just end? Where it is not started again, see its log (journalctl -u docker)",
     ),
 )
-"""(what an error's text has, what it means, what to do)"""
+"""(text of an error, its meaning, advice)"""
 _FIXES = (
     (("unable to find user",), "set user to UID:GID, or to a name that the image has"),
     (("network ", "not found"), "set network to none, or to one that `docker network ls` lists"),
@@ -33,7 +33,7 @@ _FIXES = (
     (("duplicate mount point",), "name each folder in mounts once"),
     (("no space left on device",), "free space where the engine keeps its data, such as by `docker system prune`"),
 )
-"""(words of what the engine says, in lower case, and what to do)"""
+"""(words of the engine's message in lower case, advice)"""
 
 
 def refused(what: str, said: str) -> EnvironmentFailed:
@@ -43,7 +43,7 @@ def refused(what: str, said: str) -> EnvironmentFailed:
 
 
 def cause(error: BaseException) -> str:
-    """``(why): what to do``"""
+    """Return ``(why): what to do`` for an error of the engine."""
     text = f"{type(error).__name__}: {error}"
     for signs, why, fix in _CAUSES:
         if any(sign in text for sign in signs):

@@ -45,7 +45,7 @@ class DockerEnvironment(RemoteEnvironment):
         return f"{self._container.news()} {super()._said()}".strip()
 
     def holder(self, path: str) -> str:
-        """What holds this file: a folder that outlives the container, or the container."""
+        """Return the holder of this file: a folder that outlives the container, or the container."""
         over = [mount for mount in self._mounts if path.startswith(f"{mount.target}/")]
         mount = max(over, key=lambda each: len(each.target), default=None)
         return self.identity if mount is None else f"docker mount {mount.source}{path[len(mount.target) :]}"
@@ -61,8 +61,8 @@ def open_docker(
     protected: Sequence[str] = (),
     **options: Any,
 ) -> DockerEnvironment:
-    """``cwd`` is the project's folder here, which the container sees at the same path. For the rest see Options. Raises
-    EnvironmentFailed for options that cannot be had or would hand this machine over.
+    """Open a docker environment. ``cwd`` is the project's folder here, which the container sees at the same path. For the rest
+    see Options. Raises EnvironmentFailed for options that cannot be had or would hand this machine over.
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
     return DockerEnvironment(made, made.workdir)

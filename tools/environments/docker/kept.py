@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 _NEVER = "0001-"
-"""How the engine's moments begin that have not come."""
+"""Beginning of the engine's moments that have not come."""
 # What a restart takes away remembers whether one of us was there since: /dev/shm, else /tmp.
 _SEEN = """
 for d in /dev/shm /tmp; do
@@ -21,7 +21,8 @@ exit 1
 
 
 def started_again(container: Container) -> str:
-    """Says so where it was stopped since one of us used it last, whoever started it; else "". It runs, and is just looked at.
+    """Return a notice if the container was stopped since one of us used it last, whoever started it; else "". It only looks at
+    a running container.
 
     Raises what the engine's client raises.
     """

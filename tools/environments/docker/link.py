@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 _TIMEOUT = 30
 """Seconds that the engine has for an answer."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where an image says nothing."""
+"""PATH of commands where the image sets none."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
 _GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
 _FEW = 16
-"""Processes with which a shell may not come up."""
+"""Number of processes with which a shell may fail to start."""
 _SOCKET = "unix:///var/run/docker.sock"
 _NO_SHELL = (126, 127)
-"""What a container ends with whose first process could not be started; a shell that was there ends otherwise."""
+"""Exit codes of a container whose first process could not be started; one that had a shell ends with others."""
 
 
 class DockerLink:
-    """``epoch`` grows with each container. Safe to use from several threads."""
+    """Link to a container. ``epoch`` grows with each container. Safe to use from several threads."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -83,7 +83,9 @@ class DockerLink:
         return self.options.host or os.environ.get("DOCKER_HOST", "") or _SOCKET
 
     def _knock(self) -> None:
-        """Whether somebody is at home; docker-py leaves a socket open where nobody is. Raises OSError."""
+        """Connect to the engine's socket and close it: docker-py leaves a socket open where no engine answers. Raises
+        OSError.
+        """
         if self._address.startswith("unix://"):
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(_TIMEOUT)
@@ -150,7 +152,7 @@ class DockerLink:
         return container
 
     def news(self) -> str:
-        """What whoever goes on in a kept container must know of it, once; "" where there is nothing."""
+        """Return, once, what a session that continues in a kept container must know of it; "" where there is nothing."""
         said, self._news = self._news, ""  # without the lock, which whoever waits for the engine has
         return said
 
@@ -183,7 +185,7 @@ class DockerLink:
             raise unanswered(self._address, error) from error
 
     def interrupt(self) -> None:
-        """Whoever waits for the engine does so no longer; one that is well has answered by then."""
+        """End all waits for the engine; one that is well has answered by then."""
         self._patience.give_up(_GRACE)
 
     def leave_soon(self) -> None:
@@ -193,7 +195,7 @@ class DockerLink:
 
     @property
     def _limit(self) -> float | None:
-        """None: the engine's client has one of its own."""
+        """Limit of an operation in seconds; None for the limit of the engine's client."""
         return _LEAVING if self._leaves and self._patience.hangs else None
 
     def _open(self, argv: Sequence[str]) -> DockerChannel:
@@ -219,7 +221,7 @@ class DockerLink:
 
     @contextlib.contextmanager
     def _a_shell(self) -> Iterator[None]:
-        """Where none can be opened since the container has ended, it is said why. Raises EnvironmentFailed."""
+        """Explain why no shell can be opened since the container has ended. Raises EnvironmentFailed."""
         import docker
 
         try:
@@ -335,7 +337,7 @@ class DockerLink:
 
 
 def _reap(client: docker.DockerClient) -> None:
-    """Removes what dead processes left behind, but for what is to be used again."""
+    """Remove what dead processes left behind, except containers that are kept."""
     import docker
 
     # Sparse: without a question for each, of which one may be gone by then.

@@ -1,4 +1,4 @@
-"""Which folders of this machine a container may see."""
+"""Mounts: the folders of this machine that a container may see."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from toolcrib import EnvironmentFailed
 
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
-"""Only to be read."""
+"""Folders that can only be mounted read-only."""
 _NEVER = ("/boot", "/dev", "/etc", "/private/etc", "/private/var", "/proc", "/root", "/run", "/sys", "/var")
-"""Neither they nor what is in them, but for what people put there:"""
+"""Folders that can't be mounted, nor anything in them, except where people keep their files:"""
 _ALLOWED = ("/private/var/folders", "/var/folders", "/var/tmp", "/var/www")  # noqa: S108 - compared, not used
 _SHARED = ("/dev/shm", "/private/tmp", "/private/var/tmp", "/tmp", "/var/tmp")  # noqa: S108 - compared, not used
-"""Where everybody's sockets and files are: only folders in them."""
+"""Folders that hold everybody's sockets and files: only folders in them can be mounted."""
 _KEYS = frozenset(
     {".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", ".netrc", ".git-credentials", ".pgpass", ".password-store"}
 )
 _SETTINGS = frozenset({".config", ".local", ".mozilla", ".cache", "Library"})
-"""In a home."""
+"""Folders of settings in a home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """``source`` here, free of links, is ``target`` there."""
+    """A mount: ``source`` here, free of links, is ``target`` in the container."""
 
     source: str
     target: str
@@ -34,7 +34,7 @@ class Mount:
 
 
 def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Mount:
-    """From ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
+    """Parse ``HERE[:THERE][:ro|rw]``; read-only unless it says ``rw``. Raises EnvironmentFailed."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "ro"
     if not 1 <= len(parts) <= 2 or not parts[0]:
@@ -47,8 +47,8 @@ def read_mount(text: str, protected: Sequence[str] = (), host: str = "") -> Moun
 def check_mount(
     mount: Mount, protected: Sequence[str] = (), host: str = "", *, instead: str = "Mount a folder of the project instead"
 ) -> Mount:
-    """``host`` is the engine's address, ``instead`` says what to do where it may not be. Raises EnvironmentFailed for what
-    would hand this machine, its keys or our own settings to the container.
+    """Check a folder. ``host`` is the engine's address, ``instead`` says what to do where it may not be mounted. Raises
+    EnvironmentFailed for what would hand this machine, its keys or our own settings to the container.
     """
     source = mount.source
     try:

@@ -1,4 +1,4 @@
-"""What a container is made of."""
+"""Options of a container."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _KEEP = ("remove", "reuse")
 
 @dataclass(frozen=True)
 class Options:
-    """What a container is made of. ``memory`` in bytes or as ``512m``; ``pids`` is how many processes it may have.
+    """Options of a container. ``memory`` is in bytes or as ``512m``; ``pids`` limits the number of its processes.
 
     ``network`` is ``none`` or the name of one of the engine's. ``user`` is ``UID:GID`` or a name in the image; default: ours, so
-    that what it writes to the project is ours. ``keep`` says what becomes of it at the end: ``remove``, or ``reuse``, where the
-    next session of the same ``session`` name and the same options goes on in it. ``host`` is the engine's address.
+    that we own the files that commands write to the project. ``keep`` decides what happens to the container at the end:
+    ``remove`` it, or ``reuse`` it: the next session with the same ``session`` name and options continues in it. ``host`` is the
+    engine's address.
     """
 
     image: str
@@ -59,7 +60,7 @@ class Options:
         workdir: str = "",
         **options: Any,
     ) -> Options:
-        """``project`` is how the folder ``cwd`` is seen there, at the same path: ``rw``, ``ro`` or ``none``."""
+        """Make options. ``project``: how the container sees the folder ``cwd``, at the same path: ``rw``, ``ro`` or ``none``."""
         if not image:
             raise EnvironmentFailed("docker needs an image: set environments.docker.image, such as debian:12")
         if isinstance(mounts, str):
@@ -94,11 +95,11 @@ class Options:
 
     @property
     def key(self) -> str:
-        """The same for the same options."""
+        """A digest of the options; equal options have equal keys."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:24]
 
     def create(self) -> dict[str, Any]:
-        """For docker-py."""
+        """Return the keyword arguments with which docker-py creates the container."""
         memory = self.memory
         return {
             "image": self.image,

@@ -1,4 +1,4 @@
-"""Work of the engine's client, which blocks, and may for half a minute where an engine was restarted: it can be given up."""
+"""Run calls of the engine's client, which block for half a minute where an engine was restarted, so that a caller can give up."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Result = TypeVar("Result")
 
 
 class GivenUp(EnvironmentFailed):
-    """Somebody interrupted the wait. Nothing was run."""
+    """The wait was interrupted, and nothing was run."""
 
 
 class Patience:
-    """Safe to use from several threads at once."""
+    """Waits for the engine that can be given up. Safe to use from several threads at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,8 @@ class Patience:
         self._at_work = 0
 
     def wait(self, work: Callable[[], Result], limit: float | None = None) -> Result:
-        """What ``work``, in a thread of its own, returns or raises. What comes when nobody waits any more is closed.
+        """Run ``work`` in a thread of its own and return or raise as it does. A result that nobody waits for any more is
+        closed.
 
         Raises GivenUp; TimeoutError after ``limit`` seconds.
         """
@@ -61,7 +62,7 @@ class Patience:
             future.set_result(result)
 
     def give_up(self, grace: float = 0.0) -> None:
-        """Whoever waits now does so for ``grace`` seconds at most. The work itself goes on."""
+        """Limit all waits to ``grace`` seconds from now. The work itself continues."""
         with self._lock:
             waited_for = list(self._waited_for)
         if grace and waited_for:
@@ -73,7 +74,7 @@ class Patience:
 
     @property
     def hangs(self) -> bool:
-        """Whether work goes on that nobody waits for any more."""
+        """True while work goes on that nobody waits for any more."""
         with self._lock:
             return self._at_work > len(self._waited_for)
 

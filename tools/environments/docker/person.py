@@ -19,7 +19,7 @@ _CHUNK = 1 << 16
 
 
 def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> int:
-    """Runs ``argv`` in a running container, on this process's terminal, to its end; its exit code. Raises EnvironmentFailed."""
+    """Run ``argv`` in a running container, on this process's terminal, and return its exit code. Raises EnvironmentFailed."""
     with client_of(host) as client:
         made = client.api.exec_create(
             container,
@@ -44,7 +44,7 @@ def person_shell(host: str, container: str, argv: Sequence[str], cwd: str) -> in
 
 
 def _pump(sock: Any, source: int, target: int) -> None:
-    """Both ways, until the shell over there ends."""
+    """Copy data both ways, until the shell over there ends."""
     poll = select.poll()
     for fd in (sock.fileno(), source):
         poll.register(fd, select.POLLIN)

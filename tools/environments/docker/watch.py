@@ -1,6 +1,6 @@
-"""What removes our containers at once when this process is killed and can remove nothing itself.
+"""Watchdog process that removes our containers at once when this process is killed and can remove nothing itself.
 
-Where it is killed too, or the engine is away, the next start of toolcrib finds them: see link.py and remote/left.
+Where it is killed too, or the engine does not answer, the next start of toolcrib finds them: see link.py and remote/left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import docker
 
 _PATIENCE = 60.0
-"""Seconds that the engine has to come back, if it is away when we are killed."""
+"""Seconds that the engine has to answer again, if it does not when this process is killed."""
 _PASSED = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "HOME", "PATH")
 # Nothing is imported before it is needed: it waits as long as we run.
 _CHILD = """import sys
@@ -89,7 +89,7 @@ class Watchdog:
 
 
 def end(known: dict[str, list[str]]) -> None:
-    """In the small process, once we are gone."""
+    """Remove the containers. The watchdog process calls this once toolcrib's process is gone."""
     import docker
     import requests
 

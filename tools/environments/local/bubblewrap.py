@@ -21,19 +21,21 @@ MASKED = (
     *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
     *("~/.config/toolcrib", "~/.local/state/toolcrib"),
 )
-"""Empty in the sandbox unless told otherwise: what it can read and send somewhere must not be keys."""
+"""Paths that are empty in the sandbox by default: commands that read and send files must not find keys."""
 PROCESSES = 4096
 _starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5
 
 
 class BubblewrapEnvironment(LocalEnvironment):
-    """As LocalEnvironment, in a sandbox: ``writable`` folders and the one it starts in can be written, ``masked``
-    paths are empty, ``network`` says whether there is any, ``processes`` how many there may be at once (the
-    kernel does not hold root to it). Raises EnvironmentFailed where that cannot be had; it never runs without.
+    """An environment on this machine, in a sandbox.
 
-    Files are seen as commands see them: what is masked is empty, and what is read-only refuses to be written (OSError, EROFS).
-    /tmp is the sandbox's own and gone with it.
+    Only ``writable`` folders and the one it starts in can be written, ``masked`` paths are empty, ``network`` says whether there
+    is any, and ``processes`` limits how many there may be at once (the kernel does not hold root to it). Raises
+    EnvironmentFailed where a sandbox is unavailable; it never runs without one.
+
+    Files are seen as commands see them: masked paths are empty, and read-only files refuse to be written (OSError, EROFS). /tmp
+    is the sandbox's own and is deleted with it.
     """
 
     def __init__(
@@ -71,8 +73,8 @@ class BubblewrapEnvironment(LocalEnvironment):
         return self._sandbox.view()
 
     def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
-        """What ``look`` makes of the sandbox's root folder. What is not found in one that was ending is looked for in the next;
-        ``again``: ``look`` reports that by its result too, not only by an error.
+        """Return the result of ``look`` at the sandbox's root folder. A file that is not found in a sandbox that was ending is
+        looked for in the next; ``again``: ``look`` reports a missing file by its result too, not only by an error.
         """
         for _ in range(_TRIES):
             view = self._view()
@@ -120,7 +122,7 @@ class BubblewrapEnvironment(LocalEnvironment):
         return await super().health()
 
     def person_argv(self) -> list[str]:
-        """What starts a shell for a person, in a sandbox like this one."""
+        """Return the command line that starts a shell for a person, in a sandbox like this one."""
         options = Sandbox("", self._writable, self._masked, self._network, self._processes).options()
         return ["bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
 
@@ -159,7 +161,7 @@ class BubblewrapEnvironment(LocalEnvironment):
             self._seen(lambda view: files.delete(path, view))
 
     def holder(self, path: str) -> str:
-        """What holds this file: this machine, or the sandbox, whose /tmp goes with it."""
+        """Return the holder of this file: this machine, or the sandbox, whose /tmp is deleted with it."""
         inside = any(path.startswith(f"{folder}/") for folder in self._writable)
         return super().holder(path) if inside else f"{self.identity} {self._root}"
 
@@ -191,7 +193,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Without what lies in another of them: in an empty folder nothing can be covered."""
+    """Drop paths that lie in another of them: an empty folder has nothing to cover."""
     kept: list[str] = []
     for path in sorted(paths):
         if not any(path.startswith(f"{folder}/") for folder in kept):

@@ -1,4 +1,4 @@
-"""This machine: a shell that stays, and the files as its commands see them."""
+"""Environment on this machine: a persistent shell, and the files as its commands see them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ from tools.environments.shell.watchdog import watchdog
 
 
 def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
-    """``sandbox``: ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises EnvironmentFailed."""
+    """Open the local backend. ``sandbox`` is ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises
+    EnvironmentFailed.
+    """
     if sandbox == "bubblewrap":
         from tools.environments.local.bubblewrap import BubblewrapEnvironment
 
@@ -88,7 +90,7 @@ class LocalEnvironment:
 
     @property
     def identity(self) -> str:
-        """``local``; ``local:sh`` where bash is missing and commands run in sh."""
+        """The environment's name: ``local``; ``local:sh`` where bash is missing and commands run in sh."""
         return self._one.where if self._one is not None else "local"
 
     @property
@@ -237,35 +239,35 @@ class LocalEnvironment:
         return files.info(path)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
-        """``path`` is resolved, as for ``write_file``."""
+        """Read a file. ``path`` is resolved, as for ``write_file``."""
         return files.read(path, limit)
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         files.write(path, data, mode)
 
     async def delete_file(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         files.delete(path)
 
     def holder(self, path: str) -> str:
-        """What holds this file: this machine, whichever shell runs commands."""
+        """Return the holder of this file: this machine, whichever shell runs commands."""
         return "local"
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """``path`` is resolved, as for ``write_file``; a regular file."""
+        """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
         files.give(path, uid, gid)
 
     async def delete_folder(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``; an empty folder."""
+        """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
         files.delete_folder(path)
 
     async def list_dir(self, path: str) -> list[FileInfo]:
-        """``path`` is resolved, as for ``write_file``."""
+        """List a folder. ``path`` is resolved, as for ``write_file``."""
         return files.list_dir(path)
 
 
 def _variables(pass_env: Sequence[str], restored: Mapping[str, str]) -> Mapping[str, str]:
-    """What the first shell of an environment starts with."""
+    """Return the variables that the first shell of an environment starts with."""
     return {**child_environment(pass_env), **restored}
 
 

@@ -28,7 +28,9 @@ def resolve(path: str, cwd: str) -> str:
 
 
 def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
-    """The same in another root: a link's absolute target begins there. ``inside``: answers with the path from here."""
+    """Resolve ``path`` in another root, where a link's absolute target begins too. ``inside``: return the path seen from
+    here.
+    """
     _check_text(path)
     left = [part for part in str(Path(cwd, os.path.expanduser(path))).split("/") if part][::-1]  # noqa: PTH111 - as above
     found: list[str] = []
@@ -145,7 +147,7 @@ def delete_folder(path: str, root: str = "/") -> None:
 
 @contextmanager
 def _folder_of(path: str, root: str = "/", *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """(a descriptor of the folder that holds ``path``, its last name). Raises OSError; a link on the way is ELOOP."""
+    """Return a descriptor of the folder that holds ``path``, and its last name. Raises OSError; a link on the way is ELOOP."""
     _check_text(path)
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:
@@ -238,7 +240,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _take_over(fd: int, old: os.stat_result | None, mode: int | None) -> None:
-    """Owner and permissions of what is replaced. The owner first: changing it clears setuid bits."""
+    """Take over the replaced file's owner and permissions. The owner first: changing it clears setuid bits."""
     if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
             os.fchown(fd, old.st_uid, old.st_gid)

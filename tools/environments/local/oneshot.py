@@ -1,4 +1,4 @@
-"""One shell process a command; only the working folder is kept from one to the next."""
+"""Run each command in a shell process of its own; only the working folder is kept from one to the next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _CLOSE_LIMIT = 5.0
 
 
 class OneShot:
-    """``cwd`` is where the next command starts. Used where no shell can be kept: bash is missing, or this is not Linux."""
+    """Runner of a process per command, where no shell can be kept: bash is missing, or this is not Linux. ``cwd`` is the next
+    command's.
+    """
 
     def __init__(self, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
@@ -42,7 +44,7 @@ class OneShot:
         return "local" if self._shell.is_bash else "local:sh"
 
     async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
-        """``cwd`` is there. Raises EnvironmentFailed."""
+        """Run a command in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
         started, interrupts = time.monotonic(), self._interrupts
@@ -79,7 +81,7 @@ class OneShot:
         )
 
     def _settle(self, running: Running, session: int) -> None:
-        """Takes stock of what a command left behind."""
+        """Note what a command left behind."""
         with self._lock:
             self._running.discard(running)
             if _groups.left_behind(session):
@@ -99,7 +101,7 @@ class OneShot:
             each.interrupt()
 
     def rest(self) -> bool:
-        """Whether nothing is held: no command runs, and none left something running."""
+        """Return True if nothing is held: no command runs, and none left something running."""
         with self._lock:
             if self._running or any(_groups.left_behind(left) for left in self._left):
                 return False

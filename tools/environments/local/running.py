@@ -1,4 +1,4 @@
-"""One command while it runs: what it prints is read, and it ends by itself, by its time limit or by ours."""
+"""A command while it runs: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _CHUNK = 1 << 16
 _LINGER = 0.2
 """Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
-"""How a command is ended: each signal, and the seconds until the next."""
+"""Steps to end a command: each signal, and the seconds until the next."""
 _LOOK = 0.01
 
 
 class Running:
-    """Belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
+    """A running command. It belongs to the event loop that it was made in; only ``interrupt`` may be called from other threads.
 
     Takes over ``pipes``: read ends by stream name. Those which something left behind still holds open are in ``pipes``
     afterwards, the others are closed.
@@ -58,7 +58,7 @@ class Running:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
         try:
             await self._until_done(None if limit is None else self._loop.time() + limit)
             if self.ended != "exited":
@@ -88,7 +88,7 @@ class Running:
             await self._waiter.wait(deadline)
 
     async def _end(self) -> None:
-        """INT, TERM, KILL to everything in the session, each only while something lives."""
+        """Send INT, TERM, KILL to everything in the session, each only while something lives."""
         session = self._process.pid
         for number, grace in _STEPS:
             groups = {session} | _groups.groups_of(session)
@@ -105,7 +105,7 @@ class Running:
     # -- being told to stop --------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._interrupted)
         except RuntimeError:  # its loop is closed, so nobody awaits it any more
@@ -117,7 +117,7 @@ class Running:
             self._waiter.wake()
 
     def _kill(self) -> None:
-        """Everything, at once; returns when it is dead, so that a caller may count on it."""
+        """Kill everything that the command started and return when it is dead, so that a caller may rely on it."""
         session = self._process.pid
         with self._lock:
             if self._process.poll() is None:
@@ -158,7 +158,7 @@ class Running:
         self._waiter.wake()
 
     def _read(self, name: str, fd: int) -> bool:
-        """One chunk. False where there is none now."""
+        """Read one chunk. Return False where none is available."""
         try:
             chunk = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -177,14 +177,14 @@ class Running:
         return True
 
     def _drain(self) -> None:
-        """What the pipes hold already. Bounded in time: a writer that escaped us may never stop."""
+        """Read everything that the pipes hold. Bounded in time: a writer that escaped may never stop."""
         stop = time.monotonic() + _LINGER
         for name, fd in list(self.pipes.items()):
             while self._read(name, fd) and time.monotonic() < stop:
                 pass
 
     def _release(self) -> None:
-        """Leaves the loop. A command that still runs here was cancelled twice, or its loop is going away."""
+        """Detach from the loop. A command that still runs here was cancelled twice, or its loop is about to close."""
         if not self.exited:
             self._kill()
         for fd in self.pipes.values():

@@ -1,4 +1,4 @@
-"""This machine in a sandbox: all of it readable, little of it writable, no network, no other processes, a /tmp of its own."""
+"""Sandbox on this machine: all files readable, few writable, no network, no other processes, a /tmp of its own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
 _INNER = "/dev/.toolcrib"
-"""Where the sandbox finds the folder through which its shells are spoken to: nowhere that commands list or clean."""
+"""Path in the sandbox of the folder through which we speak to its shells: nowhere that commands list or clean."""
 _EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
-"""Where its commands can leave files that are gone with it."""
+"""Folders where its commands can leave files that are deleted with the sandbox."""
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
@@ -44,7 +44,9 @@ while IFS= read -r folder; do
   } </dev/null >/dev/null 2>&1 3>&- &
 done
 """
-"""Starts a shell for each line that it reads; at the end of its input it ends, and all that is in the sandbox with it."""
+"""Script that starts a shell for each line that it reads; at the end of its input it ends, and with it all that is in the
+sandbox.
+"""
 
 
 class _Process:
@@ -121,14 +123,14 @@ class _Process:
 
 
 class Sandbox:
-    """One bubblewrap and the shells in it. Started when first needed, and again where it has died. A Launcher of shells.
+    """A bubblewrap process and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
 
-    Where commands kill its keeper, it is ended with all that still runs in it before another is started.
+    Where commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
     """
 
     where = "local:bubblewrap"
     descriptors = 12
-    """With those of the sandbox itself."""
+    """The number of our descriptors for a shell, with those of the sandbox itself."""
 
     def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool, processes: int) -> None:
         self.root, self.inner = root, _INNER
@@ -136,7 +138,7 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
-        """Of its first process, with which all of it ends, and of the keeper."""
+        """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
         self._lock = threading.Lock()
 
     # -- shells --------------------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class Sandbox:
         return None
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """What it calls itself means nothing out here."""
+        """Do nothing: the process number that the shell reports means nothing outside the sandbox."""
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -178,11 +180,11 @@ class Sandbox:
             return f"/proc/{self._keeper}/root"
 
     def is_up(self) -> bool:
-        """Whether it runs now, as far as nobody starts or ends it at this moment."""
+        """Return True if the sandbox runs now, as far as no other thread starts or ends it at this moment."""
         return self._process is not None and self._lives()
 
     def serves(self, view: str) -> bool:
-        """Whether that view is still one: then what is not found there is not there."""
+        """Return True if ``view`` still shows the sandbox: then a file that is not found there does not exist."""
         with self._lock:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
@@ -285,12 +287,14 @@ class Sandbox:
             self._pidfds = tuple(pidfds)
 
     def _lives(self) -> bool:
-        """Without its keeper it cannot start a shell, and nothing would end it."""
+        """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
+        it.
+        """
         # A process that dies loses its root folder first.
         return len(self._pidfds) == 2 and not any(map(_has_ended, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
 
     def options(self) -> list[str]:
-        """What bubblewrap is told, but for the folder through which we speak to shells."""
+        """Return bubblewrap's options, except for the folder through which we speak to shells."""
         options = ["--unshare-all", *(["--share-net"] if self._network else []), "--cap-drop", "ALL", "--ro-bind", "/", "/"]
         options += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108 - one of its own
         temporary = os.path.realpath(tempfile.gettempdir())  # where other sessions keep their output and their shells' folders
@@ -330,13 +334,13 @@ class Sandbox:
         watchdog.remove(process.pid)
 
     def close(self) -> None:
-        """Ends everything in it."""
+        """End everything in the sandbox."""
         with self._lock:
             self._forget()
 
 
 def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
-    """Whether there is anything in that folder but what else is ``mounted`` in it, and the folders on the way there."""
+    """Return True if the folder holds anything but what else is ``mounted`` in it and the folders on the way there."""
     try:
         for entry in os.scandir(root + folder):
             path = f"{folder}/{entry.name}"
@@ -360,7 +364,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _is_in(pid: int, folder: str) -> bool:
-    """Whether that is its working folder, whatever either side calls it."""
+    """Return True if ``folder`` is the process's working folder, whatever path either side has for it."""
     try:
         return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
     except OSError:
@@ -378,7 +382,7 @@ def _is_readable(fd: int, wait: float) -> bool:
 
 
 def _read_all(fd: int, end: bytes) -> bytes:
-    """Up to ``end``; b"" where it does not come."""
+    """Read up to ``end``; b"" where it does not come."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):

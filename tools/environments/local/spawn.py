@@ -1,4 +1,4 @@
-"""Starts one shell command: its argument list, its descriptors, its session."""
+"""Start one shell command: its argument list, its descriptors, its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))
 _LONGEST_ARGUMENT = 100_000
-"""Bytes. Linux takes 131,072 for one argument; a longer command is read from a file."""
+"""Most bytes of an argument. Linux takes 131,072 for one; a longer command is read from a file."""
 _HIGH = 200
 """The descriptor for reporting cwd is at least this: scripts use the low numbers as their own."""
 
@@ -31,7 +31,9 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """``pipes`` are the read ends of its output by stream name, ``report`` the one on which it says where it ended."""
+    """A started command. ``pipes`` are the read ends of its output by stream name; ``report`` is the one on which it reports
+    its folder.
+    """
 
     process: subprocess.Popen[bytes]
     pipes: dict[str, int]
@@ -39,7 +41,7 @@ class Started:
 
 
 def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: bytes) -> Started:
-    """In a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
+    """Start the command in a session of its own, without a terminal. Raises EnvironmentFailed; nothing stays open then."""
     ours: list[int] = []
     theirs: list[int] = []
     try:
@@ -80,7 +82,7 @@ def spawn(shell: Shell, command: str, cwd: str, env: Mapping[str, str], stdin: b
 
 
 def reported_cwd(report: int, start: str) -> str:
-    """Where the ended command was, free of links; ``start`` where it did not say."""
+    """Return the ended command's working folder, free of links; ``start`` where it reported none."""
     os.set_blocking(report, False)
     try:
         said = os.read(report, 1 << 16)

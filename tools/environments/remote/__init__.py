@@ -1,6 +1,8 @@
 """A persistent shell somewhere else: what docker and ssh have in common.
 
-``channel`` is what a place must offer, ``frame`` how the end of a command is told from its output, ``keeper`` one bash that
-runs our scripts or keeps a session's shell alive, ``call`` one command in it, ``environment`` the whole, ``files`` the files.
-``oneshot`` is what runs commands where bash is missing, ``left`` what ends that of a toolcrib that was killed.
+``channel`` is what a backend must offer, ``frame`` tells a command's end from its output, ``keeper`` is one bash that runs
+our scripts or keeps a session's shell alive, ``keepers`` all of one environment. ``environment`` is the whole, over
+``shell``, its ``state``, ``call`` (one command), ``spawned`` (one beside the others) and ``files``; ``once`` and ``aside``
+are work of its own. ``oneshot`` runs commands where bash is missing, ``processes`` finds what runs, ``left`` ends what a
+killed toolcrib left.
 """

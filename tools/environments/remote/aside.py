@@ -1,4 +1,4 @@
-"""Work that blocks, in a thread of its own; and work that must come to its end."""
+"""Run work that blocks in a thread of its own, and finish work that must not be cancelled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Result = TypeVar("Result")
 
 
 async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given.kwargs) -> Result:
-    """As asyncio.to_thread, whose threads are few: who only asks would wait there for those who make places. What comes when
-    nobody waits for it any more is closed, if it can be.
+    """Run ``work`` in a thread of its own, as asyncio.to_thread does in few shared ones: there a short question would wait for
+    those that open environments.
+
+    A result that nobody waits for any more is closed, if it can be.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -47,7 +49,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
 
 
 async def in_spite(work: Coroutine[Any, Any, None]) -> None:
-    """Returns when ``work`` is done, though whoever waits for it is cancelled meanwhile, however often. Raises what it raises."""
+    """Return when ``work`` is done, even if the caller is cancelled meanwhile, however often. Raises as ``work`` does."""
     task = asyncio.get_running_loop().create_task(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

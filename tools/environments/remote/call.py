@@ -1,4 +1,4 @@
-"""One command in a shell over there: its output is read, and it ends by itself, by its time limit or by ours."""
+"""A command in a remote shell: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from tools.environments.remote.aside import in_spite
 from tools.environments.remote.keeper import Answer, Exchange, Keeper, Lost, NeverBegan
 
 Beside: TypeAlias = Callable[[str], Awaitable[Answer]]
-"""Runs a script over there in another channel. Raises Lost, NeverBegan."""
+"""Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
 
 _STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 5.0))
-"""How a command is ended: each signal, and the seconds until the next, at most."""
+"""Steps to end a command: each signal, and the most seconds until the next."""
 _SOON = (0.015, 0.02)
 _AGAIN = 0.04
-"""Seconds until looks at what it has done, at first and then."""
+"""Seconds until a look at what it has done, at first and then."""
 _BUSY = 12
-"""How often a shell has run, since it was told to end, that starts one program after the other; one that ends has not."""
+"""Number of times that a shell has run since its interrupt if it starts one program after the other; one that ends runs fewer
+times.
+"""
 _REST = 0.05
-"""Seconds in which one that has something to do after a signal would do something."""
+"""Seconds within which a process that has something to do after a signal does something."""
 _WATCH = 0.25
 _LOOKS = 5
 _WATCH_MOST = 4.0
@@ -46,7 +48,7 @@ class Call:
         self.lost = False
         """The shell ran it and then did not answer."""
         self.simple = False
-        """Whether the shell has nothing to do when it is interrupted, so that what it starts then is not to clean up."""
+        """True if the shell has nothing to do when it is interrupted: programs that it starts then are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
         self._keeper = keeper
         self._beside = beside
@@ -56,7 +58,7 @@ class Call:
 
     @property
     def shell_pid(self) -> int:
-        """0 before the command has begun."""
+        """The shell's process number, 0 before the command has begun."""
         first = self.exchange.out.facts.split(b" ", 1)[0]
         return int(first) if first.isdigit() else 0
 
@@ -67,7 +69,7 @@ class Call:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends it. Raises Lost."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end it. Raises Lost."""
         with self._keeper.listening():
             try:
                 await self._until(None if limit is None else self._loop.time() + limit)
@@ -97,8 +99,10 @@ class Call:
         return None
 
     async def _is_lost(self) -> bool:
-        """Whether the shell is done with all it was given and yet said nothing: then it never will. A line of ours may be under
-        way to it, so it is watched for a while; before the command has begun that may be a long line, and nothing can be told.
+        """Return True if the shell has run all its input and reported nothing: no report can follow.
+
+        A line of ours may be on its way to the shell, so the shell is watched for a while; before the command has begun that may
+        be a long line, and the answer is False.
         """
         before = b""
         for _ in range(_LOOKS if self.exchange.begun else 0):
@@ -110,7 +114,9 @@ class Call:
         return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
 
     async def _is_gone(self) -> bool:
-        """Whether the shell ended, and with it the line that asked for the end of the command, which it had read already."""
+        """Return True if the shell ended, and with it the line that asked for the command's end, which the shell had read
+        already.
+        """
         if self._asked or not self.shell_pid or not await self._look(frame.gone(self.shell_pid)):
             return False
         await self._keeper.next(self._loop.time() + _WATCH)  # else its keeper will answer soon
@@ -118,8 +124,8 @@ class Call:
         return self._asked
 
     async def _look(self, script: str) -> bytes:
-        """What it printed; nothing where no process can be started there now. Where the way broke, the command's own channel says
-        so.
+        """Return the script's output, or b"" where no process can be started there now. A lost channel is reported by the
+        command's own.
         """
         try:
             return (await self._beside(script)).out
@@ -127,8 +133,9 @@ class Call:
             return b""
 
     async def _do(self, script: str) -> Answer:
-        """What ends a command. A place that is full of processes, often the very ones that are to be ended, may start none now
-        and one a moment later. Raises Lost.
+        """Run a script that ends a command.
+
+        A host that is full of processes, often the very ones to end, may start none now and one a moment later. Raises Lost.
         """
         give_up = self._loop.time() + _BEGIN
         while True:
@@ -155,7 +162,7 @@ class Call:
         await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives: to the shell first, then to what was born in this command."""
+        """Send INT, TERM, KILL, each only while something lives: to the shell first, then to the processes of this command."""
         give_up = self._loop.time() + _BEGIN
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self._keeper.next(give_up)
@@ -166,7 +173,9 @@ class Call:
             raise Lost("the command could not be ended")
 
     async def _step(self, number: int, give_up: float) -> bool:
-        """One of the signals. Whether nothing is left; not where more of it, or more time, is of no use."""
+        """Send one of the signals and wait. Return True if nothing is left, False where more signals of this kind, or more
+        time, are of no use.
+        """
         self._told = set()
         asked = False
         at_first = await self._tell(number, 0, number)
@@ -195,7 +204,7 @@ class Call:
         raise AssertionError("unreachable")
 
     async def _pause(self, seconds: float) -> None:
-        """Until the frame's end comes, or some time has passed."""
+        """Wait until the frame's end comes, or some time has passed."""
         again = self._loop.time() + seconds
         if self.exchange.done:
             await asyncio.sleep(seconds / 4)
@@ -207,12 +216,13 @@ class Call:
         return {pid: seen.doing[pid] for pid in pids if pid in seen.doing}
 
     def _goes_on(self, now: processes.Doing | None, at_first: processes.Doing | None) -> bool:
-        """Whether the shell, which has nothing to do when it is interrupted, has done more since then than one that ends does."""
+        """Return True if an interrupted shell that has nothing to do has run more since then than one that ends does."""
         return self.simple and now is not None and at_first is not None and now.times - at_first.times >= _BUSY
 
     def _is_in_vain(self, number: int, now: dict[int, processes.Doing], before: dict[int, processes.Doing], long: float) -> bool:
-        """Whether all that is left ignores the signal; or, where somebody waits for us, did not do anything for a while:
-        what cleans up is given its time, what has caught the signal and went on waiting is not.
+        """Return True if everything that is left ignores the signal, or, where the user waits, has been idle for a while.
+
+        A program that cleans up gets its time; one that caught the signal and continued to wait does not.
         """
         if not now:
             return False
@@ -221,8 +231,8 @@ class Call:
         return self.ended == "interrupted" and long >= _REST and now == before and all(each.waits for each in now.values())
 
     async def _tell(self, number: int, last: int, shells: int) -> processes.Seen:
-        """``last``: only those born before that tick, or little after, are told now.
-        ``shells`` is what the shell is told.
+        """Signal members. ``last``: only those born before that tick, or little after, are signalled now. ``shells`` is what
+        the shell is told.
 
         The shell's group is held still meanwhile: a shell that waits for a process which then ends by itself forgets its own
         interrupt. Where that has just ended or begun, the shell is let go on a little; or, where it may be told again, told now.
@@ -242,7 +252,7 @@ class Call:
         return seen
 
     def _new(self, seen: processes.Seen, number: int, last: int) -> list[Member]:
-        """Who is to be told, and was not."""
+        """Return the members that must be signalled and were not."""
         if not self.shell_pid and not self.exchange.done:  # it never began: whatever the keeper waits for
             return [one for one in seen.members if one.pid != self._keeper.pid and one not in self._told]
         new = [one for one in self._ours(seen) if one not in self._told]
@@ -261,7 +271,7 @@ class Call:
     # -- being told to stop --------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._interrupted)
         except RuntimeError:  # its loop is closed, so nobody awaits it any more

@@ -1,8 +1,8 @@
-"""What a place must offer so that a shell can be kept there: links that open channels.
+"""Protocols of a remote backend that can keep a shell: links that open channels.
 
 A ``Channel`` is one process over there and the bytes to and from it; a ``Link`` opens them. Both are plain and synchronous:
 ``Link.open`` may block (it is called in a worker thread), ``Channel`` never does. Nothing here is bound to an event loop, since
-a session's calls may come from several; whoever waits does so on ``Channel.fileno`` in its own loop.
+a session's calls may come from several; a caller waits for ``Channel.fileno`` in its own loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ChannelBroken(Exception):
 
 
 class Channel(Protocol):
-    """One process on the far side, its stdin, and its stdout and stderr kept apart.
+    """A process on the far side, its stdin, and its stdout and stderr kept apart.
 
     Used by one thread at a time, though not always by the same one. No method waits. After ChannelEnded or ChannelBroken was
     raised, only ``close`` is called.
@@ -50,7 +50,7 @@ class Channel(Protocol):
         ...
 
     def write(self, data: bytes | memoryview) -> int:
-        """How many of the bytes were taken, 0 where none can be now: then try again a little later.
+        """Send bytes and return how many were taken. After 0 the caller tries again a little later.
 
         Raises ChannelEnded or ChannelBroken.
         """
@@ -61,7 +61,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of it, at once and without waiting for the far side, whose process may live on: end that one before.
+        """Close the channel, at once and without waiting for the far side, whose process may live on: end that one before.
 
         May be called twice, also from another thread when nobody else uses it any more.
         """
@@ -73,13 +73,13 @@ class Link(Protocol):
 
     @property
     def where(self) -> str:
-        """What results say about where they ran, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
+        """The environment's name in results, such as ``docker:NAME`` or ``ssh:USER@HOST``."""
         ...
 
     @property
     def epoch(self) -> int:
-        """Grows whenever the place itself was replaced (another container), so that what lived in it is gone. Connecting again
-        to the same host is no reason to grow.
+        """Number that grows whenever the container itself was replaced, so that what lived in it is gone. Connecting again to
+        the same host is no reason to grow.
         """
         ...
 
@@ -93,29 +93,34 @@ class Link(Protocol):
         ...
 
     def variables(self) -> Mapping[str, str] | None:
-        """What every process gets there, where that can be told without making or reaching the place; else None. May block.
+        """Return the variables of every process there, or None where that requires a new container or connection. May block.
+
         Raises EnvironmentFailed.
         """
         ...
 
     def leave(self, folder: str) -> None:
-        """``folder`` was made there for this session: to be removed where we are killed, as far as the place can do that."""
+        """Note the folder that was made there for this session: it is removed when this process is killed, as far as the
+        backend can.
+        """
         ...
 
     def diagnose(self) -> str:
-        """Why channels broke just now, as far as it can be found out within a few seconds: a sentence without a full stop
-        ("the container NAME was removed"), or "" where the place is well. Never raises.
+        """Return why channels were just lost, as far as a few seconds suffice to find out: a sentence without a full stop ("the
+        container NAME was removed"), or "" where nothing is wrong. Never raises.
         """
         ...
 
     def silence(self) -> str:
-        """Where the place itself ended what ran there just now, since it had heard nothing of us: a sentence that says so. Else
-        "". May block for some seconds, never raises.
+        """Return a sentence that says so if the environment itself has just ended everything because it had heard nothing from
+        us, else "". May block for some seconds; never raises.
         """
         ...
 
     def advice(self) -> str:
-        """What to do where no shell could be started, after ``diagnose``: words for the end of a sentence. Never raises."""
+        """Return what to do where no shell could be started, as words that follow ``diagnose`` at the end of a sentence. Never
+        raises.
+        """
         ...
 
     def rest(self) -> None:
@@ -123,5 +128,5 @@ class Link(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of everything, and removes what was made for this session. May be called twice."""
+        """Close everything, and remove what was made for this session. May be called twice."""
         ...

@@ -130,7 +130,7 @@ class RemoteEnvironment(RemoteState):
         return new
 
     async def _inherit(self) -> None:
-        """What can still be known of the shell before. Raises Lost: the next call asks again."""
+        """Take over the state of the shell before, as far as it can be read. Raises Lost: the next call asks again."""
         lost = self._lost
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):
@@ -239,7 +239,7 @@ class RemoteEnvironment(RemoteState):
         )
 
     async def _settle(self, shell: Shell, call: Call, moves: bool) -> None:
-        """Takes stock of what a command did to the session's shell."""
+        """Note what a command did to the session's shell."""
         silence = await ended_by_silence(self._link, shell, call)
         self._notice += f" {silence}"
         if not shell.alive:

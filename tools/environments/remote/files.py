@@ -183,7 +183,7 @@ class RemoteFiles:
         return _info(path, answer.out.decode("ascii", "replace").split()) if answer.status == 0 else None
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
-        """``path`` is resolved, as for ``write_file``."""
+        """Read a file. ``path`` is resolved, as for ``write_file``."""
         folder, name = _split(path)
         answer = await self._script(_READ, [folder, name, "" if limit is None else str(limit)])
         self._raise(answer, path)
@@ -207,7 +207,9 @@ class RemoteFiles:
             raise EnvironmentFailed(f"the command's input cannot be written to {path}, so it was not run: {why}")
 
     async def _send(self, text: str, args: Sequence[str], data: bytes, known: str) -> Answer:
-        """What is cancelled meanwhile must not come true later, over what somebody else wrote. Raises EnvironmentFailed."""
+        """Run a script that a cancelled call can't bring into effect later, over somebody else's write. Raises
+        EnvironmentFailed.
+        """
         given_up = threading.Event()
         try:
             return await aside(run_once, self.__link, text, args, data, given_up.is_set)
@@ -217,7 +219,7 @@ class RemoteFiles:
             given_up.set()
 
     async def is_folder(self, path: str) -> bool:
-        """Whether it can be entered, before a command is run there."""
+        """Return True if a command can enter the folder."""
         return (await self._script(f"cd -P -- {quote(path)}", [], known=_NOT_RUN)).status == 0
 
     async def nearest(self, path: str) -> str:
@@ -227,22 +229,22 @@ class RemoteFiles:
         return os.fsdecode((await self._script(tests, [])).out) or "/"
 
     async def delete_file(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
+        """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE, [folder, name]), path)
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
-        """``path`` is resolved, as for ``write_file``; a regular file."""
+        """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
         folder, name = _split(path)
         self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"]), path)
 
     async def delete_folder(self, path: str) -> None:
-        """``path`` is resolved, as for ``write_file``; an empty folder."""
+        """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
         folder, name = _split(path)
         self._raise(await self._script(_DELETE_FOLDER, [folder, name]), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
-        """``path`` is resolved, as for ``write_file``."""
+        """List a folder. ``path`` is resolved, as for ``write_file``."""
         _check(path)
         answer = await self._script(_LIST, [path])
         self._raise(answer, path)

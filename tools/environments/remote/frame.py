@@ -28,7 +28,7 @@ _SIGN = "\x1e"
 
 
 def begin(nonce: str, facts: str = "") -> str:
-    """One write to each stream: what else writes there cannot come in between."""
+    """Return the text that begins a frame with one write to each stream, so that no other output comes in between."""
     return (
         f"\\builtin printf '\\036%s %s\\036%s\\n' {nonce} \"{facts}\" {nonce} >&{OUT} && "
         f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
@@ -36,7 +36,7 @@ def begin(nonce: str, facts: str = "") -> str:
 
 
 def finish(nonce: str, then: str = "") -> str:
-    """Says the last status, who answers and the folder's name."""
+    """Return the text that reports the last exit code, the answering process and the folder's name."""
     said = f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ \\\"\\$PWD\\\" {nonce} >&{OUT}"
     last = f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
     return f'\\builtin eval "{";".join([said, last, *([then] if then else [])])}"\n'
@@ -82,10 +82,11 @@ def _only(keeper: int) -> str:
 
 
 def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> str:
-    """``bare``: without the variables that every process gets there, since ``restore`` brings them.
+    """Return the text that starts a shell. ``bare``: without the variables that every process gets there, since ``restore``
+    brings them.
 
-    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or the
-    keeper would go on where the shell is only stopped.
+    Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or
+    the keeper would go on where the shell is only stopped.
     """
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n"
     state = f"\\builtin eval {quote(restore)}\n"
@@ -97,11 +98,13 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
 
 _LOOK = "\\builtin mapfile -tn1 __crib </proc/uptime; \\builtin mapfile -tn1 -O1 __crib </proc/loadavg; "
 FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
-"""Before a command: without a process of its own, as `$(<file)` would be."""
+"""Facts before a command, read without a process of their own, as `$(<file)` would be."""
 
 
 def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:
-    """Where the first frame does not come, the shell could not be in ``cwd`` and has run nothing."""
+    """Return the text that runs a command. If the first frame is missing, the shell could not enter ``cwd`` and has run
+    nothing.
+    """
     there = f"\\builtin cd -P -- {quote(cwd)}" if moved else f"\\builtin test . -ef {quote(cwd)}"
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     evaluate = "\\eval" if env else "\\builtin eval"  # variables that precede `builtin` do not reach what it runs
@@ -110,7 +113,9 @@ def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: 
 
 
 def run_open(command: str, first: str, last: str, env: Mapping[str, str]) -> str:
-    """The same with the channel's own input, for a shell without a keeper: its last line, since what follows is data."""
+    """Return the text that runs a command with the channel's own input, for a shell without a keeper: its last line, since data
+    follows.
+    """
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     text = driver.FIRST_LINE.decode() + command
     return f"{{ {_told(first)}; }} && {given}\\eval {quote(text)} {_GIVEN}; {finish(last).rstrip()}; \\builtin exit\n"
@@ -121,12 +126,12 @@ def _told(nonce: str) -> str:
 
 
 def report(folder: str, mark: str) -> str:
-    """For the file ``g``: adds the state to the file ``s``."""
+    """Return the contents of the file ``g``, which writes the shell's state to the file ``s``."""
     return f"\\builtin unset -v __crib;{driver.report(mark, f'>{folder}/s')}"
 
 
 def at_exit(folder: str, mark: str) -> str:
-    """For the file ``x``: tells the folder and the state of a shell that ends to the file ``z``."""
+    """Return the contents of the file ``x``, which writes the folder and the state of an ending shell to the file ``z``."""
     z = f"{folder}/z"
     head = f"\\builtin echo {mark} EXIT >|{z};\\builtin pwd -P >>{z};\\builtin echo {mark} >>{z}"
     state = driver.report(mark, f">{z}")
@@ -134,7 +139,9 @@ def at_exit(folder: str, mark: str) -> str:
 
 
 def finish_shell(keeper: int, nonce: str, folder: str) -> str:
-    """What is in ``s`` is of now where it begins with this nonce. The keeper's own state is nobody's business."""
+    """Return the text that ends a command and writes the shell's state to ``s``, below the nonce that shows which command it
+    follows. The keeper's own state is not written.
+    """
     state = f"\\builtin mapfile -d '' __crib <{folder}/g && \\builtin eval \\\"\\$__crib\\\""
     return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;{state};}}")
 
@@ -143,14 +150,14 @@ def finish_shell(keeper: int, nonce: str, folder: str) -> str:
 
 
 class Stream:
-    """One of the two. Feeds ``sink`` with what is between its frames."""
+    """Reader of one of the two streams. It passes everything between its frames to ``sink``."""
 
     def __init__(self, first: str, last: str, sink: Callable[[bytes], None]) -> None:
         self.facts = b""
         self.status = ""
         self.pid = ""
         self.folder = b""
-        """As the shell calls it, which need not be free of links, nor true."""
+        """The folder as the shell calls it, which may hold links and need not exist."""
         self.begun = self.ended = False
         self._first, self._last = (f"{_SIGN}{nonce} ".encode() for nonce in (first, last))
         self._first_end, self._last_end = (f"{_SIGN}{nonce}\n".encode() for nonce in (first, last))
@@ -181,7 +188,7 @@ class Stream:
         self.ended = True
 
     def _begin(self, data: bytes) -> bytes | None:
-        """What follows the first frame; or from the last one on where that comes alone, since nothing could begin."""
+        """Return the data after the first frame, or from the last frame on where no first one precedes it: then nothing began."""
         at, last = data.find(self._first), data.find(self._last)
         end = data.find(self._first_end, at) if at >= 0 else -1
         if end >= 0:

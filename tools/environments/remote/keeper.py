@@ -1,4 +1,4 @@
-"""One channel with a bash at its end that stays: it runs scripts of ours, and keeps the session's shell alive."""
+"""Channel to a persistent bash that runs our scripts and keeps the session's shell alive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Lost(Exception):
 
 
 class NeverBegan(Lost):
-    """No shell came up, or it ended, or waits, before it ran anything of ours."""
+    """No shell came up, or it ended, or waits, before it ran any script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Answer:
 
 
 class Exchange:
-    """What is sent with two nonces, and what comes back between them."""
+    """Text that is sent with two nonces, and the output between them."""
 
     def __init__(self, out: Callable[[bytes], None], err: Callable[[bytes], None]) -> None:
         self.first, self.last = secrets.token_hex(16), secrets.token_hex(16)
@@ -53,7 +53,7 @@ class Exchange:
 
 
 class Keeper:
-    """Used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``."""
+    """Keeper of a channel, used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -66,7 +66,7 @@ class Keeper:
         self._lock = threading.Lock()
 
     async def greet(self, text: str, limit: float) -> Answer:
-        """``text`` is run as the first script. Raises Lost."""
+        """Run ``text`` as the first script. Raises Lost."""
         await self.send(frame.HELLO.encode())
         answer = await self.run(f"{_WHO}\n{text}", limit=limit)
         who, _, rest = answer.out.partition(b"\n")
@@ -113,7 +113,9 @@ class Keeper:
                 await asyncio.sleep(_FULL)
 
     def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
-        """Reads what is there. Whether the exchange is over; where there is more to read, whoever waits is woken again."""
+        """Read what has come. Return True once the exchange is over; where there is more to read, the waiting call is woken
+        again.
+        """
         self._more = True
         for _ in range(turns):
             with self._told():
@@ -128,7 +130,7 @@ class Keeper:
         return exchange.done
 
     def drain(self) -> bool:
-        """Reads and forgets what processes left running print between commands. False once the channel is gone."""
+        """Read and drop the output of processes that still run between commands. Return False once the channel is gone."""
         if self.lost:
             return False
         try:
@@ -162,14 +164,14 @@ class Keeper:
                 loop.remove_reader(fd)
 
     async def next(self, deadline: float | None) -> None:
-        """Until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
+        """Wait until there is something to read, ``notify`` is called or the deadline (of the loop's clock) passes."""
         if self._more:  # a channel may have taken in more than it gave, which its descriptor does not tell
             await asyncio.sleep(0)
             return
         await self._waiter.wait(deadline)
 
     def notify(self) -> None:
-        """In the loop that waits."""
+        """Wake the waiting coroutine. Call this in its loop."""
         self._waiter.wake()
 
     def close(self) -> None:

@@ -28,11 +28,11 @@ _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
 _MISSING = (126, 127)
-"""How a program that cannot be started ends."""
+"""Exit codes of a program that can't be started."""
 _IDLE = 16
 """Channels that are kept for later."""
 _BASES = '/dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"'  # noqa: S108 - what is made there is private, its name random
-"""Where the private folder may be; memory first, which a full disk does not stop."""
+"""Folders that may hold the private folder; memory first, which a full disk does not stop."""
 
 
 class NoBash(EnvironmentFailed):
@@ -40,17 +40,19 @@ class NoBash(EnvironmentFailed):
 
 
 class Keepers:
-    """Safe to use from several threads and event loops at once. ``root`` is our private folder over there."""
+    """Keepers of one environment. Safe to use from several threads and event loops at once. ``root`` is our private folder over
+    there.
+    """
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.root = ""
         self.home = "/"
         self.bare = False
-        """Whether bash was found to be missing."""
+        """True if bash is missing."""
         self.sessions: set[int] = set()
         self.ended: list[str] = []
-        """What a toolcrib that was killed had left running and that was ended for it: its number and name."""
+        """Number and name of each process that a killed toolcrib had left running and that was ended."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
@@ -60,7 +62,7 @@ class Keepers:
         self._scripts = 0
 
     async def awake(self) -> None:
-        """Until it has come to rest, where it is about to: what begins meanwhile would meet what is being closed."""
+        """Wait until a rest that has begun is over: a call that begins meanwhile would use channels that are about to close."""
         while self._rests:  # noqa: ASYNC110 - it may be resting in the loop of another thread
             await asyncio.sleep(0.005)
 
@@ -161,7 +163,7 @@ class Keepers:
                     self.ended += [f"process {pid} ({name})" for pid, _, name in words]
 
     def park(self, keeper: Keeper) -> None:
-        """Between two commands of its shell."""
+        """Keep the keeper between two commands of its shell."""
         if not keeper.lost:
             self._reader.join(keeper)
 
@@ -169,7 +171,7 @@ class Keepers:
         self._reader.leave(keeper)
 
     def give_back(self, keeper: Keeper) -> None:
-        """Nothing runs in it any more."""
+        """Keep a keeper in which nothing runs for the next use, or close it."""
         if keeper.lost or self._closed or len(self._idle) >= _IDLE:
             keeper.close()
             return
@@ -178,7 +180,7 @@ class Keepers:
             self._idle.append(keeper)
 
     async def beside(self, text: str) -> Answer:
-        """Runs a script over there, with nothing of the session's in its way. Raises Lost, NeverBegan."""
+        """Run a script over there, apart from the session's shell. Raises Lost, NeverBegan."""
         await self.awake()
         with self._lock:
             self._scripts += 1
@@ -206,7 +208,7 @@ class Keepers:
         return answer
 
     async def end(self) -> None:
-        """All that our shells left running, our folder, the channels and the way there."""
+        """End everything that our shells left running, and remove our folder, the channels and the connection."""
         with contextlib.suppress(Lost, EnvironmentFailed):  # out of reach: nothing more can be done from here
             await self._end_all()
         self.close()
@@ -252,7 +254,7 @@ class _IdleReader:
         self._lock = threading.Lock()
         self._keepers: dict[int, Keeper] = {}
         self._open: tuple[select.epoll, int, threading.Thread] | None = None
-        """What it waits with, the descriptor that wakes it, and the thread; while there is something to read."""
+        """The epoll, the descriptor that wakes it, and the thread; set while there are channels to read."""
         self._closed = False
 
     def join(self, keeper: Keeper) -> None:
@@ -298,7 +300,7 @@ class _IdleReader:
         os.close(stop)
 
     def rest(self) -> None:
-        """Ends the thread; another one begins when there is something to read again."""
+        """End the thread; another one begins when there is something to read again."""
         with self._lock:
             opened, self._open, self._keepers = self._open, None, {}
         if opened is not None:
@@ -306,7 +308,7 @@ class _IdleReader:
             opened[2].join()
 
     def close(self) -> None:
-        """May be called twice."""
+        """End the thread for good. May be called twice."""
         with self._lock:
             self._closed = True
         self.rest()

@@ -1,6 +1,7 @@
-"""What a toolcrib that was killed left behind over there: found by what it wrote into its private folder, and ended.
+"""Find the processes that a killed toolcrib left behind over there, by the files in its private folder, and end them.
 
-``owner`` in that folder says whose it is, an empty file for each session (setsid) its number and the moment of its start.
+The file ``owner`` in that folder names the process it belongs to; an empty file for each session (setsid) has its number and the
+moment of its start.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
 from tools.environments.remote.keeper import Answer, Lost, NeverBegan
 
 _STALL = 60.0
-"""Seconds in which at least some byte must have moved."""
+"""Seconds within which at least some byte must have moved."""
 _LOOK = 0.005
 # It reads a line first, so that nothing comes before we listen. Its first line says that what came before is another's, such as
 # a greeting of the account's .bashrc; its last one that it came to its end.
@@ -23,8 +23,8 @@ _PIECE = 1 << 20
 
 
 def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: Callable[[], bool] = lambda: False) -> Answer:
-    """``text`` is for sh; ``data`` its stdin. ``given_up``: whether nobody waits for it any more, so that no more is sent.
-    Blocks. Raises Lost, EnvironmentFailed.
+    """Run a script. ``text`` is for sh; ``data`` its stdin. ``given_up``: whether nobody waits for it any more, so that no more
+    is sent. Blocks. Raises Lost, EnvironmentFailed.
     """
     first, last = secrets.token_hex(16), secrets.token_hex(16)
     channel = link.open(["sh", "-c", _AROUND.format(text=text, first=first, last=last), "sh", *args])
@@ -72,6 +72,6 @@ def run_once(link: Link, text: str, args: Sequence[str], data: bytes, given_up: 
 
 
 def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """What stands between the marks, and what after the last."""
+    """Return the data between the marks, and the data after the last."""
     start, stop = said.find(begin) + len(begin), said.rfind(end)
     return bytes(memoryview(said)[start:stop]), bytes(said[stop + len(end) :])

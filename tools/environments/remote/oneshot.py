@@ -1,4 +1,4 @@
-"""Where bash is missing over there: an sh for each command. Nothing is kept from one to the next but the folder."""
+"""Run each command in an sh of its own where bash is missing over there. Only the folder is kept from one to the next."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ done 2>/dev/null
 
 
 class OneShot:
-    """``env`` is what each command gets beyond what every process gets there."""
+    """Runner of a process per command. ``env`` is added to the variables that every process gets there."""
 
     def __init__(self, link: Link, env: Mapping[str, str]) -> None:
         self._link = link
@@ -69,7 +69,7 @@ class OneShot:
     async def execute(
         self, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
     ) -> ExecOutcome:
-        """``interrupted``: whether it was, since it was asked for. Raises EnvironmentFailed."""
+        """Run a command. ``interrupted`` tells whether it was interrupted since it was asked for. Raises EnvironmentFailed."""
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
@@ -120,7 +120,7 @@ class OneShot:
             raise Lost(str(error)) from error
 
     async def _files(self, data: bytes) -> str:
-        """What the names of a command's files begin with. Raises EnvironmentFailed."""
+        """Return the prefix of the names of a command's files. Raises EnvironmentFailed."""
         try:
             return await self._written(data)
         except Lost as error:
@@ -140,7 +140,7 @@ class OneShot:
         return name
 
     async def tell(self, number: int, sessions: set[int], *, whole: bool) -> bool:
-        """Whether any lived; ``whole``: also their leaders. Raises Lost."""
+        """Send a signal to the sessions and return True if any process lived; ``whole``: also to their leaders. Raises Lost."""
         names = {"SESSIONS": " ".join(map(str, sessions)), "NUMBER": str(int(number)), "ALL": "y" if whole else ""}
         text = _END
         for name, value in names.items():
@@ -176,11 +176,11 @@ class _Running:
 
     @property
     def session(self) -> int:
-        """0 before it has begun."""
+        """The session's number, 0 before it has begun."""
         return int(self.exchange.out.facts or 0)
 
     async def finish(self, limit: float | None) -> int:
-        """Its exit code. When cancelled, ends it. Raises Lost."""
+        """Wait for the command and return its exit code. Ends it when cancelled. Raises Lost."""
         try:
             await self.keeper.send(f"{self.exchange.first}\n{self.exchange.last}\n".encode())
             with self.keeper.listening():
@@ -206,7 +206,7 @@ class _Running:
             await self.keeper.next(deadline)
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
+        """Send INT, TERM, KILL, each only while something lives; in the end to what waits for it too."""
         give_up = self._loop.time() + _CLOSE_LIMIT
         while not self.keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             await self.keeper.next(give_up)
@@ -223,7 +223,7 @@ class _Running:
             raise Lost("the command could not be ended")
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
 
         def told() -> None:
             self.ended = self.ended or "interrupted"

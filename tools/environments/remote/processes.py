@@ -1,4 +1,4 @@
-"""Processes over there, as bash finds them in /proc without starting one, and how they are told to end."""
+"""Processes over there: list them by bash and /proc without starting one, and signal them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _TICKS = 100
 
 
 class Doing(NamedTuple):
-    """What the living process is at. ``ran``: how long and how often each of its threads did, "" where that is not told."""
+    """Activity of a living process. ``ran`` says how long and how often each of its threads ran, "" where the kernel does not
+    count.
+    """
 
     state: str
     ignored: int
@@ -42,14 +44,14 @@ class Doing(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """It has nothing to do now, nor had it in between where the same is seen later."""
+        """True if the process waits; if the same is seen later, it waited in between too."""
         return self.state in ("S", "T") and self.ran != ""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """``parents`` and ``doing`` by process. ``changing``: who has a child that has ended and was not yet waited for, or one so
-    young that it may not yet be what it is to be. ``unborn``: those children.
+    """Processes of a look. ``parents`` and ``doing`` are by process. ``changing``: those with a child that has ended and was
+    not yet waited for, or one so young that it may not yet be what it is to be. ``unborn``: those children.
     """
 
     now: Moment
@@ -86,7 +88,7 @@ def _ran(text: str) -> str:
 
 
 def moment(text: str) -> Moment:
-    """From what /proc/uptime and /proc/loadavg say."""
+    """Return the moment that /proc/uptime and /proc/loadavg show."""
     words = text.split()
     try:
         return Moment(round(float(words[0]) * _TICKS), int(words[-1]))
@@ -95,12 +97,14 @@ def moment(text: str) -> Moment:
 
 
 def freeze(group: int) -> str:
-    """Nothing there forks or ends while we look."""
+    """Return the script that stops a process group, so that nothing in it forks or ends during a look."""
     return f"kill -STOP -- -{group} 2>/dev/null\n"
 
 
 def thaw(group: int) -> str:
-    """All of it at once: where its leader ended while others are still stopped, the kernel would hang up on these."""
+    """Return the script that continues a stopped group, all at once: the kernel hangs up on stopped members whose leader has
+    ended.
+    """
     return f"kill -CONT -- -{group} 2>/dev/null\n"
 
 
@@ -110,7 +114,7 @@ def signal(number: int, pids: Iterable[int]) -> str:
 
 
 def signals(numbers: Mapping[int, int], group: int = 0) -> str:
-    """The same with one for each process. ``group`` is one that was frozen."""
+    """Return the script that sends each process its signal. ``group`` is one that was frozen."""
     told = "".join(f"kill -{number} {pid}\n" for pid, number in numbers.items())
     going = f"for _p in {' '.join(map(str, numbers))}; do kill -CONT $_p; done\n"
     return f"{{ :\n{told}{thaw(group) if group else ''}{going}}} 2>/dev/null\n"

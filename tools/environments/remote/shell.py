@@ -27,7 +27,9 @@ _ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 
 
 class Shell:
-    """``cwd`` is where it is, free of links; None where that is not known. ``snapshot`` is what it told last."""
+    """A session's shell. ``cwd`` is its folder, free of links; None where that is not known. ``snapshot`` is what it reported
+    last.
+    """
 
     def __init__(self, keeper: Keeper, folder: str, status: int = 0) -> None:
         self.keeper = keeper
@@ -36,18 +38,20 @@ class Shell:
         self.cwd: str | None = None
         self.snapshot: Snapshot | None = None
         self.stale = self.unknown = False
-        """Whether, when it was last asked, its state after the last command could not be had; ``unknown``: nor that before it."""
+        """``stale``: at the last question, the state after the last command was unavailable; ``unknown``: the state before it
+        was too.
+        """
         self._mark = secrets.token_hex(16)
         self._before = self._runs = self._ended = self._told = ""
-        """Of commands, by what ends their frames: the last two that were given, the last one that ended, the one that the state
-        is of.
+        """Commands, by the nonces that end their frames: the last two that were given, the last one that ended, the one whose
+        state is known.
         """
         self.status, self.pid = status, 0
         self._called = b""
         self._first_lines = ""
 
     async def prepare(self) -> None:
-        """Its files. Raises Lost."""
+        """Make the shell's files. Raises Lost."""
         files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
         text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
         whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
@@ -56,14 +60,14 @@ class Shell:
             raise Lost(f"the shell's folder cannot be made in {self.folder}: {answer.err.decode(errors='replace').strip()}")
 
     def start(self, state: Snapshot | None, env: Mapping[str, str], cwd: str) -> None:
-        """With the next command, unless it lives. It has ``state``, or, where there is none yet, ``env``."""
+        """Start the shell with the next command, unless it lives. It gets ``state``, or else the variables of ``env``."""
         if not self.alive:
             restore = driver.exports(env) if state is None else state.restore()
             self._first_lines = frame.start(self.keeper.pid, self.folder, cwd, restore, bare=state is not None)
             self.alive, self.cwd, self._called = True, cwd, os.fsencode(cwd)
 
     async def begin(self, call: Call, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
-        """Hands the command over. ``brief``: it changes nothing, so that its state need not be told. Raises Lost."""
+        """Hand a command over. ``brief``: it changes nothing, so that its state need not be reported. Raises Lost."""
         lines = self._first_lines
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
             lines += f"\\builtin [ $$ != {self.keeper.pid} ] && {arm(self.folder)}"
@@ -80,7 +84,7 @@ class Shell:
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
     def ended(self, call: Call) -> bool:
-        """Takes in the frame of a command. Whether the shell itself has answered, and not its keeper."""
+        """Read the frame of an ended command. Return True if the shell itself has answered, and not its keeper."""
         out = call.exchange.out
         self.status, self.pid = int(out.status), int(out.pid)
         self._ended = self._runs
@@ -90,7 +94,7 @@ class Shell:
         return self.alive
 
     async def end(self, limit: float) -> bool:
-        """Asks it to end by itself. False where it does not, or cannot be reached."""
+        """Ask the shell to end by itself. Return False where it does not, or is out of reach."""
         out: list[bytes] = []
         exchange = Exchange(out.append, out.append)
         lines = f"\\builtin [ $$ != {self.keeper.pid} ] && \\builtin exit\n{frame.finish(exchange.last)}"
@@ -101,12 +105,12 @@ class Shell:
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
     async def look_where(self, beside: Beside, pid: int) -> None:
-        """Sets ``cwd``. Raises Lost."""
+        """Read the shell's folder into ``cwd``. Raises Lost."""
         path = (await beside(f"readlink /proc/{pid}/cwd")).out
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
     async def living(self, beside: Beside) -> list[int]:
-        """What runs in its session that was lost. Where it does nothing itself, it is ended. Raises Lost."""
+        """Return the processes in the lost shell's session, and end the shell if it is idle. Raises Lost."""
         members = processes.read((await beside(processes.listing([self.keeper.session]))).out).members
         own = [self.keeper.pid]
         if self.pid and (await beside(frame.idle(self.pid))).out:
@@ -118,12 +122,12 @@ class Shell:
 
     @property
     def owes(self) -> bool:
-        """Whether its state after the last command that ended has not been fetched: ``snapshot`` is of one before."""
+        """True while the state after the last command has not been fetched: ``snapshot`` is of one before."""
         return self._told != self._ended
 
     async def learn(self, beside: Beside) -> bool:
-        """Fetches that, also while the next command runs: the frame of a command comes before the state that it left. False where
-        it cannot be had. Raises Lost.
+        """Fetch the state after the last command, also while the next one runs: a command's frame comes before its state.
+        Return False where it cannot be had. Raises Lost.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
@@ -140,7 +144,7 @@ class Shell:
         return not self.owes
 
     async def tell(self) -> bool:
-        """Has it say its state itself, where it could not leave it for us to fetch. Nothing runs in it. Raises Lost."""
+        """Have an idle shell report its state itself, where it could not leave it for us to fetch. Raises Lost."""
         said: list[bytes] = []
         exchange = Exchange(said.append, lambda data: None)
         report = driver.report(self._mark, f"&{frame.OUT}")
@@ -158,7 +162,7 @@ class Shell:
                 await self.keeper.next(deadline)
 
     async def _fetch(self, beside: Beside, *also: str) -> bytes | None:
-        """Takes in what it told last (then None), where that is whole and of now or of ``also``. It may begin to tell anew while
+        """Read the last report (then return None), where it is whole and of now or of ``also``. It may begin a new report while
         we read: so its first line is read twice.
         """
         file = f"{self.folder}/s"
@@ -174,7 +178,7 @@ class Shell:
         return data
 
     async def recover(self, beside: Beside) -> bool:
-        """What it told last, of a shell that can no longer be reached. Raises Lost."""
+        """Read the last report of a shell that is out of reach. Raises Lost."""
         told = self._told
         missing = await self._fetch(beside, self._before) is not None
         self.stale = missing and told != self._ended
@@ -183,7 +187,7 @@ class Shell:
         return self.snapshot is not None
 
     async def testament(self, beside: Beside) -> bool:
-        """What it told at its end, where it could."""
+        """Read the state that the shell wrote at its end. Return False where there is none."""
         answer: Answer = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
@@ -212,7 +216,7 @@ async def ended_by_silence(link: Link, shell: Shell, call: Call) -> str:
 
 
 def what_happened(call: Call) -> str:
-    """To a shell that has ended."""
+    """Return the outcome's notice for a shell that has ended."""
     if call.lost:
         return (
             "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."

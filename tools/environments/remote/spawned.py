@@ -23,7 +23,9 @@ _KEEP = 1 << 20
 
 
 def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> str:
-    """For a bash without a keeper, which takes over the session's state; where that has none yet, ``env``."""
+    """Return the first lines of a bash without a keeper: it takes over the session's state, or, without one, the variables in
+    ``env``.
+    """
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
     first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n"
@@ -32,7 +34,7 @@ def first_lines(cwd: str, snapshot: Snapshot | None, env: Mapping[str, str]) -> 
 
 
 class Spawned:
-    """Not bound to an event loop. ``forget`` is called once it is over."""
+    """A background process. Not bound to an event loop. ``forget`` is called once it is over."""
 
     def __init__(self, channel: Channel, beside: Beside, forget: Callable[[Spawned], None]) -> None:
         self._keeper = Keeper(channel)
@@ -51,7 +53,7 @@ class Spawned:
         return int(first) if first.isdigit() else 0
 
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
-        """Returns when it has begun; False where it could not. Raises Lost."""
+        """Return True when it has begun; False where it could not. Raises Lost."""
         text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))
         loop = asyncio.get_running_loop()
@@ -63,7 +65,7 @@ class Spawned:
         return self.exchange.begun
 
     def _look(self) -> int | None:
-        """Reads a little. Its exit code, once it has one."""
+        """Read a little. Return the exit code, or None while the process runs."""
         if self._code is None:
             try:
                 if self._keeper.pump(self.exchange, 1):
@@ -118,7 +120,7 @@ class Spawned:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Its exit code. Of what it prints meanwhile the last part can still be read."""
+        """Wait for the process and return its exit code. The last part of its output meanwhile can still be read."""
         while (code := self._look()) is None:
             while sum(len(data) for _, data in self._chunks) > _KEEP:
                 self._chunks.popleft()
@@ -126,7 +128,7 @@ class Spawned:
         return code
 
     async def kill(self) -> None:
-        """INT, TERM, KILL to all that it started, as far as needed."""
+        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(Lost):  # out of reach
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -140,7 +142,7 @@ class Spawned:
         self.end()
 
     def end(self) -> None:
-        """Lets go of it. May be called twice."""
+        """Close the channel. May be called twice."""
         self._look()
         self._code = 128 + signal.SIGKILL if self._code is None else self._code
         self._keeper.close()

@@ -31,7 +31,7 @@ _LOOKS, _PAUSE = 5, 0.01
 
 
 class RemoteState(RemoteFiles):
-    """What RemoteEnvironment does with the state of its shell."""
+    """The part of RemoteEnvironment that handles its shell's state."""
 
     def __init__(self, link: Link, keepers: Keepers, cwd: str, env: Mapping[str, str]) -> None:
         super().__init__(link, keepers)
@@ -62,7 +62,7 @@ class RemoteState(RemoteFiles):
 
     @property
     def _snapshot(self) -> Snapshot | None:
-        """As of the last command that ended, of which we know; unpacked where it was not needed for a while."""
+        """The snapshot after the last command that ended and reported; unpacked where it was not needed for a while."""
         if isinstance(self._kept, Packed):
             self._kept = self._kept.unpack()
         return self._kept
@@ -74,7 +74,7 @@ class RemoteState(RemoteFiles):
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def shell_state(self) -> ShellState | None:
-        """As of the last command that ended; the same object until another one has. Raises EnvironmentFailed."""
+        """Return the state after the last command; the same object until another one ends. Raises EnvironmentFailed."""
         snapshot = await self._snapshot_now()
         if snapshot is None and not self._keepers.bare:
             known = None if self._first else await aside(self._link.variables)
@@ -93,7 +93,7 @@ class RemoteState(RemoteFiles):
         return self._state[1]
 
     async def _snapshot_now(self) -> Snapshot | None:
-        """After the last command that ended. Raises EnvironmentFailed."""
+        """Return the snapshot after the last command that ended. Raises EnvironmentFailed."""
         shell, lost = self._shell, self._lost
         try:
             if shell is None:
@@ -138,7 +138,7 @@ class RemoteState(RemoteFiles):
             return False
 
     async def _may_rest(self, keeper: Keeper) -> bool:
-        """Whether nothing runs over there, and all that the shell has can be given to another. Raises Lost."""
+        """Return True if nothing runs over there and another shell can get this one's whole state. Raises Lost."""
         snapshot, shell = await self._snapshot_now(), self._shell
         if snapshot is not None and snapshot.exit_trap:
             return False
@@ -154,7 +154,7 @@ class RemoteState(RemoteFiles):
         return shell is None
 
     async def _give_shell_back(self) -> bool:
-        """Nothing more is run before this is done. False where something has just begun."""
+        """Give the shell back; nothing else runs before this is done. Return False where something has just begun."""
         with self._lock:
             shell = self._shell
             if self._inside or self._spawned or (shell is not None and shell.owes):

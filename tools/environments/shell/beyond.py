@@ -1,4 +1,4 @@
-"""What a shell has that its snapshot does not tell: open files, which cannot be given to another, and limits, which can."""
+"""State of a shell that its snapshot does not show: open files, which no other shell can get, and limits, which one can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 Limits: TypeAlias = Mapping[int, tuple[int, int]]
-"""Soft and hard, by resource."""
+"""Soft and hard limit, by resource."""
 
 _STREAMS = frozenset({"0", "1", "2"})
 _LOOKS, _PAUSE = 10, 0.003
@@ -18,8 +18,9 @@ _KINDS = tuple(sorted(value for name, value in vars(resource).items() if name.st
 
 
 async def keeps_files(pid: int, script: int) -> bool:
-    """Whether a shell in which nothing runs keeps files open that a command opened there, or that cannot be told. ``script``: our
-    descriptor of what it reads.
+    """Return True if an idle shell keeps files open that a command opened there, or if that can't be determined.
+
+    ``script`` is our descriptor of the shell's input.
     """
     for _ in range(_LOOKS):
         if not _has_files(pid, script):
@@ -39,7 +40,7 @@ def _has_files(pid: int, script: int) -> bool:
 
 
 def limits_of(pid: int) -> Limits | None:
-    """What ulimit shows there; None where that cannot be told."""
+    """Return the shell's resource limits, as ulimit shows them, or None where they can't be read."""
     try:
         return {kind: resource.prlimit(pid, kind) for kind in _KINDS}
     except (OSError, ValueError, AttributeError):
@@ -47,7 +48,7 @@ def limits_of(pid: int) -> Limits | None:
 
 
 def changed(before: Limits, now: Limits) -> Limits:
-    """Those that commands have changed."""
+    """Return the limits that commands have changed."""
     return {kind: pair for kind, pair in now.items() if before.get(kind) != pair}
 
 

@@ -1,4 +1,4 @@
-"""One command in a shell that stays: its output is read, and it ends by itself, by its time limit or by ours."""
+"""A command in a persistent shell: read its output and end it by itself, by its time limit or by an interrupt."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ _LINGER = 0.2
 """Seconds that output may still come after the command itself ended: what it left running may hold the pipe for ever."""
 _LOOK = 0.01
 _AT_ONCE = 0.003
-"""Seconds that a command is waited for in place, after one that ended so soon: the event loop takes longer to watch for it ..."""
+"""Seconds for which a command is awaited in place, after one that ended so soon: the event loop takes longer to watch for it
+...
+"""
 _GLANCE = 0.0002
-"""... and otherwise, as nobody else in the loop has a turn meanwhile."""
+"""... and otherwise, since nothing else in the loop has a turn meanwhile."""
 _TELLING = 0.3
-"""Seconds that a command which is to be ended waits for its shell to come to it."""
+"""Seconds for which a command that is to be ended waits until its shell begins it."""
 _WATCH = 0.25
 """Seconds between looks at whether the shell still answers."""
 
@@ -70,7 +72,7 @@ class Call:
     # -- to the end ----------------------------------------------------------------------------------------------
 
     async def finish(self, limit: float | None) -> None:
-        """Returns when the command has ended, whoever ended it (``limit``: seconds). When cancelled, ends its processes first."""
+        """Wait until the command has ended, whoever ended it (``limit``: seconds). When cancelled, end its processes first."""
         begin = time.perf_counter()
         try:
             if not self._at_once(begin + (_AT_ONCE if self._shell.is_quick else _GLANCE)):
@@ -87,7 +89,9 @@ class Call:
             self._release()
 
     def _at_once(self, give_up: float) -> bool:
-        """Whether it ended, and all that writes to its streams, before anybody else had to be told to wait for it."""
+        """Return True if the command and everything that writes to its streams ended before the event loop had to wait for
+        it.
+        """
         while self.ended == "exited" and self._shell.status is None and self._shell.says(give_up):
             self._shell.collect()
         if not self.done() or self.ended != "exited":
@@ -122,7 +126,7 @@ class Call:
             self._drain()
 
     def _look(self) -> None:
-        """Whether the shell has run all it was given and yet said nothing: then it never will."""
+        """Mark the command as lost if the shell has run all its input and reported nothing: no report can follow."""
         self._gone()
         if self.done() or self._shell.folder.unread():
             return
@@ -134,7 +138,7 @@ class Call:
             self._gone()
 
     async def _end(self) -> None:
-        """INT, TERM, KILL, each only while something lives."""
+        """Send INT, TERM, KILL, each only while something lives."""
         give_up = self._loop.time() + _TELLING
         while self._shell.is_telling and not self.done() and self._loop.time() < give_up:
             await self._waiter.wait(self._loop.time() + _LOOK)
@@ -157,14 +161,14 @@ class Call:
     # -- being told to stop --------------------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """From any thread."""
+        """Interrupt the command. Callable from any thread."""
         try:
             self._loop.call_soon_threadsafe(self.interrupt_now)
         except RuntimeError:  # its loop is closed, so nobody awaits it any more
             kill_session(self._shell.process)
 
     def interrupt_now(self) -> None:
-        """Before ``finish``, from the loop's own thread."""
+        """Interrupt the command before ``finish``, from the loop's own thread."""
         if self.ended == "exited":
             self.ended = "interrupted"
             self._waiter.wake()
@@ -205,7 +209,7 @@ class Call:
             self._pump(name)
 
     def _read(self, name: str) -> int:
-        """One chunk; its length, 0 where there is none now."""
+        """Read one chunk and return its length, 0 where none is available."""
         try:
             chunk = os.read(self._shell.folder.streams[name], _CHUNK)
         except BlockingIOError:
@@ -222,7 +226,7 @@ class Call:
         return len(chunk)
 
     def _drain(self) -> None:
-        """What the FIFOs hold already, all of it, however slow we are. Not more: a writer that escaped us may never stop."""
+        """Read everything that the FIFOs hold, however long it takes, but no more: a writer that escaped may never stop."""
         for name in STREAMS:
             if read := self._read(name):
                 left = self._shell.folder.room(name) - read
@@ -230,7 +234,7 @@ class Call:
                     left -= read
 
     def _release(self) -> None:
-        """Leaves the loop."""
+        """Detach from the loop."""
         self._released = True
         if self._attached and not self._loop.is_closed():
             self._loop.remove_reader(self._shell.epoll.fileno())

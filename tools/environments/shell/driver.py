@@ -13,10 +13,10 @@ from collections.abc import Collection, Mapping
 
 _SHORT = 1000
 _FAST = 100
-"""Bytes that bash reads from a FIFO, one by one, in the time that a file would take."""
+"""Most bytes of a command that passes the FIFO: bash reads them, one by one, in the time that a file would take."""
 
 FIRST_LINE = b"[[ 1 ]] <&$((LINENO=0))\n"
-"""Before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
+"""Line before each command: error messages count lines from its own first one. An assignment alone would be undone by bash."""
 
 _SECTIONS = (
     (r"\builtin declare -p",),
@@ -31,12 +31,13 @@ _SECTIONS = (
 
 
 def quote(text: str) -> str:
-    """One word, whatever is in it."""
+    """Quote any text as one word for bash."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def report(mark: str, to: str | None = None) -> str:
-    """Says the state, section by section, each ended by ``mark``. errexit is over with the command that set it.
+    """Return the text that reports the state, section by section, each ended by ``mark``. errexit ends with the command that
+    set it.
 
     With ``to`` each part is sent there by itself, so that what a DEBUG trap prints in between is not among it.
     """
@@ -53,13 +54,15 @@ def arm(inner: str) -> str:
 
 
 def last_words(inner: str) -> str:
-    """What that trap runs."""
+    """Return the command that our EXIT trap runs."""
     return f'\\builtin eval "$(<{inner}/x)"'
 
 
 def at_exit(inner: str, mark: str) -> str:
-    """Its traps, its folder and its state. No signal may come in between: bash would say again what it had begun to say.
-    A fork that is ended before it has become a program runs this too.
+    """Return the text that reports the shell's traps, folder and state at its exit.
+
+    No signal may interrupt it: bash would repeat what it had begun to write. A fork that ends before it has become a program
+    runs this too.
     """
     to = f">{inner}/s"
     traps = f"\\builtin echo {mark} EXIT {to};\\builtin trap -p {to};\\builtin trap '' INT TERM HUP"
@@ -82,10 +85,11 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
 
 
 def speak(inner: str) -> str:
-    """From then on what is not a command's own output goes to ``s``: a path would be read, and the file opened, each time.
+    """Return the command that sends the driver's reports to ``s`` from then on: a path would be read, and the file opened, each
+    time.
 
-    Programs do not inherit it, as bash keeps it aside while a command runs. A command that may use its descriptors for something
-    else is therefore followed by this again, and what tells its state does not count on it.
+    Programs do not inherit the descriptor, because bash keeps it aside while a command runs. A command that may use its
+    descriptors for something else is therefore followed by this again, and the report of the state does not rely on it.
     """
     # bash would end where `exec` finds nothing there.
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"
@@ -99,13 +103,14 @@ readonly return select set shift shopt source suspend time times trap type types
 case do done then fi else elif esac
 """
 _BUILTINS = frozenset(_KEYWORDS.split())
-"""What may change the shell that reads it, and what begins more than one command."""
+"""Words that may change the shell that reads them, or that begin more than one command."""
 
 
 def changes_nothing(command: str, own: Collection[str]) -> bool:
-    """Whether this is one program, or a builtin that leaves the shell as it was: then it need not say its state again.
+    """Return True if the command is one program, or a builtin that leaves the shell as it was: its state is not reported
+    again.
 
-    ``own`` are the names of its functions and aliases.
+    ``own`` are the names of the shell's functions and aliases.
     """
     text = command.strip(" \n")
     if len(text) > _SHORT or not _PLAIN.fullmatch(text):
@@ -115,17 +120,17 @@ def changes_nothing(command: str, own: Collection[str]) -> bool:
 
 
 def may_trap(command: str) -> bool:
-    """Whether it may set a trap, in what can be seen of it."""
+    """Return True if the command may set a trap, as far as its text shows."""
     return bool(re.search(r"\btrap\b|\bsource\b|\beval\b|(?:^|[\s;&|({])\.\s", command))
 
 
 def running(inner: str, mark: str) -> str:
-    """Says that its input is open."""
+    """Return the text by which the shell reports that its input is open."""
     return f"\\builtin echo {mark} RUN >{inner}/s\n"
 
 
 def waiting(inner: str) -> str:
-    """All of a command's line but the command: it is given before, and bash, which reads a FIFO byte by byte, has it already
+    """Return a command's line without the command: it is sent before, and bash, which reads a FIFO byte by byte, has it already
     when the command comes.
     """
     return f"{FIRST_LINE.decode()}>{inner}/o 2>{inner}/e \\builtin eval '"
@@ -139,17 +144,21 @@ def run(command: bytes) -> bytes | None:
 
 
 def run_long(inner: str) -> bytes:
-    """What is long must not come through the FIFO; what is not plain text might be read there for what it is not."""
+    """Return the argument that reads a command from its file: long text must not pass the FIFO, and bash may misread
+    undecodable text.
+    """
     return f'\'"$(<{inner}/c)"'.encode()
 
 
 def with_input(inner: str) -> bytes:
-    """Follows either, where there is input; else a command has the shell's, which is empty unless somebody changed that."""
+    """Return the redirection after a command with input; without it a command has the shell's, which is empty unless somebody
+    changed it.
+    """
     return f" <{inner}/i".encode()
 
 
 def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
-    """Runs the file ``v`` in another folder, or with variables for this command only."""
+    """Return the text that runs the file ``v`` in another folder, or with variables for this command only."""
     there = f"\\builtin cd -P -- {quote(cwd)} && " if cwd is not None else ""
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     # Variables that precede `builtin` do not reach what it runs.
@@ -157,17 +166,19 @@ def run_with(inner: str, cwd: str | None, env: Mapping[str, str]) -> str:
 
 
 def finish(inner: str, nonce: str) -> str:
-    """Sent with the command and read only after it: until then nothing that runs can know ``nonce``."""
+    """Return the text that ends a command. The shell reads it only after the command: until then nothing that runs knows
+    ``nonce``.
+    """
     return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $?;$(<{inner}/f)" >{inner}/s'
 
 
 def finish_only(nonce: str) -> str:
-    """The same without the state, after a command that changes nothing."""
+    """Return the text that ends a command which changes nothing: its exit code without the shell's state."""
     return f"\\builtin echo {nonce} $?"
 
 
 def finish_apart(inner: str, nonce: str) -> str:
-    """The same where a DEBUG trap is set."""
+    """Return the text that ends a command where a DEBUG trap is set."""
     return f"\\builtin echo {nonce} $? >{inner}/s;{tell_apart(inner)}"
 
 

@@ -1,4 +1,4 @@
-"""How a command is ended: the shell is told, and what was born in the command; others that its session holds are let be."""
+"""End a command: signal the shell and the processes that the command started, and leave others in its session alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from tools.environments import _groups
 from tools.environments.shell.launcher import ShellProcess
 
 STEPS = ((signal.SIGINT, 0.5), (signal.SIGTERM, 0.5), (signal.SIGKILL, 2.0))
-"""Each signal, and the seconds until the next."""
+"""Steps to end a command: each signal, and the seconds until the next."""
 _RACE = 3
-"""Clock ticks. What was born this soon after a signal may have been forked when it came, and not have received it ..."""
+"""Clock ticks. A process born this soon after a signal may have been forked when it came, and not have received it ..."""
 _SETTLED = 0.04
-"""... which is told after as many seconds: by then, what only cleans up has mostly ended."""
+"""... and gets it after as many seconds: by then, most that only clean up have ended."""
 _NEVER_TOLD = 1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1
-"""What a shell without job control makes its background jobs ignore."""
+"""Signals that a shell without job control makes its background jobs ignore."""
 
 
 class Ending:
@@ -34,7 +34,9 @@ class Ending:
         self._at = 0.0
         self._argv = _groups.argv(process.pid)
         self._told: dict[_groups.Member, bool] = {}
-        """Whether it was a fork of the shell then: one that becomes a program loses what it was told before."""
+        """Members that were signalled; True for a fork of the shell: a fork that becomes a program loses the signals it got
+        before.
+        """
 
     def begin(self, number: signal.Signals, *, done: bool) -> None:
         """The next step. ``done``: the shell has no part in it any more."""
@@ -44,7 +46,7 @@ class Ending:
             self._tell_shell()
 
     def go_on(self, *, done: bool) -> bool:
-        """Tells whom it has not told yet. Whether nothing is left."""
+        """Signal the members that were not signalled yet. Return True if none is left."""
         left = self._born()
         late = time.monotonic() - self._at
         programs = {one.pid for one, was_fork in self._told.items() if not was_fork}

@@ -41,9 +41,10 @@ def _base() -> str:
 
 
 class Folder:
-    """One shell's. ``inner`` is where the shell itself finds it. Raises EnvironmentFailed where it cannot be made.
+    """The private folder of one shell. ``inner`` is its path as the shell sees it. Raises EnvironmentFailed where it can't
+    be made.
 
-    Commands in a sandbox can change what is in it: it is reached by descriptor, and links in it are not followed.
+    Commands in a sandbox can change its contents: the files are reached by descriptor, and links in it are not followed.
     """
 
     def __init__(self, root: str, inner_root: str) -> None:
@@ -103,7 +104,7 @@ class Folder:
     # ------------------------------------------------------------------------------------------------------------
 
     def open(self, name: str, flags: int) -> int:
-        """Never waits. Raises OSError."""
+        """Open the FIFOs without waiting. Raises OSError."""
         return os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
 
     def write(self, name: str, data: bytes) -> None:
@@ -121,8 +122,8 @@ class Folder:
             os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
-        """Whether no command has removed it, as ``rm -rf`` in a temporary folder may, nor put anything in place of a FIFO: the
-        shell would write there.
+        """Return True if no command has removed the folder, as ``rm -rf`` in a temporary folder may, or replaced a FIFO: the
+        shell would write to the replacement.
         """
         try:
             return all(stat.S_ISFIFO(os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mode) for name in _FIFOS)
@@ -130,14 +131,14 @@ class Folder:
             return False
 
     def room(self, stream: str) -> int:
-        """Bytes that a stream's FIFO can hold at once."""
+        """Return the number of bytes that a stream's FIFO can hold at once."""
         try:
             return fcntl.fcntl(self.streams[stream], fcntl.F_GETPIPE_SZ)
         except AttributeError:
             return _PIPE
 
     def unread(self) -> int:
-        """Bytes of its input that the shell has not read."""
+        """Return the number of bytes of its input that the shell has not read."""
         left = bytearray(4)
         fcntl.ioctl(self.input, _FIONREAD, left)
         return int.from_bytes(left, "little")
@@ -153,7 +154,7 @@ class Folder:
 
 
 def _make_folder(root: str) -> str:
-    """Its name: short, as bash reads it byte by byte with each command, and never one that was used before."""
+    """Make the folder and return its name: short, since bash reads it byte by byte with each command, and never used before."""
     while True:
         name = f"{next(_numbers):x}"
         with contextlib.suppress(FileExistsError):  # made by a command

@@ -1,4 +1,4 @@
-"""What is known of a session's shell, for the shell that goes on in its place."""
+"""State of a session's shell that is kept for the shell which continues in its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.environments.shell.snapshot import Snapshot, first_state
 
 
 class Kept:
-    """``base`` gives the variables of the first shell; those that came later get the same."""
+    """Kept state of a shell. ``base`` returns the variables of the first shell; later ones get the same."""
 
     def __init__(self, base: Callable[[], Mapping[str, str]]) -> None:
         self._base = base
@@ -28,7 +28,7 @@ class Kept:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """As of the last command that ended; None where none has changed anything."""
+        """The state after the last command that ended, or None where no command has changed anything."""
         if self._packed is not None:
             self._snapshot, self._packed = self._packed.unpack(), None
         return self._snapshot
@@ -44,7 +44,7 @@ class Kept:
         return self._given
 
     def state(self) -> ShellState:
-        """The same object until there is another snapshot, or a rest."""
+        """The shell's state; the object stays identical until there is another snapshot, or the shell rests."""
         snapshot = self.snapshot
         if self._state is None or self._state[0] is not snapshot:
             self._state = snapshot, first_state(self.given()) if snapshot is None else snapshot.state()
@@ -53,7 +53,7 @@ class Kept:
     # -- from one shell to the next ------------------------------------------------------------------------------
 
     def rest(self, shell: Shell, limits: Limits) -> None:
-        """Nothing but memory holds what was in that shell from now on: as little as can be."""
+        """Keep the shell's state in memory while the shell rests, as small as it can be."""
         if shell.snapshot is not None:
             self._snapshot = shell.snapshot
         if self._snapshot is not None:
@@ -68,7 +68,7 @@ class Kept:
 
     @property
     def owes_exit(self) -> bool:
-        """Whether a shell rests that would run an EXIT trap of the user's at its end."""
+        """True while a resting shell has an EXIT trap of the user's to run at its end."""
         return self._rested and self.snapshot is not None and bool(self.snapshot.exit_trap)
 
     def start(self, launcher: Launcher, cwd: str, *, own: bool, closed: Callable[[], None]) -> Shell:
@@ -90,5 +90,5 @@ _NONE: Limits = {}
 
 @functools.lru_cache(maxsize=16)
 def _shared(variables: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """One object for all sessions with the same."""
+    """Return one mapping that all sessions with equal variables share."""
     return dict(variables)

@@ -1,4 +1,4 @@
-"""How a bash is started, watched and ended: the part of a persistent shell that differs from place to place."""
+"""Launchers of shells: start, watch and end a bash. Only this part of a persistent shell differs between backends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.environments.shell.watchdog import watchdog
 
 
 class ShellProcess(Protocol):
-    """One bash. ``pid`` and ``session`` are numbers as this machine's kernel has them."""
+    """A bash process. ``pid`` and ``session`` are numbers as this machine's kernel knows them."""
 
     pid: int
     session: int
@@ -29,7 +29,7 @@ class ShellProcess(Protocol):
         ...
 
     def exit_code(self) -> int | None:
-        """128 + N for signal N, None while it runs."""
+        """Return the exit code, 128 + N for signal N, or None while the shell runs."""
         ...
 
     def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
@@ -40,7 +40,7 @@ class ShellProcess(Protocol):
         ...
 
     def among(self, sessions: Sessions) -> list[_groups.Member]:
-        """The same out of a look at all processes."""
+        """Return the members of the shell's session from one look at all processes."""
         ...
 
     def send(self, number: int) -> None:
@@ -48,25 +48,25 @@ class ShellProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what it is watched by."""
+        """Close the descriptors by which the shell is watched."""
         ...
 
     def reap(self) -> None:
-        """Lets go of its number: nothing of its session is left, or will be asked for."""
+        """Release the process number: nothing of its session is left, or will be asked for."""
         ...
 
 
 class Launcher(Protocol):
-    """Starts shells in one place."""
+    """Starts the shells of one environment."""
 
     where: str
-    """What results say of it."""
+    """The environment's name in results."""
     root: str
     """The private folder here ..."""
     inner: str
-    """... and where shells find it."""
+    """... and its path as shells see it."""
     descriptors: int
-    """How many a shell takes of ours."""
+    """The number of our descriptors that one shell needs."""
 
     def start(self, inner_folder: str, folder: str) -> ShellProcess:
         """A bash that reads the FIFO ``bash`` in that folder, in a session of its own. Raises EnvironmentFailed."""
@@ -77,17 +77,21 @@ class Launcher(Protocol):
         ...
 
     async def rest(self) -> bool:
-        """No shell is left: give back what is kept for shells. False where commands left something there that would be lost."""
+        """Give back what is kept for shells, when none is left. Return False where commands left something there that would be
+        lost.
+        """
         ...
 
 
 def is_supported() -> bool:
-    """Whether shells can be kept here at all."""
+    """Return True if this machine can keep shells."""
     return sys.platform == "linux" and hasattr(select, "epoll") and os.path.isdir("/proc/self") and bool(shutil.which("bash"))  # noqa: PTH112 - nothing here needs a Path
 
 
 class LocalProcess:
-    """It is not reaped before ``reap``: until then the kernel gives its number, which its session bears, to nobody else."""
+    """A bash on this machine. It stays unreaped until ``reap``: the kernel gives its number, which its session bears, to no
+    other process.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -137,7 +141,7 @@ class LocalProcess:
 
 
 class LocalLauncher:
-    """This machine, with nothing between."""
+    """Launcher of shells on this machine, without a sandbox."""
 
     where = "local"
     descriptors = 7
@@ -167,10 +171,10 @@ class LocalLauncher:
         return LocalProcess(process)
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
-        """Its number is ours."""
+        """Do nothing: the shell's number is the kernel's."""
 
     async def rest(self) -> bool:
-        """Nothing is kept."""
+        """Return True: this launcher keeps nothing."""
         return True
 
 
@@ -178,7 +182,7 @@ _UNKNOWN = 1
 
 
 def kill_session(process: ShellProcess, patience: float = 2.0) -> None:
-    """Everything in the shell's session, at once; returns when it is dead, so that a caller may count on it."""
+    """Kill everything in the shell's session and return when it is dead, so that the caller may rely on it."""
     give_up = time.monotonic() + patience
     while True:
         process.send(signal.SIGKILL)

@@ -8,7 +8,7 @@ import threading
 
 
 class Lingering:
-    """Reads such pipes and forgets what comes: closed, they would end a server at its next line of log."""
+    """Reader of such pipes that drops their data: closed pipes would end a server at its next line of log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,7 +16,7 @@ class Lingering:
         self._threads: list[threading.Thread] = []
 
     def adopt(self, fds: list[int]) -> None:
-        """Takes the descriptors over and closes them at their end, or at ``close``."""
+        """Take the descriptors over and close them at their end, or at ``close``."""
         with self._lock:
             if self._stop is None:
                 self._stop = os.pipe()
@@ -35,7 +35,7 @@ class Lingering:
             self._stop, self._threads = None, []
 
     def close(self) -> None:
-        """Ends the threads. May be called twice."""
+        """End the threads. May be called twice."""
         with self._lock:
             if self._stop is None:
                 return

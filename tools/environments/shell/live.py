@@ -1,4 +1,4 @@
-"""How many shells this process keeps alive, and whose rests first where there is no room for another."""
+"""Limit the number of shells that this process keeps alive, and choose which session's shell rests to make room for another."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tools.environments._spare import Spare
 from tools.environments._waiter import Waiter
 
 _PART = 0.7
-"""Of the descriptors that this process may have open; the rest is for connections, files and pipes."""
+"""Share of this process's descriptor limit that shells may take; connections, files and pipes have the rest."""
 _MOST = 3600
-"""Descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
+"""Most descriptors, however many there may be: a shell is a process too, and to restore one takes 10 ms."""
 _LEAST = 28
 _WAIT = 30.0
-"""Seconds that a call waits for room."""
+"""Seconds for which a call waits for room."""
 _FIRST, _OTHERS = 0.1, 2.0
 """Seconds between attempts of the call that has waited longest, and of others."""
 
 
 class Resting(Protocol):
-    """What keeps a shell between two commands."""
+    """A session's pool, which keeps a shell between two commands."""
 
     @property
     def weight(self) -> int:
@@ -38,7 +38,7 @@ class Resting(Protocol):
         ...
 
     def is_idle(self) -> bool:
-        """Whether it has a shell in which nothing of ours runs. From any thread."""
+        """Return True if it has a shell in which no command of ours runs. Callable from any thread."""
         ...
 
     async def rest_shell(self, sessions: Sessions) -> bool:
@@ -64,7 +64,9 @@ class _Waiting:
 
 
 class LiveShells:
-    """``room`` is in descriptors. Safe to use from several threads and event loops at once."""
+    """Shells of this process that are kept alive. ``room`` is in descriptors. Safe to use from several threads and event loops
+    at once.
+    """
 
     def __init__(self, room: int) -> None:
         self.room = self._free = room
@@ -73,12 +75,12 @@ class LiveShells:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiting] = deque()
         self._idle: OrderedDict[Resting, None] = OrderedDict()
-        """Used longest ago first."""
+        """Sessions with an idle shell, the one used longest ago first."""
         self._spare = Spare()
         self._spare.hold()
 
     def used(self, one: Resting) -> None:
-        """It has just run a command in a shell that it keeps."""
+        """Note that this session has just run a command in a shell that it keeps."""
         with self._lock:
             self._idle[one] = None
             self._idle.move_to_end(one)
@@ -87,7 +89,7 @@ class LiveShells:
             first.wake()
 
     def forget(self, one: Resting) -> None:
-        """It has no shell any more."""
+        """Note that this session has no shell any more."""
         with self._lock:
             self._idle.pop(one, None)
 
@@ -144,20 +146,20 @@ class LiveShells:
             one.wake()
 
     def look_again(self) -> None:
-        """Some that wait may be wanted no longer."""
+        """Wake the calls that wait: some may not be wanted any more."""
         with self._lock:
             waiting = list(self._waiting)
         for one in waiting:
             one.wake()
 
     async def _make_room(self) -> bool:
-        """Whether a shell was given back, of those used longest ago as many as calls wait for."""
+        """Let the least recently used shells rest, as many as calls wait for; return True if one was given back."""
         with self._lock:
             lacking = sum(one.need for one in self._waiting) - self._free - self._coming
         return lacking > 0 and await self.rest(lacking)
 
     async def rest_in_need(self, lacking: int) -> bool:
-        """The same where no more files can be opened."""
+        """Let shells rest where this process can't open more files; return True if one was given back."""
         with self._spare.lent():
             return await self.rest(lacking)
 
@@ -192,7 +194,7 @@ class LiveShells:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a shell could not be started as no more files can be opened."""
+    """Return True if a shell could not be started because no more files can be opened."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in FULL
 
@@ -205,7 +207,7 @@ def _why(room: int, need: int) -> str:
 
 
 def live_shells() -> LiveShells:
-    """Those of this process."""
+    """Return the registry of this process's shells."""
     return _of(os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""How a command in a session's shell ended, and what that did to the shell."""
+"""Outcome of a command in a session's shell, and its effect on the shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOST = 1
 
 
 def exit_code(shell: Shell, call: Call) -> int:
-    """Of the command; of the shell where the command ended that."""
+    """Return the command's exit code, or the shell's where the command ended the shell."""
     if shell.status is not None:
         return shell.status
     code = shell.exit_code()
@@ -25,7 +25,7 @@ def exit_code(shell: Shell, call: Call) -> int:
 
 
 def what_happened(call: Call | None, shell: Shell) -> str:
-    """For the outcome's notice, where the shell has ended."""
+    """Return the outcome's notice where the shell has ended."""
     if shell.disowned:
         return "Something wrote into what the shell says of itself, so that it had to be ended."
     if call is not None and call.lost and not shell.was_whole:

@@ -9,11 +9,11 @@ import zlib
 from tools.environments.shell.snapshot import Snapshot
 
 _SMALL = 64
-"""Characters that are not worth the trouble."""
+"""Most characters of a text that is not worth compressing."""
 
 
 class _Text:
-    """Some text, packed."""
+    """A compressed text."""
 
     __slots__ = ("__weakref__", "data")
 
@@ -26,7 +26,7 @@ _lock = threading.Lock()
 
 
 class Packed:
-    """The same snapshot, after ``unpack``."""
+    """A snapshot in compressed form. ``unpack`` returns an equal one."""
 
     __slots__ = ("_own", "_sections")
 

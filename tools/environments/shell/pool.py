@@ -32,22 +32,22 @@ from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_stat
 from tools.environments.shell.spawned import Spawned
 
 _TELL_LIMIT = 20.0
-"""Seconds that a shell may take to tell its state, most of it for a machine under load."""
+"""Seconds that a shell may take to report its state, most of it for a machine under load."""
 
 
 @dataclass(slots=True)
 class _Lease:
     shell: Shell
     own: bool
-    """Whether it is the session's own shell, and not a copy."""
+    """True for the session's own shell, False for a copy."""
 
 
 class _NoLongerWanted(Exception):
-    """Nothing was run."""
+    """The call was interrupted, or the pool closed, before anything ran."""
 
 
 class ShellPool:
-    """``base`` gives the variables of the first shell. Safe to use from several threads and event loops at once."""
+    """A session's shells. ``base`` returns the variables of the first. Safe to use from several threads and event loops."""
 
     def __init__(self, launcher: Launcher, cwd: str, base: Callable[[], Mapping[str, str]]) -> None:
         self.cwd = cwd
@@ -57,7 +57,7 @@ class ShellPool:
         self._shell: Shell | None = None
         self._busy = False
         self._inside = 0
-        """Calls that have a shell, or are being given one."""
+        """Number of calls that have a shell, or wait for one."""
         self._quiet_since = 0.0
         self._notice = ""
         self._calls: set[Call] = set()
@@ -72,7 +72,7 @@ class ShellPool:
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest, cwd: str) -> ExecOutcome:
-        """``cwd`` is there. Raises EnvironmentFailed."""
+        """Run a command in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
         started, interrupts = time.monotonic(), self._interrupts
         text = command_text(request)
         with self._entered() as own:
@@ -132,7 +132,7 @@ class ShellPool:
         return driver.may_trap(command) or (said is not None and said.mentions_traps)
 
     async def spawn(self, request: ExecRequest, cwd: str) -> Spawned:
-        """``cwd`` is there. Raises EnvironmentFailed."""
+        """Start a process in the folder ``cwd``, which exists. Raises EnvironmentFailed."""
         text = command_text(request)
         with self._entered(beside=True):
             shell = await self._copy(cwd, self._wants)
@@ -154,7 +154,7 @@ class ShellPool:
 
     @contextlib.contextmanager
     def _entered(self, *, beside: bool = False) -> Iterator[bool]:
-        """Whether the session's own shell is for this call. ``close`` waits for all that are in here."""
+        """Enter a call: yield True if the session's own shell is for it. ``close`` waits for all calls that have entered."""
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed(_CLOSED)
@@ -170,7 +170,7 @@ class ShellPool:
                 self._quiet_since = time.monotonic()
 
     def _wants(self, interrupts: int | None = None) -> bool:
-        """Whether a call is still wanted that began after so many interrupts."""
+        """Return True while a call is wanted that began after so many interrupts."""
         return not self._closed and interrupts in (None, self._interrupts)
 
     async def _take(self, cwd: str, own: bool, wanted: Callable[[], bool]) -> _Lease:
@@ -214,7 +214,7 @@ class ShellPool:
                     raise EnvironmentFailed(_FULL) from error
 
     async def _told(self) -> None:
-        """Returns when the session's shell does not owe its state: the frame of a command comes before what it changed."""
+        """Wait until the session's shell has reported its state: a command's frame comes before the state that it left."""
         give_up = time.monotonic() + _TELL_LIMIT
         while (shell := self._shell) is not None and shell.owes:
             if not self._busy:  # whoever runs a command in it reads what it says
@@ -233,7 +233,7 @@ class ShellPool:
             self._kept.snapshot = shell.snapshot
 
     def _settle(self, lease: _Lease, call: Call | None, moves: bool) -> str:
-        """Takes stock of what a command left behind. What is to be said about its shell."""
+        """Note what a command left behind. Return the notice about its shell."""
         shell = lease.shell
         if call is not None:
             with self._lock:
@@ -262,7 +262,7 @@ class ShellPool:
         return notice
 
     def _replace(self, shell: Shell, why: str) -> None:
-        """Another shell takes its place, when it is needed."""
+        """Put the shell away; another one starts when it is needed."""
         shell.collect()
         kept = self._kept
         if shell.snapshot is not None:
@@ -292,7 +292,7 @@ class ShellPool:
     # -- state ---------------------------------------------------------------------------------------------------
 
     async def state(self) -> ShellState:
-        """As of the last command that ended; the same object until another one has, or a rest."""
+        """Return the state after the last command that ended; the same object until another ends, or the shell rests."""
         await self._told()
         self._collect()
         return self._kept.state()
@@ -304,7 +304,7 @@ class ShellPool:
         return self._launcher.descriptors
 
     def is_idle(self) -> bool:
-        """Whether it has a shell, in which nothing of ours runs."""
+        """True if the pool has a shell in which no command of ours runs."""
         return not self._inside and not self._closed and self._shell is not None
 
     async def rest(self) -> bool:
@@ -350,7 +350,7 @@ class ShellPool:
         return True
 
     def _is_quiet(self, shell: Shell, sessions: Sessions) -> bool:
-        """Whether nothing of ours has run in that shell since the look at all processes began."""
+        """Return True if no command of ours has run in the shell since the look at all processes began."""
         return self._shell is shell and not (self._inside or self._closed) and self._quiet_since < sessions.begun
 
     async def _rest_launcher(self) -> bool:

@@ -41,7 +41,9 @@ class _Ending:
 
 
 class Reaper:
-    """Waits for shells to end, kills those that do not, and looks once what all that ended together left running."""
+    """Thread that waits for shells to end, kills those that do not, and looks once for what all that ended together left
+    running.
+    """
 
     def __init__(self) -> None:
         self._workers = Workers("toolcrib-reaper", 1)
@@ -49,7 +51,7 @@ class Reaper:
         self._new: list[_Ending] = []
 
     def add(self, shell: Shell, grace: float, over: Callable[[Shell, Sessions], None]) -> None:
-        """``over`` is called in another thread, with a look at all processes from after the shell's end."""
+        """Add a shell. ``over`` is called in another thread, with a look at all processes from after the shell's end."""
         ending = _Ending(shell, grace, over)
         with self._lock:
             self._new.append(ending)
@@ -90,7 +92,7 @@ def _pause(processes: list[ShellProcess]) -> None:
 
 
 class Endings:
-    """Shells of one environment that are done with. What they started may live on until ``close``."""
+    """Ended and ending shells of one environment. Processes that they started may live on until ``close``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,13 +105,13 @@ class Endings:
         self.put_away(shell, grace)
 
     def put_away(self, shell: Shell, grace: float = 0.0) -> None:
-        """It ends, or has ended."""
+        """Wait in the background until the shell has ended, then reap it."""
         with self._lock:
             self._under_way.add(shell)
         _reaper.add(shell, grace, self._over)
 
     def kill(self, shell: Shell) -> None:
-        """With everything in its session."""
+        """Kill the shell with everything in its session."""
         with self._lock:
             self._under_way.add(shell)
         _killers.submit(lambda: self._kill(shell))
@@ -129,31 +131,31 @@ class Endings:
             process.reap()
 
     def is_over(self) -> bool:
-        """Whether nothing is left of them, and of what they started."""
+        """True if none of these shells, and no process that they started, is left."""
         return not self._under_way and not self._left
 
     @property
     def left(self) -> list[ShellProcess]:
-        """Shells that ended, of whose session something may still run."""
+        """Ended shells in whose session something may still run."""
         with self._lock:
             return list(self._left)
 
     def forget(self) -> None:
-        """Nothing that they started is left."""
+        """Reap the ended shells: no process that they started is left."""
         with self._lock:
             left, self._left = self._left, []
         for process in left:
             process.reap()
 
     async def over(self, limit: float) -> None:
-        """Until those under way are put away, or so many seconds have passed."""
+        """Wait until the ending shells are put away, or so many seconds have passed."""
         give_up = time.monotonic() + limit
         while self._under_way and time.monotonic() < give_up:  # noqa: ASYNC110 - a thread of all loops tells
             await asyncio.sleep(_LOOK)
 
 
 async def end_all(processes: list[ShellProcess]) -> None:
-    """SIGTERM, then SIGKILL to all that lives in their sessions."""
+    """Send SIGTERM, then SIGKILL to everything in their sessions."""
     for number, grace in ((signal.SIGTERM, GRACE), (signal.SIGKILL, CLOSE_LIMIT)):
         give_up = time.monotonic() + grace
         told: set[int] = set()

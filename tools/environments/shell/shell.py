@@ -1,4 +1,4 @@
-"""One bash and what it told us: fed a command at a time, it answers with a frame, and then with its state."""
+"""A bash and its reports: it gets one command at a time, and answers with a frame and then with its state."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CHUNK = 1 << 16
 _TURN = 32
 """Chunks that are read before others have their turn."""
 _HEADING = 1 << 12
-"""More bytes than a heading has."""
+"""Bytes, more than a heading has."""
 _MOST = 1 << 26
-"""Bytes of a report, beyond which it is none."""
+"""Most bytes of a report."""
 _EDGE = select.EPOLLIN | select.EPOLLET
 
 
@@ -112,10 +112,10 @@ class Shell:
     # -- a call --------------------------------------------------------------------------------------------------
 
     def begin(self, command: bytes, stdin: bytes | None, cwd: str | None, env: Mapping[str, str], *, brief: bool = False) -> int:
-        """Starts a command. Its frame is ``status``. Raises EnvironmentFailed where it cannot be handed over.
+        """Start a command, whose exit code becomes ``status``. Raises EnvironmentFailed where the shell can't get it.
 
-        ``brief``: it changes nothing, so that its state need not be told.
-        ``stdin`` None: it will be written to the descriptor that this answers with. ``running`` says when it may be closed.
+        ``brief``: it changes nothing, so that its state need not be told. ``stdin`` None: it will be written to the descriptor
+        that this answers with. ``running`` says when it may be closed.
         """
         if self._in_report:
             self.collect()
@@ -163,10 +163,11 @@ class Shell:
             os.write(self.folder.input, data)
 
     def says(self, give_up: float) -> bool:
-        """Whether it says anything until then, as ``perf_counter`` has it. What commands print does not count.
+        """Return True if the shell reports anything before ``give_up``, in the time of ``perf_counter``. Output of commands does
+        not count.
 
-        We look again and again, and let others run: a processor that was put to sleep takes longer to wake, on a virtual machine
-        above all, than the shortest commands take.
+        This polls and yields the processor: waking a processor that was put to sleep takes longer, above all on a virtual
+        machine, than the shortest commands take.
         """
         while time.perf_counter() < give_up:
             if self._poll.poll(0):
@@ -177,7 +178,9 @@ class Shell:
     # -- what it says --------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Takes in what it has said by now, or a part of it where a command writes there without end. From any thread."""
+        """Read the shell's reports that have come, or a part of them where a command writes there without end. Callable from
+        any thread.
+        """
         with self._reading:
             for _ in range(_TURN):
                 if self.folder.reports < 0:
@@ -217,11 +220,11 @@ class Shell:
             self._heading(line)
 
     def _is_heard(self) -> bool:
-        """Whether a heading may be among what came: all else was written by something that has no business there."""
+        """Return True if the buffer may hold a heading. Other writers have no business in this stream."""
         return self._mark.encode() in self._buffer or (bool(self._nonce) and self._nonce in self._buffer)
 
     def _heading(self, line: bytes) -> None:
-        """What is no heading was written by something that has no business here."""
+        """Read one heading. Any other line was written by a process that has no business here, and is ignored."""
         who, _, said = line.partition(b" ")
         if self._nonce and who.endswith(self._nonce) and said.isdigit():
             self.status, self._nonce = int(said), b""
@@ -266,7 +269,7 @@ class Shell:
             self.snapshot = snapshot
 
     def _disown(self) -> None:
-        """What it has become cannot be told: it ends, since the next command would be judged by what it was before."""
+        """End the shell, because its state is unknown: the next command would be judged by the state before."""
         self.disowned = True
         kill_session(self.process)
 
@@ -277,23 +280,23 @@ class Shell:
 
     @property
     def owes(self) -> bool:
-        """Whether its state after the last command that ended has not been told whole: ``snapshot`` is still the one before."""
+        """True while the state after the last command has not been reported whole: ``snapshot`` is still the one before."""
         return self._in_report
 
     @property
     def is_telling(self) -> bool:
-        """Whether it has not begun the last command, because it tells its state first, or takes it over. A signal now would
-        garble that.
+        """True until the shell begins the last command, because it reports or takes over its state first. A signal now would
+        corrupt the report.
         """
         return self._said_pid == 0 or self._late
 
     @property
     def attached(self) -> bool:
-        """Whether it has said which process it is, which it does before it runs anything."""
+        """True once the shell has reported its process number, which it does before it runs anything."""
         return self._said_pid > 0
 
     def where(self) -> str:
-        """Its working folder now, free of links; where that is gone, the name it had."""
+        """The shell's working folder now, free of links; the name it had where it is gone."""
         with contextlib.suppress(OSError):  # it has ended: what it was last seen in
             path = os.readlink(f"/proc/{self.process.pid}/cwd")  # noqa: PTH115 - a Path would eat a trailing slash or dot
             gone = " (deleted)"
@@ -303,14 +306,14 @@ class Shell:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def renew(self, stream: str) -> int:
-        """Gives away the read end of a stream that something still holds, and takes a new one."""
+        """Give away the read end of a stream that a process still holds, and make a new one."""
         old = self.folder.streams[stream]
         self.epoll.unregister(old)
         self.epoll.register(self.folder.renew(stream), _EDGE)
         return old
 
     def end(self) -> None:
-        """Asks it to end by itself, which runs its EXIT trap."""
+        """Ask the shell to end by itself, which runs its EXIT trap."""
         self._feed(b"\\builtin exit'\n")
 
     # -- its end -------------------------------------------------------------------------------------------------
@@ -319,8 +322,8 @@ class Shell:
         return self.process.exit_code()
 
     def leaves(self, sessions: Sessions) -> bool:
-        """Closes our side of a shell that has ended. Whether something it started still ran when ``sessions`` were looked at,
-        after its end.
+        """Close our side of a shell that has ended. Return True if something it started still ran when ``sessions`` were looked
+        at, after its end.
         """
         self._close()
         if self.process.among(sessions):
@@ -338,7 +341,7 @@ class Shell:
         self.process.reap()
 
     def kill(self) -> None:
-        """With everything in its session."""
+        """Kill the shell with everything in its session."""
         kill_session(self.process)
         self._close()
         self.process.reap()

@@ -1,4 +1,4 @@
-"""What a shell said about itself: read for gates, and turned into the text that gives another shell the same state."""
+"""Snapshot of a shell's state: gates read it, and another shell gets it as text that restores it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 class Snapshot:
-    """One report. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own``: the text of
-    our EXIT trap, which is none of the user's.
+    """A report of a shell. ``sections`` are its parts, as text whose undecodable bytes are kept (surrogateescape). ``own`` is
+    the text of our EXIT trap, which is none of the user's.
     """
 
     def __init__(self, sections: list[str], own: str = "") -> None:
@@ -59,7 +59,9 @@ class Snapshot:
 
     @classmethod
     def read(cls, data: bytes, mark: bytes, inner: str, traps: str | None = None) -> Snapshot | None:
-        """None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were told before it."""
+        """Parse a snapshot; None where it is not whole. ``inner``: the shell's folder. ``traps``: those that were reported
+        before it.
+        """
         parts = data.decode("utf-8", "surrogateescape").split(f"{mark.decode()}\n")
         if len(parts) != 9:
             return None
@@ -67,7 +69,9 @@ class Snapshot:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing else was written between its parts, as far as that can be seen. Before the first a trap may print."""
+        """True if nothing else was written between the parts, as far as their text shows. A trap may print before the first
+        part.
+        """
         begins = ((self._aliases, "alias "), (self._traps, "trap -- "))
         return (
             all(not text or text.startswith(first) for text, first in begins)
@@ -83,7 +87,7 @@ class Snapshot:
 
     @property
     def mentions_traps(self) -> bool:
-        """Whether an interrupt may make it run something."""
+        """True if an interrupt may make the shell run something."""
         return "trap " in self._functions or bool(re.search(r" SIGINT$", self._traps, re.MULTILINE))
 
     @property
@@ -92,17 +96,17 @@ class Snapshot:
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
-        """Of its functions and aliases."""
+        """The names of the shell's functions and aliases."""
         functions = (line.rpartition(" ")[2] for line in self._exported.splitlines())
         return frozenset({*functions, *(name for name, _ in _pattern(_ALIAS).findall(self._aliases))})
 
     @functools.cached_property
     def is_trapped(self) -> bool:
-        """Whether commands run others: a DEBUG, ERR or RETURN trap is set."""
+        """True if commands run other commands: a DEBUG, ERR or RETURN trap is set."""
         return bool(re.search(r" (DEBUG|ERR|RETURN)$", self._traps, re.MULTILINE))
 
     def untrapped(self) -> Snapshot:
-        """The same without what runs beside commands: such traps may keep a shell from ever beginning."""
+        """Return the snapshot without DEBUG, ERR and RETURN traps: they may keep a new shell from ever beginning."""
         kept = [each for each in _each_trap(self._traps) if not _is_beside(each)]
         return Snapshot([*self.sections[:4], "".join(kept), *self.sections[5:]], self.own)
 
@@ -172,8 +176,8 @@ class Snapshot:
         return f"\\builtin {found[0]}" if found and "EXIT" in self._handlers() else ""
 
     def restore(self) -> str:
-        """Shell text. Options that change how text is read come first, those that change what runs come last; EXIT traps
-        belong to the shell that set them: see ``exit_trap``.
+        """Return shell text that restores the state. Options that change how text is read come first, those that change what
+        runs come last; EXIT traps belong to the shell that set them: see ``exit_trap``.
         """
         turned_on = [name for name in self._list("BASHOPTS") if name not in _FIXED]
         lines = [
@@ -205,12 +209,12 @@ class Snapshot:
 
 
 def first_state(variables: Mapping[str, str]) -> ShellState:
-    """Of a shell that has run nothing, with these variables in its environment."""
+    """Return the state of a shell that has run nothing, with these variables in its environment."""
     return ShellState(variables=dict(variables), aliases_on=True, attributes=dict.fromkeys(variables, "x"))
 
 
 def leaves_all(now: Snapshot | None, command: str) -> bool:
-    """Whether a command changes nothing of what a shell tells of itself."""
+    """Return True if the command changes nothing that a snapshot shows."""
     if now is None:
         return driver.changes_nothing(command, ())
     return not now.is_trapped and driver.changes_nothing(command, now.names)
@@ -275,7 +279,7 @@ def _without_exit(traps: str) -> str:
 
 
 def _scalar(value: str) -> str:
-    """What ``$name`` would give: of an array its element 0."""
+    """Return the value of ``$name``: for an array, that of element 0."""
     if not value.startswith("("):
         return _unquoted(value)
     found = re.match(rf"\(\[0\]=({_QUOTED}|{_ANSI})", value, re.DOTALL)

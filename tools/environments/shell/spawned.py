@@ -19,8 +19,8 @@ _GRACE = 0.5
 
 
 class Spawned:
-    """Not bound to an event loop: each call waits in its own, also while another thread ends it. ``forget`` is called once it has
-    ended and was waited for.
+    """A background process. Not bound to an event loop: each call waits in its own, also while another thread ends it.
+    ``forget`` is called once it has ended and was waited for.
     """
 
     def __init__(self, shell: Shell, stdin: int, forget: Callable[[Shell], None]) -> None:
@@ -65,7 +65,7 @@ class Spawned:
         return chunk
 
     async def _pause(self, loop: asyncio.AbstractEventLoop, give_up: float | None) -> None:
-        """Until something happens, or it is time to look again."""
+        """Wait until something happens, or it is time to look again."""
         shell = self._shell
         if shell is None:
             return
@@ -94,7 +94,7 @@ class Spawned:
         return self._look()
 
     def _look(self) -> int | None:
-        """Its exit code, once it has one."""
+        """Return the exit code, or None while the process runs."""
         shell = self._shell
         if self._code is None and shell is not None:
             shell.collect()
@@ -123,7 +123,7 @@ class Spawned:
         self._try_close()
 
     def _try_close(self) -> None:
-        """Only once the shell has opened the other end: what was written would be gone with it."""
+        """Close the input, but only once the shell has opened the other end: written data would be lost with it."""
         shell = self._shell
         if self._stdin < 0 or shell is None:
             return
@@ -140,14 +140,16 @@ class Spawned:
     # -- the end -------------------------------------------------------------------------------------------------
 
     async def wait(self) -> int:
-        """Its exit code. What it printed and was not read is dropped once nothing writes any more."""
+        """Wait for the process and return its exit code. Output that was not read is dropped once no process writes any
+        more.
+        """
         loop = asyncio.get_running_loop()
         while (code := self._look()) is None:
             await self._pause(loop, None)
         return code
 
     async def kill(self) -> None:
-        """INT, TERM, KILL to all that it started, as far as needed."""
+        """Send INT, TERM, KILL to everything that the process started, as far as needed."""
         shell = self._shell
         if shell is None:
             return
@@ -167,7 +169,7 @@ class Spawned:
         return {one.pid for one in shell.process.members()} - {shell.process.pid}
 
     def end(self) -> None:
-        """At once. May be called twice."""
+        """End the process at once. May be called twice."""
         with self._lock:
             shell, self._shell = self._shell, None
         if shell is None:

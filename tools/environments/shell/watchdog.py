@@ -1,4 +1,4 @@
-"""What ends our shells when this process is killed and can end nothing itself."""
+"""Watchdog process that ends our shells when this process is killed and can end nothing itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watchdog:
         self._owner = 0
 
     def enter(self, root: str) -> None:
-        """``root`` is a folder that must not outlive us."""
+        """Watch for an environment. ``root`` is a folder that must not outlive this process."""
         with self._lock:
             if self._owner != os.getpid():  # a fork: what was here is our parent's
                 self._owner, self._process = os.getpid(), None
@@ -50,7 +50,7 @@ class Watchdog:
             self._say(f"+{session}")
 
     def remove(self, session: int) -> None:
-        """Nothing of that session is left: its number may be another's from now on."""
+        """Forget a session that is empty: the kernel may reuse its number from now on."""
         with self._lock:
             self._sessions.discard(session)
             self._say(f"-{session}")

@@ -1,4 +1,4 @@
-"""Who we are: keys from files and from the agent, tried in the order that OpenSSH has. Never a password."""
+"""Authenticate with keys from files and from the agent, tried in OpenSSH's order. Never with a password."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _hung_up(tried: list[str]) -> str:
 
 
 def _asked(transport: paramiko.Transport, hop: Hop, tried: list[str]) -> str:
-    """Which ways in the server would take, as far as it says."""
+    """Return the ways of authentication that the server accepts, as far as it says."""
     import paramiko
 
     allowed = ""
@@ -83,7 +83,7 @@ def _held(agent: paramiko.Agent | None, faults: list[str]) -> dict[bytes, parami
 
 
 def _keys(hop: Hop, held: dict[bytes, paramiko.PKey], faults: list[str]) -> Iterator[tuple[str, paramiko.PKey]]:
-    """(what it is, the key). What cannot be used goes to ``faults``."""
+    """Yield (its description, the key) for each key. What can't be used is added to ``faults``."""
     left = dict(held)
     for path in hop.keys:
         key = left.pop(_public(path), None)

@@ -1,4 +1,4 @@
-"""One process on the host, over one channel of a connection."""
+"""A process on the host, over one channel of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _ALL = 1 << 22
-"""More than a channel's window: paramiko's buffer moves what stays in it, so all is taken at once."""
+"""More bytes than a channel's window: paramiko's buffer moves what stays in it, so all is taken at once."""
 _GRACE = 1.0
 """Seconds that may follow a process's end in which its last output still comes, where others hold the channel open."""
 
@@ -62,8 +62,8 @@ class _Wake:
 
 
 class SshChannel:
-    """``room``: how many bytes can be sent without waiting. ``why``: what broke the connection. ``fed``: calls what it is given,
-    soon. ``done``: it is let go of.
+    """A channel of a connection. ``room``: how many bytes can be sent without waiting. ``why``: the reason of a lost
+    connection. ``fed``: calls its argument, soon. ``done``: it is let go of.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class SshChannel:
         return None
 
     def _check(self, over: bool) -> None:
-        """Everything has been read. Raises where nothing more can come."""
+        """Raise if the channel has ended, after everything has been read."""
         if over and not self._end.closed and self._end.code is None:
             raise ChannelBroken(self._why())
         if over:
@@ -181,7 +181,7 @@ class SshChannel:
         self._done()
 
     def _quietly(self, tell: Callable[[], None]) -> None:
-        """Beside us, where it would have to wait."""
+        """Run it in another thread where it would have to wait."""
         import paramiko
 
         def run() -> None:

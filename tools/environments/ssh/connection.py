@@ -1,4 +1,4 @@
-"""One connection to the host, with the channels that its server allows."""
+"""A connection to the host, with the channels that its server allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.environments.ssh.transport import End, Heard, Line, Lost, Transport
 
 _OPEN_LIMIT = 20.0
 _NOTICE = 1.0
-"""Seconds in which paramiko's own thread notices that a connection broke."""
+"""Seconds within which paramiko's own thread notices a lost connection."""
 _SIGN_LIMIT = 3.0
 """Seconds that a guard has for a sign of life."""
 _LATELY = 30.0
@@ -32,7 +32,9 @@ _SMALL, _LARGE = 1 << 14, 1 << 15
 
 
 class Connection:
-    """``transports`` are one a hop, the host's own last. ``lost`` is called with why it broke, once."""
+    """A connection. ``transports`` are one a hop, the host's own last. ``lost`` is called once, with the reason why it was
+    lost.
+    """
 
     def __init__(self, transports: Sequence[Transport], where: str, lost: Callable[[str], None]) -> None:
         self._transports = transports
@@ -51,8 +53,8 @@ class Connection:
         return self._transport.is_active()
 
     def open(self, argv: Sequence[str]) -> SshChannel | None:
-        """None where the server allows no more channels on this connection. Raises EnvironmentFailed; ``alive`` says whether it
-        was the connection that broke.
+        """Open a channel; None where the server allows no more on this connection. Raises EnvironmentFailed; ``alive`` says
+        whether it was the connection that broke.
         """
         if self._full:
             return None
@@ -92,7 +94,7 @@ class Connection:
     # -- the guard -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Where no channel is left for a guard, there is none. Where one has ended there is another."""
+        """Start a guard, or another where one has ended. Without a free channel there is none."""
         if self._guard is not None and self._guard.gone:
             self.silenced()
             self._guard = None
@@ -103,7 +105,7 @@ class Connection:
                 self._guard = guard.Guard(channel) if channel is not None else None
 
     def silenced(self) -> bool:
-        """Whether, a moment ago, the guard ended all that ran, since it had heard nothing of us for too long."""
+        """Return True if the guard has just ended all that ran, because it had heard nothing from us for too long."""
         if self.alive and self._guard is not None and self._guard.has_ended_all(_SIGN_LIMIT):
             self._guard, self._silence = None, time.monotonic()
         return time.monotonic() - self._silence < _LATELY
@@ -126,9 +128,9 @@ class Connection:
     # -- its state -----------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
-        """How much can be sent without waiting: nothing while keys are exchanged, or into a full socket.
+        """Return how many bytes can be sent without waiting: none while keys are exchanged, or into a full socket.
 
-        One that is writable has room for a third of what it holds.
+        A writable socket has room for a third of what it holds.
         """
         if not self.alive:
             return _SMALL  # it fails at once
@@ -142,7 +144,7 @@ class Connection:
         return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
 
     def _why(self) -> str:
-        """What broke it, for people; tells the link."""
+        """Return the reason why the connection was lost, for people, and report it to the link."""
         text = self._reason()
         if not text and self._transport.over.wait(_NOTICE):  # whoever sends may meet it before those who read
             text = self._reason()
@@ -157,7 +159,7 @@ class Connection:
         return next((text for each in self._transports if (text := _reason(each))), "")
 
     def look(self) -> None:
-        """Tells the link where it has broken."""
+        """Report a lost connection to the link."""
         if not self.alive:
             self._why()
 

@@ -29,13 +29,13 @@ a pause that grows, for so long.
 """
 _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
-"""What a server says that drops us so, if anything."""
+"""Messages with which a busy server drops a new connection, if it sends any."""
 _AT_ONCE = threading.BoundedSemaphore(4)
-"""Connections that this process makes at the same time, for the same reason."""
+"""Limit of connections that this process makes at the same time, for the same reason."""
 
 
 class _NoGreeting(Exception):
-    """Something took the call, but did not say that it is an ssh server. ``dropped``: it hung up as one does that is too busy."""
+    """The port was reached, but no ssh server greeted. ``dropped``: it hung up as a server does that is too busy."""
 
     def __init__(self, text: str, *, dropped: bool) -> None:
         super().__init__(text)
@@ -43,7 +43,7 @@ class _NoGreeting(Exception):
 
 
 def connect(hops: Sequence[Hop]) -> list[Transport]:
-    """One transport a hop, the host's own last. Raises EnvironmentFailed."""
+    """Open a transport for each hop and return them, the host's own last. Raises EnvironmentFailed."""
     made: list[Transport] = []
     try:
         for index, hop in enumerate(hops):
@@ -172,7 +172,7 @@ def _prefer(transport: Transport, hop: Hop) -> None:
 
 
 class limited:  # noqa: N801 - used as a function
-    """Closes the transport where what is in it takes longer than ``seconds``: paramiko waits for some answers without end."""
+    """Close the transport where the block takes longer than ``seconds``: paramiko waits for some answers without end."""
 
     def __init__(self, transport: Transport, seconds: float) -> None:
         self._timer = threading.Timer(seconds, transport.close)
@@ -187,7 +187,7 @@ class limited:  # noqa: N801 - used as a function
 
 
 def answers(hop: Hop, within: float) -> bool:
-    """Whether something takes connections there now."""
+    """Return True if the hop's port accepts connections now."""
     with contextlib.suppress(OSError, UnicodeError), socket.create_connection((hop.host, hop.port), timeout=within):
         return True
     return False

@@ -14,7 +14,8 @@ from tools.environments.ssh.target import Wish
 
 
 def open_ssh(cwd: str | None = None, *, env: Mapping[str, str] | None = None, **wish: Any) -> Environment:
-    """``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port, identity_file, known_hosts, jump.
+    """Open an environment over ssh. ``wish`` as in Wish: host, and where they differ from ``~/.ssh/config`` user, port,
+    identity_file, known_hosts, jump.
 
     ``cwd`` is a folder over there; where it is not an absolute path (default: the account's home), this connects to find out
     which. ``env``: variables that commands see beyond what the account gets. Raises EnvironmentFailed.

@@ -1,8 +1,9 @@
-"""What ends, over there, everything that a connection started, when that is gone: closed, cut, or we killed.
+"""Guard process on the host, which ends everything that a connection started once the connection is gone: closed, lost, or
+its owner killed.
 
-sshd does not do that: processes without a terminal live on. A bash of its own on each connection hears from us now and then;
-when it hears no more, it ends the sessions whose leaders sshd started for this connection. A leader is told nothing before the
-guard has seen it.
+sshd does not do that: processes without a terminal live on. A bash of its own on each connection receives our signs of life;
+when they stop, it ends the sessions whose leaders sshd started for this connection. A leader receives nothing before the guard
+has seen it.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 BEAT = 10.0
 """Seconds between two signs of life."""
 SILENCE = 60
-"""Seconds without one after which the guard acts: where a link is cut, sshd itself learns it only much later."""
+"""Seconds without one after which the guard acts: sshd itself notices a lost connection only much later."""
 
 _OVER = "over"
-"""What it says before it ends the others."""
+"""The guard's report before it ends the others."""
 
 _YOUNG = 50
-"""How often it looks at a process that leads no session, a hundredth of a second apart."""
+"""Number of looks at a process that leads no session, a hundredth of a second apart."""
 
 # A session's number is not given away while a process is in it; so those that have ended are forgotten at once.
 SCRIPT = rf"""
@@ -85,11 +86,11 @@ exec 9<&-  # or it, which ends only after the next has begun, would be taken for
 
 _LOOK = 0.01
 _PATIENCE = 5.0
-"""Seconds that a new process waits for being seen; then it must do without."""
+"""Seconds for which a new process waits for the guard's look; then it begins without."""
 
 
 class Guard:
-    """Our end of it: ``channel`` is where the script runs."""
+    """Our end of the guard: ``channel`` is where its script runs."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
@@ -99,8 +100,8 @@ class Guard:
         channel.settimeout(0.0)
 
     def ask(self, folder: str = "") -> int:
-        """Sends a sign of life, on which it looks around; ``has_looked`` takes the number. ``folder`` is removed in the end,
-        unless another connection's guard is there for it by then. May raise what paramiko does.
+        """Send a sign of life, on which the guard looks around; ``has_looked`` takes the number. ``folder`` is removed in the
+        end, unless another connection's guard is there for it by then. May raise what paramiko does.
         """
         with self._lock:
             self._asked += 1
@@ -118,12 +119,12 @@ class Guard:
 
     @property
     def gone(self) -> bool:
-        """Whether it guards no more."""
+        """True if the guard has ended."""
         return self._channel.closed
 
     def has_ended_all(self, within: float) -> bool:
-        """Whether it heard nothing of us, and ended all that ran. Waits ``within`` seconds for a sign of life: while it ends the
-        others it gives none.
+        """Return True if the guard heard nothing from us and ended all that ran. Waits ``within`` seconds for a sign of life:
+        the guard gives none while it ends the others.
         """
         give_up = time.monotonic() + within
         number = 0
@@ -137,7 +138,7 @@ class Guard:
 
 
 class Ticket:
-    """One new process, to be seen by the guard before anything is sent to it."""
+    """A new process that the guard must see before anything is sent to it."""
 
     def __init__(self) -> None:
         self._number = 0

@@ -1,4 +1,4 @@
-"""Who may answer at a host. A key that is not listed, or is another than the listed one, ends the attempt.
+"""Host keys: a key that is not listed, or differs from the listed one, ends the attempt to connect.
 
 paramiko's own reader knows neither patterns nor markers, so a revoked key would count as a known one.
 """
@@ -29,7 +29,7 @@ class Entry:
 
 
 def entries(hop: Hop) -> list[Entry]:
-    """What the hop's files say about it."""
+    """Return the entries for this hop in its known_hosts files."""
     return [entry for file in hop.known_hosts for names, entry in _read(file) if _matches(names, hop.listed)]
 
 
@@ -63,7 +63,7 @@ def check(hop: Hop, kind: str, key: bytes, before: Hop | None = None) -> None:
 
 
 def fingerprint(key: bytes) -> str:
-    """As OpenSSH shows it."""
+    """Return the key's fingerprint in OpenSSH's form."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
@@ -107,7 +107,7 @@ def _matches(names: str, name: str) -> bool:
 
 
 def _like(pattern: str, name: str) -> bool:
-    """``*`` and ``?`` only: brackets stand for themselves."""
+    """Match a pattern of ``*`` and ``?`` only: brackets stand for themselves."""
     parts: Sequence[str] = re.split(r"([*?])", pattern.lower())
     return re.fullmatch("".join({"*": ".*", "?": "."}.get(part, re.escape(part)) for part in parts), name) is not None
 

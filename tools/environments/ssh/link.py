@@ -96,7 +96,7 @@ class SshLink:
         self._reason = reason
 
     def variables(self) -> None:
-        """They are the account's own."""
+        """Return None: the account sets its own variables."""
 
     def leave(self, folder: str) -> None:
         self._folder = folder

@@ -21,10 +21,11 @@ _SETTINGS = (
 
 
 def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None, **wish: Any) -> list[str]:
-    """What to start, in a terminal. The options are those of ``open_ssh``; ``env`` is not passed on, since everybody on the host
-    would see it in the list of processes. Where ``cwd`` cannot be entered, the shell says so and is where it is.
+    """Return the command line to start in a terminal. The options are those of ``open_ssh``; ``env`` is not passed on, since
+    everybody on the host would see it in the list of processes. Where ``cwd`` can't be entered, the shell reports it and starts
+    in the login folder.
 
-    Raises EnvironmentFailed where the options or ``~/.ssh/config`` cannot be understood.
+    Raises EnvironmentFailed where the options or ``~/.ssh/config`` can't be understood.
     """
     hops = resolve(Wish(**wish))
     there = ["-t", "--", hops[-1].host, _go_to(cwd)] if cwd and cwd != "~" else ["-t", "--", hops[-1].host]
@@ -32,7 +33,7 @@ def person_argv(*, cwd: str | None = None, env: Mapping[str, str] | None = None,
 
 
 def _client(hops: Sequence[Hop]) -> list[str]:
-    """``ssh`` and its options. A jump host has a client of its own: ProxyJump would not hand ours on to it."""
+    """Return ``ssh`` and its options. A jump host has a client of its own: ProxyJump would not pass our options on to it."""
     *before, hop = hops
     argv = ["ssh", "-F", "none", "-l", hop.user, "-p", str(hop.port)]
     settings = [*_SETTINGS, f"UserKnownHostsFile={_files(hop)}", f"IdentitiesOnly={'yes' if hop.only_keys else 'no'}"]
@@ -58,7 +59,7 @@ def _quoted(path: Path) -> str:
 
 
 def _plain(text: str) -> str:
-    """What the client is to take as it stands, and not as %h and the like."""
+    """Escape text that the client must not expand as %h and the like."""
     return text.replace("%", "%%")
 
 

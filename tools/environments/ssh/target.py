@@ -1,7 +1,7 @@
-"""Where to go: what was asked for, completed by ``~/.ssh/config`` as OpenSSH would.
+"""Resolve the host to connect to: the options, completed by ``~/.ssh/config`` as OpenSSH would.
 
-What that file says about StrictHostKeyChecking, forwarding and variables to send is not read: host keys are always checked,
-nothing is forwarded.
+The file's StrictHostKeyChecking, forwarding and variables to send are not read: host keys are always checked, nothing is
+forwarded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What was asked for; what is empty comes from ``~/.ssh/config``, or is ssh's default."""
+    """The options of a connection; empty ones come from ``~/.ssh/config``, or are ssh's default."""
 
     host: str
     user: str = ""
@@ -34,31 +34,31 @@ class Wish:
     identity_file: str = ""
     known_hosts: str = ""
     jump: str = ""
-    """As in ProxyJump: ``[USER@]HOST[:PORT],...``; ``none`` for none, whatever ``~/.ssh/config`` says."""
+    """Hosts on the way, as in ProxyJump: ``[USER@]HOST[:PORT],...``; ``none`` for none, whatever ``~/.ssh/config`` says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One host on the way, or the last."""
+    """A host on the way, or the last."""
 
     name: str
-    """As it was asked for."""
+    """The host as the options name it."""
     host: str
     port: int
     user: str
     keys: tuple[Path, ...]
     named: bool
-    """Whether somebody named the keys: then it is a fault where one is missing."""
+    """True if somebody named the keys: then a missing one is an error."""
     agent: bool
     only_keys: bool
-    """Only those keys, though the agent may hold more."""
+    """True to offer only those keys, though the agent may hold more."""
     known_hosts: tuple[Path, ...]
     alias: str
-    """Its name in known_hosts, without the port; "" for ``host``."""
+    """The host's name in known_hosts, without the port; "" for ``host``."""
 
     @property
     def listed(self) -> str:
-        """Its name in known_hosts."""
+        """The host's name in known_hosts, with the port where it is not 22."""
         name = (self.alias or self.host).lower()
         return name if self.alias or self.port == 22 else f"[{name}]:{self.port}"
 
@@ -145,7 +145,7 @@ def _path(text: str, tokens: Mapping[str, str]) -> Path:
 
 
 class _Settings:
-    """``~/.ssh/config``, with what it includes."""
+    """Settings of ``~/.ssh/config``, with the files that it includes."""
 
     def __init__(self) -> None:
         self.path = Path.home() / ".ssh" / "config"

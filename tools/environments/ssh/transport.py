@@ -32,7 +32,7 @@ _MANY = 8
 
 @dataclass(slots=True)
 class End:
-    """How a channel's process ended, as far as the far side has said."""
+    """End of a channel's process, as far as the far side has reported it."""
 
     code: int | None = None
     closed: bool = False
@@ -40,7 +40,7 @@ class End:
 
 
 def _demote(record: logging.LogRecord) -> bool:
-    """What goes wrong is raised, and told in words of ours: paramiko's own, with their traces, are for who looks for them."""
+    """Log paramiko's records, with their traces, as debug output only: errors are raised, in our words."""
     record.levelno, record.levelname = logging.DEBUG, "DEBUG"
     return logging.getLogger(_LOG).isEnabledFor(logging.DEBUG)
 
@@ -63,7 +63,9 @@ class Transport(paramiko.Transport):
             log.addFilter(_demote)
 
     def get_exception(self) -> Exception | None:
-        """paramiko forgets what it has told once, and tells it whoever opens a channel just then; at times before it is over."""
+        """Return the error that ended the transport and keep it: paramiko forgets one that it has returned, perhaps to another
+        caller.
+        """
         error = super().get_exception()
         if error is not None and not isinstance(error, paramiko.ChannelException):  # that is of one channel only
             self.broke = error
@@ -114,7 +116,7 @@ class Transport(paramiko.Transport):
             self._send_user_message(data)
 
     def end(self) -> None:
-        """Closes it, and waits until its thread has noticed."""
+        """Close the transport, and wait until its thread has noticed."""
         if isinstance(self.sock, Line):
             with contextlib.suppress(OSError):  # broken already
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -158,17 +160,17 @@ def _closed(channel: paramiko.Channel, message: paramiko.Message) -> None:
 
 
 class Lost(ConnectionAbortedError):
-    """Nobody answers any more. Not a TimeoutError, which paramiko takes for "nothing yet"."""
+    """The connection is lost. Not a TimeoutError, which paramiko takes for "nothing yet"."""
 
 
 class Line(socket.socket):
-    """Small packets go at once; a peer that does not answer is given up after 6 seconds, one that answers again before is not."""
+    """A socket that sends small packets at once, and gives a peer up that does not answer within 6 seconds."""
 
     greeting = b""
-    """What was said first."""
+    """The server's first line."""
     before_waiting: Callable[[], None] = staticmethod(lambda: None)
     _ahead = memoryview(b"")
-    """What has come and was not asked for yet."""
+    """Bytes that were received and not yet asked for."""
 
     def prepare(self) -> None:
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -178,7 +180,7 @@ class Line(socket.socket):
                 self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
-        """Of one thread."""
+        """Receive up to ``size`` bytes. Call it from one thread only."""
         if not self._ahead:
             self._ahead = memoryview(self._more(flags))
         data = bytes(self._ahead[:size])
@@ -244,7 +246,7 @@ class Heard:
 
 
 def keep_asking(transport: Transport) -> None:
-    """So that silence means something; for as long as the transport lives."""
+    """Send keepalive requests as long as the transport lives, so that silence means a lost connection."""
 
     def ask() -> None:
         while transport.is_active():

@@ -15,6 +15,8 @@ import pytest
 from agent.run import Crib, Session, assemble
 from agent.undo import Wanted
 from toolcrib import Answer, Environment, RemovesFolders, SuspendTicket, ToolCallContext
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import run_async
 from tools.undo.restore import Done
 
 
@@ -46,16 +48,16 @@ def agree(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
     return Answer(ticket.id, payload={"approved": True, "scope": "once"})
 
 
-def begin(crib: Crib, environment: Environment, folder: Path) -> Session:
+def turn(crib: Crib, environment: Environment, folder: Path, *calls: tuple[str, dict[str, Any]]) -> Session:
+    """A session in which a model has made these calls, one after another."""
     session = crib.open_session(asker=agree, cwd=str(folder))
     session.scope.open_environment = lambda: environment
-    session.say("go")
+    model = ScriptedSession(*([one] for one in calls), "done")
+    session.link.use(model)
+    run_async(session.ask("go"))
+    results = [executed.result for (executed,) in model.results]
+    assert [result.is_success for result in results] == [True] * len(calls), results
     return session
-
-
-def call(session: Session, name: str, **args: Any) -> None:
-    result = session.call(name, args).result
-    assert result.is_success, result
 
 
 def undo(crib: Crib, session: Session, environment: Environment, what: Any = "turn") -> Done:
@@ -86,9 +88,9 @@ def test_a_file_of_somebody_else_stays_theirs(
         (folder / name).chmod(0o4755)
     with assemble(project_dir=folder) as crib:
         environment = opened()
-        session = begin(crib, environment, folder)
-        call(session, "patch", diff="--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n")
-        call(session, "patch", diff="diff --git a/moved b/new\nrename from moved\nrename to new\n")
+        deleted = "--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
+        moved = "diff --git a/moved b/new\nrename from moved\nrename to new\n"
+        session = turn(crib, environment, folder, ("patch", {"diff": deleted}), ("patch", {"diff": moved}))
         renamed = (folder / "new").stat()
         done = undo(crib, session, environment)
         found = [(folder / name).stat() for name in ("old", "moved")]
@@ -120,11 +122,15 @@ def test_changes_are_taken_back_and_brought_back(
     before = tree(folder)
     with assemble(project_dir=folder) as crib:
         environment = opened()
-        session = begin(crib, environment, folder)
-        call(session, "write_file", path="new/deep/x", content="caf\u00e9\n")
-        call(session, "write_file", path="run me", content="text")
-        call(session, "patch", diff="--- a/old\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n")
-        call(session, "write_file", path=own, content="in the place's own /tmp")
+        session = turn(
+            crib,
+            environment,
+            folder,
+            ("write_file", {"path": "new/deep/x", "content": "caf\u00e9\n"}),
+            ("write_file", {"path": "run me", "content": "text"}),
+            ("patch", {"diff": "--- a/old\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-one\n-two\n"}),
+            ("write_file", {"path": own, "content": "in the place's own /tmp"}),
+        )
         after = tree(folder)
         assert not undo(crib, session, environment).refused
         assert tree(folder) == before

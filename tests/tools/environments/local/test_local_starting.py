@@ -123,7 +123,7 @@ def test_a_call_that_is_cancelled_then_leaves_no_shell(
 
             env.started = started
             running = asyncio.ensure_future(env.execute(ExecRequest("touch ran", timeout=60)))
-            while not begun:  # noqa: ASYNC110 - another thread tells
+            while not begun:
                 await asyncio.sleep(0.005)
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
