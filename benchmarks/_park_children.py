@@ -76,9 +76,10 @@ class Host:
         self._number += 1
         match request["do"]:
             case "park":
+                still_open = self._manager.open_sessions
                 await self._manager.say(f"chat{self._number}", "go")
                 ticket = await self._parked.get()
-                while self._manager.open_sessions:
+                while self._manager.open_sessions > still_open:
                     await asyncio.sleep(0.001)
                 return {"ticket": ticket}
             case "started":
@@ -98,6 +99,7 @@ class Host:
     async def park(self, runs: int) -> dict[str, Any]:
         """Park this many runs, and say what they added to the process."""
         await self({"do": "park"})
+        await asyncio.gather(*(self._crib.store.sessions.get(str(number)) for number in range(50)))  # its threads, once
         before, threads = _memory(), threading.active_count()
         for _ in range(min(_REAL, runs) - 1):
             await self({"do": "park"})

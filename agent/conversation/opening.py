@@ -94,7 +94,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         create = store.sessions.create
         await create(session_id, platform=wanted.platform, user=wanted.user, cwd=spot.start, place=_record(here, spot))
         return session
-    if old.place != spot.record():
+    if old.place != _record(here, spot):
         await store.sessions.update(session_id, place=_record(here, spot))
     await session.look()
     return session
