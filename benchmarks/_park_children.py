@@ -161,7 +161,7 @@ async def answering(store: Store) -> Serve:
             committed = time.monotonic()
             return found
 
-        store.tickets.settle = noted  # type: ignore[method-assign]  # the moment of the commit is what is measured
+        store.tickets.settle = noted  # type: ignore[assignment, method-assign]  # the moment of the commit is what is measured
         try:
             await record_answer(store, answer)
         finally:
