@@ -142,6 +142,10 @@ class Workspace:
 
         return await open_session(self, Opening(**wanted))
 
+    def beside(self, folder: Path) -> Workspace:
+        """Return the workspace of another folder, in the same process."""
+        return self._crib.workspace(folder)
+
     def open_session(self, **wanted: Any) -> Session:
         """Open a session from sync code; see ``open``."""
         return run_async(self.open(**wanted))
@@ -191,6 +195,7 @@ class Workspace:
             if principal != now:  # else the tools stay as they are: servers cache by them
                 names = self.granted(principal.platform, enabled, disabled, principal.user)
                 session.names, scope.granted, now = names, frozenset(names), principal
+                session.link.renew()
             if isinstance(scope.policy, Policy) and scope.policy.setting is not self.setting:
                 scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
 

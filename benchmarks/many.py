@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from agent.config import load_config
+from agent.conversation.session import Session as ToolcribSession
+from agent.run import assemble
+from agent.store.sqlite import SqliteStore
 from benchmarks.core import CannotMeasureError, Figure
-from toolcrib import Environment, ExecRequest
-from tools.environments import open_environment
+from toolcrib import ToolCall
+from tools.dispatch.faces import as_json
 
 _DESCRIPTORS = 1024
 _SESSIONS, _SECONDS = 1000, 60.0
@@ -31,7 +36,7 @@ _LIMIT = 600.0
 
 
 class Session(Protocol):
-    """Whatever a caller keeps open between two commands."""
+    """Whatever a caller keeps open between two commands; a rival's can be measured so, too."""
 
     async def run(self, command: str) -> str:
         """What the command prints. Raises where it could not be run, or the session was told that something is lost."""
@@ -73,33 +78,31 @@ def measure(*, quick: bool) -> list[Figure]:
     ]
 
 
-async def environment_session(folder: str) -> Session:
-    """A session as far as commands are concerned: an environment of this machine."""
-    return _EnvironmentSession(open_environment("local", cwd=folder))
+class _Session:
+    """One of toolcrib's, with a shell, as a gateway has one for each chat."""
 
-
-class _EnvironmentSession:
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+    def __init__(self, session: ToolcribSession) -> None:
+        self._session = session
 
     async def run(self, command: str) -> str:
-        outcome = await self._environment.execute(ExecRequest(command, timeout=_SECONDS))
-        if outcome.exit_code or outcome.notice or self._environment.generation:
-            raise CannotMeasureError(f"{command}: exit code {outcome.exit_code}, {outcome.notice or outcome.stderr.head!r}")
-        return outcome.stdout.head.decode()
+        executed = await self._session.acall(ToolCall(ToolCall.new_id(), "terminal", {"command": command}))
+        result = json.loads(as_json(executed))
+        if executed.result.is_error or result.get("exit_code") or "notice" in result:
+            raise CannotMeasureError(f"{command}: {result}")
+        return str(result["output"])
 
     async def close(self) -> None:
-        await self._environment.close()
+        await self._session.close()
 
 
-async def many(open_session: Callable[[str], Awaitable[Session]], number: int, seconds: float, folder: str) -> Measured:
+async def many(open_session: Callable[[], Awaitable[Session]], number: int, seconds: float) -> Measured:
     """Open ``number`` sessions, run a command in each over ``seconds``, and close them."""
-    first = await open_session(folder)
+    first = await open_session()
     await first.run("true")
     idle = await _delays(asyncio.sleep(min(_IDLE, seconds)))
     gc.collect()
     before = _memory()
-    sessions = [await open_session(folder) for _ in range(number)]
+    sessions = [await open_session() for _ in range(number)]
     failures: list[str] = []
 
     async def one(index: int, session: Session) -> None:
@@ -148,7 +151,13 @@ def _main(number: str, seconds: str, folder: str) -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS, _DESCRIPTORS))
-    print(json.dumps(asdict(asyncio.run(many(environment_session, int(number), float(seconds), folder)))))
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
+    with assemble(config=load_config(), project_dir=Path(folder), store=SqliteStore(Path(folder, "store.db"))) as crib:
+
+        async def opened() -> Session:
+            return _Session(await crib.open(platform="gateway"))
+
+        print(json.dumps(asdict(asyncio.run(many(opened, int(number), float(seconds))))))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from agent.store import _file, _schema
 from agent.store._sessions import appending
 from agent.store.sqlite import SqliteStore
 from benchmarks.core import CannotMeasureError, Figure, best_of_each
+from toolcrib import StoreFailed
+from toolcrib._store import Store
 
 CALLERS = 20
 _HELD = 3.0
@@ -29,6 +32,13 @@ print("held", flush=True)
 sys.stdin.readline()
 connection.execute("COMMIT")
 """
+_HOLD_POSTGRES = """
+import psycopg, sys
+with psycopg.connect(sys.argv[1]) as connection:
+    connection.execute("LOCK TABLE toolcrib.messages, toolcrib.sessions IN EXCLUSIVE MODE")
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
 
 
 def measure(*, quick: bool) -> list[Figure]:
@@ -36,7 +46,24 @@ def measure(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="toolcrib-store-") as made:
         folder = Path(made)
         number, rounds = (200, 2) if quick else (4000, 9)
-        return [*_appends(folder, number, rounds), _blocking(folder, 0.3 if quick else _HELD, 1 if quick else 3)]
+        held, times = (0.3, 1) if quick else (_HELD, 3)
+        figures = _appends(folder, number, rounds)
+        with _opened(folder / "locked.db") as store:
+            figures.append(_blocking("store.blocking", store, [_HOLD, str(store.path)], held, times))
+    return [*figures, *_over_postgres(number // 4, rounds // 2, held, times)]
+
+
+def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterator[Figure]:
+    """What the same costs with the PostgreSQL store; nothing, and why, where no server can be started here."""
+    try:
+        from agent.store.postgres.store import PostgresStore
+        from benchmarks._postgres import postgres_url
+
+        with postgres_url() as url, contextlib.closing(PostgresStore(url)) as store:
+            yield _append_postgres(store, url, number, rounds)
+            yield _blocking("store.blocking_postgres", store, [_HOLD_POSTGRES, url], held, times)
+    except (CannotMeasureError, ImportError, StoreFailed) as error:
+        print(f"store: the figures of PostgreSQL are left out: {error}", file=sys.stderr)
 
 
 # -- appends ---------------------------------------------------------------------------------------------------------
@@ -81,6 +108,36 @@ def _appends(folder: Path, number: int, rounds: int) -> list[Figure]:
         ),
         _figure("store.append_alone", took, f"alone {clock_}", f"direct {clock_}", 4.0, f"{against}; by the clock, one caller"),
     ]
+
+
+def _append_postgres(store: Store, url: str, number: int, rounds: int) -> Figure:
+    """By the clock, which is mostly the server's."""
+    import psycopg
+
+    names = [f"append{caller}" for caller in range(CALLERS)]
+    with asyncio.Runner() as runner, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE direct (session text, seq serial, body text, PRIMARY KEY (session, seq))")
+        for name in names:
+            runner.run(store.sessions.create(name, platform="cli", user=""))
+
+        def direct() -> None:
+            for _ in range(number):
+                connection.execute("INSERT INTO direct (session, body) VALUES ('s', %s)", (json.dumps(_MESSAGE),))
+
+        async def each(name: str) -> None:
+            for _ in range(number // CALLERS):
+                await store.sessions.append(name, _MESSAGE)
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*map(each, names))
+
+        runs = {
+            "direct": _each(direct, number, time.perf_counter),
+            "store": _each(lambda: runner.run(all_of_them()), number, time.perf_counter),
+        }
+        took = {name: seconds * 1e6 for name, seconds in best_of_each(runs, rounds).items()}
+    against = f"one INSERT on a connection, in the thread that wants it; by the clock, {CALLERS} callers"
+    return _figure("store.append_postgres", took, "store", "direct", 1.0, against)
 
 
 def _figure(name: str, took: dict[str, float], value: str, baseline: str, bar: float, against: str) -> Figure:
@@ -136,23 +193,24 @@ class _Delay:
             self.worst = max(self.worst, time.perf_counter() - due)
 
 
-def _blocking(folder: Path, seconds: float, rounds: int) -> Figure:
+def _blocking(name: str, store: Store, holder: list[str], seconds: float, rounds: int) -> Figure:
     """The longest delay while a turn's writes wait for the lock and reads go on; the best of several rounds."""
-    with _opened(folder / "locked.db") as store, asyncio.Runner() as runner:
+    with asyncio.Runner() as runner:
         runner.run(store.sessions.create("s", platform="cli", user=""))
         idle = min(runner.run(_longest_delay(asyncio.sleep(seconds / 3))) for _ in range(rounds))
-        locked = min(runner.run(_while_locked(store, seconds)) for _ in range(rounds))
+        locked = min(runner.run(_while_locked(store, holder, seconds)) for _ in range(rounds))
         if len(runner.run(store.sessions.messages("s"))) != rounds:
             raise CannotMeasureError("the writes that waited for the lock are not there")
     against = f"a loop that does nothing; measured is the longest delay in {seconds:g} s, the best of {rounds}"
-    return Figure("store.blocking", locked * 1e3, "ms", idle * 1e3, 20, "value", against)
+    return Figure(name, locked * 1e3, "ms", idle * 1e3, 20, "value", against)
 
 
-async def _while_locked(store: SqliteStore, seconds: float) -> float:
-    holder = subprocess.Popen([sys.executable, "-c", _HOLD, str(store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+async def _while_locked(store: Store, holder: list[str], seconds: float) -> float:
+    """``holder`` is a program and its argument, which says when it holds the lock, and lets go when it reads a line."""
+    process = subprocess.Popen([sys.executable, "-c", *holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        assert holder.stdout is not None
-        await asyncio.to_thread(holder.stdout.readline)
+        assert process.stdout is not None
+        await asyncio.to_thread(process.stdout.readline)
         writing = asyncio.ensure_future(store.sessions.append("s", _MESSAGE))
         end = time.monotonic() + seconds
 
@@ -165,7 +223,7 @@ async def _while_locked(store: SqliteStore, seconds: float) -> float:
         if writing.done():
             raise CannotMeasureError("the other process's lock held nothing up")
     finally:
-        await asyncio.to_thread(holder.communicate, b"\n")
+        await asyncio.to_thread(process.communicate, b"\n")
     await writing
     return delay
 

@@ -257,8 +257,8 @@ class RunStore(Protocol):
         """The session's run that has not ended; None where there is none."""
         ...
 
-    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
-        """Runs that wait for an answer, of all sessions, the one that waits longest first."""
+    async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
+        """Return runs that wait for an answer, of all sessions, the one that waits longest first."""
         ...
 
 

@@ -12,6 +12,7 @@ from agent.events import (
     ImageMade,
     ModelAnswered,
     Retrying,
+    SessionBusy,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -73,6 +74,8 @@ class JsonLines:
                 self.write("model_answered", id=call.id, name=call.name, model=model, approved=approved, why=why)
             case ToolFinished(executed=executed):
                 self._finished(executed)
+            case SessionBusy(session_id=session):
+                self.write("session_busy", session=session)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 self.write("retrying", attempt=attempt, seconds=round(seconds, 3), reason=reason)
 

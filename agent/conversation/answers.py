@@ -27,7 +27,7 @@ async def find_ticket(store: Store, prefix: str) -> TicketRecord:
 async def record_answer(store: Store, answer: Answer, approver: Principal | None = None) -> Settled:
     """Settle a ticket by this answer, and wake the session's host. ``repeated`` where the same decision counted before.
 
-    ``approver`` must be whom the session belongs to, or the local person; None leaves that to the caller. Raises as
+    ``approver`` must be who the ticket's run is for, or the local person; None leaves that to the caller. Raises as
     tools.dispatch.answers.settle_answer, and Denied for an approver whom the ticket was not put to.
     """
     if approver is not None:
@@ -38,12 +38,19 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
 
 
 async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> None:
+    """Raises Denied unless the approver is who the ticket's run is for, or the local person."""
     if approver.is_local:
         return
     record = await store.tickets.get(ticket_id)
-    owner = None if record is None else await store.sessions.get(record.session_id)
-    if owner is None or (owner.platform, owner.user) != (approver.platform, approver.user):
+    run = None if record is None else await store.runs.current(record.session_id)
+    asked = await _owner(store, record) if run is None else Principal.from_json(run.state.get("principal", {}))
+    if asked is None or asked.key != approver.key:
         raise Denied(f"the ticket {ticket_id[:12]} was put to somebody else")
+
+
+async def _owner(store: Store, record: TicketRecord | None) -> Principal | None:
+    info = None if record is None else await store.sessions.get(record.session_id)
+    return None if info is None else Principal(info.platform, info.user)
 
 
 async def hosted(store: Store, session_id: str) -> bool:

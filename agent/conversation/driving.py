@@ -179,6 +179,8 @@ class Driver:
             await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
+        if isinstance(outcome, RunResult) and outcome.stopped == "interrupted":
+            self._session.scope.clear_interrupt()  # this run took it; the next message is answered
         for item in state.items:
             self._outcomes[item] = outcome
         while len(self._outcomes) > 1_000:  # of messages whose senders did not wait
@@ -249,8 +251,9 @@ class Driver:
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""
         record = await self._session.store.runs.get(f"{self._session.id}-{item.id}")
-        if record is None:
-            return _NOTHING
+        if record is None:  # it steered a run, whose answer is the last one
+            last = await self._session.transcript.last()
+            return RunResult(str(last.get("text", "")), "done", 0) if last.get("role") == "assistant" else _NOTHING
         state = RunState.of(record)
         try:
             state.raise_error()

@@ -34,7 +34,7 @@ class Holding:
         self._lock = threading.Lock()
         self._taking = threading.Lock()
         self._left: Lease | None = None
-        """What could not be given back: it is ours still, and would keep us out until it lapses."""
+        """The lease that could not be given back: it is still ours, and would keep us out until it lapses."""
         self.seconds = LEASE_SECONDS
 
     @property

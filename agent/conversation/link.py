@@ -65,6 +65,10 @@ class ModelLink:
         self.name = model_of(provider)
         return provider
 
+    def renew(self) -> None:
+        """Open another provider session for the next question: the tools that the model is shown have changed."""
+        self._known = -1
+
     def tell(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""
         count = self._session.transcript.count

@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +15,19 @@ from agent.conversation.answers import record_answer, topic_of
 from agent.events import Event, TicketReminder
 from agent.store._owner import new_owner
 from toolcrib import Answer, Image, Principal, StoreFailed, ToolcribError
-from toolcrib._store import InboxMode, Lease, Settled
+from toolcrib._store import InboxMode, Lease, RunRecord, Settled
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.conversation.state import RunResult
     from agent.crib import Crib
     from agent.models import ModelChoice
+    from agent.workspace import Workspace
 
 _log = logging.getLogger(__name__)
 _HOST_SECONDS = 20.0
+_PAGE = 200
+"""Parked runs that are looked at together."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
 """(the session's id, what happened in it)"""
@@ -49,7 +52,7 @@ class SessionManager:
 
     def __init__(
         self,
-        crib: Crib,
+        crib: Crib | Workspace,
         *,
         platform: str = "api",
         choice: ModelChoice | None = None,
@@ -58,7 +61,7 @@ class SessionManager:
         done: Done = lambda session_id, result: None,
         prepare: Callable[[Session], None] = lambda session: None,
         idle_seconds: float = 30.0,
-        look_seconds: float = 60.0,
+        look_seconds: float = 300.0,
         most: int = 2_000,
         **opening: Any,
     ) -> None:
@@ -250,8 +253,7 @@ class SessionManager:
             return bool(await self._store.inbox.waiting(session_id))
         if run.status != "parked":
             return True
-        waits_for = [ticket for one in run.state.get("batch", ()) for ticket in one["tickets"]]
-        records = [await self._store.tickets.get(ticket) for ticket in waits_for]
+        records = [await self._store.tickets.get(ticket) for ticket in tickets_of(run)]
         return not records or any(record is None or record.state != "pending" for record in records)
 
     async def _renew(self) -> None:
@@ -281,27 +283,37 @@ class SessionManager:
         now = time.time()
         for record in await self._store.tickets.due(now):
             was, ticket = record.remind_at or now, record.ticket
-            again = now + (now - record.at if record.at else 86_400.0)
+            again = now + max(60.0, was - record.at)
             if await self._store.tickets.reminded(ticket.id, was, again):
                 self._watch(record.session_id, TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at))
-        pending = await self._store.tickets.pending()
-        open_tickets = {record.ticket.id for record in pending}
-        for run in await self._store.runs.parked():
-            waits_for = [ticket for one in run.state.get("batch", ()) for ticket in one["tickets"]]
-            if not open_tickets.issuperset(waits_for):
-                await self._woken(run.session_id)
-        ends = [record.expires_at - now for record in pending if record.expires_at is not None]
-        return max(0.2, min(self._look_seconds, *ends, self._look_seconds))
+        ends = now + self._look_seconds
+        async for run in self._parked():
+            for ticket_id in tickets_of(run):
+                found = await self._store.tickets.get(ticket_id)
+                if found is None or found.state != "pending":
+                    await self._woken(run.session_id)
+                elif found.expires_at is not None:
+                    ends = min(ends, found.expires_at)
+        return max(0.2, ends - time.time())
 
     async def _adopt(self) -> None:
         """Host the parked runs of this platform whose host has ended."""
         if self._host is None:
             return
-        for run in await self._store.runs.parked():
+        async for run in self._parked():
             info = await self._store.sessions.get(run.session_id)
-            ours = info is not None and info.platform == self._platform and info.host != self._host.name
-            if ours and info is not None and info.host and await self._store.leases.holder(info.host) is None:
+            if info is None or info.platform != self._platform or info.host in ("", self._host.name):
+                continue
+            if await self._store.leases.holder(info.host) is None:
                 await self._store.sessions.update(run.session_id, host=self._host.name)
+
+    async def _parked(self) -> AsyncIterator[RunRecord]:
+        """Yield the parked runs of all sessions, in pages: there may be many."""
+        place = 0
+        while page := await self._store.runs.parked(_PAGE, place):
+            for run in page:
+                yield run
+            place += len(page)
 
     # -- what idle ones give back --------------------------------------------------------------------------------
 
@@ -339,3 +351,9 @@ def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic:
         loop.call_soon_threadsafe(heard, topic)
     except RuntimeError:  # the loop has closed
         return
+
+
+def tickets_of(run: RunRecord) -> Iterator[str]:
+    """Yield the ids of the tickets that a parked run waits for."""
+    for one in run.state.get("batch", ()):
+        yield from one["tickets"]

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace
 
 
+_PROJECT = "project"
+"""The key of the project folder in what the store keeps of where a session runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """Options with which a session is opened; see Crib.open for each field."""
@@ -49,9 +53,10 @@ class Opening:
 
 async def open_session(here: Workspace, wanted: Opening) -> Session:
     """Raises as Crib.open."""
+    old = await _stored(here, wanted)
+    here = _workspace_of(here, old)
     if here.grants.problem is not None:
         raise here.grants.problem
-    old = await _stored(here, wanted)
     location = _location(here, wanted.backend, wanted.cwd, old)
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
@@ -88,12 +93,23 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         create = store.sessions.create
-        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=location.start, place=location.record())
+        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=location.start, place=_record(here, location))
         return session
-    if old.place != location.record():
-        await store.sessions.update(session_id, place=location.record())
+    if old.place != _record(here, location):
+        await store.sessions.update(session_id, place=_record(here, location))
     await session.look()
     return session
+
+
+def _workspace_of(here: Workspace, old: SessionInfo | None) -> Workspace:
+    """Return the workspace that a stored session belongs to, from whichever folder it is resumed: its rules are the session's."""
+    folder = "" if old is None else old.place.get(_PROJECT, "")
+    return here if not folder or Path(folder) == here.project_dir or not Path(folder).is_dir() else here.beside(Path(folder))
+
+
+def _record(here: Workspace, location: Location) -> dict[str, str]:
+    """Return what the store keeps of where a session runs."""
+    return {**location.record(), _PROJECT: str(here.project_dir)}
 
 
 async def find_session(here: Workspace, prefix: str) -> SessionInfo:

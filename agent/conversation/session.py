@@ -111,7 +111,8 @@ class Session:
         """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
 
         While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
-        ``interrupt`` ends the run first, in whichever process it is. The run, its tickets and grants are the principal's.
+        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn.
+        The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         if limits is not None:

@@ -71,11 +71,11 @@ class Steps:
 
     async def _ask(self, state: RunState) -> RunState:
         session = self._session
+        state = await self._steered(state)
         if session.scope.cancelled:
             return await self._keep(state.ended("interrupted"))
         if not state.last and not state.mends and state.turn >= state.limits.max_turns:
             return await self._ask_last(state)
-        state = await self._steered(state)
         provider = await session.provider()
         number = state.turn + 1
         self._emit(TurnStarted(number))
@@ -103,8 +103,13 @@ class Steps:
         return state
 
     async def _steered(self, state: RunState) -> RunState:
-        """Hand over what was said for the model to read while the run is under way."""
+        """Hand over what was said for the model to read while the run is under way; an interrupt that was said is heeded."""
+        if self._session.scope.cancelled:
+            return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
+        if any(item.mode == "interrupt" and item.id not in state.items for item in waiting):
+            self._session.interrupt()  # said in another process
+            return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]
         if not steering:
             return state

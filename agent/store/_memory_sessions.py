@@ -172,10 +172,10 @@ class MemoryRuns(MemoryMember):
             runs = reversed(self._runs.values())
             return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
 
-    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
+    async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         with self._reading:
             parked = [run for run in self._runs.values() if run.status == "parked"]
-        return sorted(parked, key=lambda run: run.updated_at)[:limit]
+        return sorted(parked, key=lambda run: run.updated_at)[offset : offset + limit]
 
 
 class MemoryOrigins(MemoryMember):

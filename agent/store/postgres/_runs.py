@@ -61,9 +61,9 @@ class PostgresRuns:
         where = "session_id = %(session)s AND status <> 'ended' ORDER BY row DESC LIMIT 1"
         return await self._first(where, {"session": to_text(session_id)})
 
-    async def parked(self, limit: int = 1_000) -> Sequence[RunRecord]:
-        sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s"
-        return await self._database.records(_run, sql, {"limit": limit})
+    async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
+        sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s OFFSET %(offset)s"
+        return await self._database.records(_run, sql, {"limit": limit, "offset": offset})
 
     async def _first(self, where: str, values: Values) -> RunRecord | None:
         return next(iter(await self._database.records(_run, f"{_SELECT} WHERE {where}", values)), None)

@@ -421,6 +421,28 @@ def test_what_interrupts_ends_the_run_and_is_answered_next(crib: Crib) -> None:
     asyncio.run(go())
 
 
+def test_what_was_said_behind_an_interrupted_run_is_answered(crib: Crib) -> None:
+    """An interrupt ends one run; nothing that waits behind it is lost."""
+
+    async def go() -> None:
+        session = await crib.open()
+        session.link.use(Endless())
+        emit, begun = speaking(session)
+        for text in ("one", "two"):
+            await session.say(text)
+        driving = asyncio.create_task(session.advance(emit))
+        await begun.wait()
+        session.link.use(ScriptedSession("the second"))
+        session.interrupt()
+        last = await driving
+        assert last is not None
+        assert last.text == "the second"
+        assert [record["text"] for record in await session.records() if record["role"] == "user"] == ["one", "two"]
+        await session.close()
+
+    asyncio.run(go())
+
+
 def test_caps_hold_across_processes(tmp_path: Path) -> None:
     """What a run has counted is stored with it: another process goes on from there, and does not begin anew."""
 
