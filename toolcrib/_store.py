@@ -303,7 +303,7 @@ class Signals(Protocol):
 
 
 class Store(Protocol):
-    """All of it, in one place. Whatever it does raises StoreFailed where the store can't be read or written.
+    """The whole store. Its methods raise StoreFailed where the store can't be read or written.
 
     Writes of a fenced view raise LeaseLost where its lease was taken by another.
     """

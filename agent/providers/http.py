@@ -1,4 +1,4 @@
-"""The one place that speaks HTTP to model servers: bounded in time and size, each failure a ProviderError with its fix."""
+"""HTTP to model servers, from here alone: bounded in time and size, each failure a ProviderError with its fix."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _HERE = ("", "local")
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
-    """``result`` with the place: for the model in its data, text or error, and in what a person sees.
+    """Return ``result`` with its environment: for the model in its data, text or error, and in what a person sees.
 
     A tool that says it in ``data["where"]`` has said it. Text that is JSON passes as it is.
     """

@@ -52,7 +52,7 @@ class _CantError(Exception):
 async def plan(
     store: UndoStore, environment: Environment, targets: Sequence[UndoTarget], *, force: bool = False
 ) -> list[UndoItem]:
-    """Look at every file. Raises EnvironmentFailed where the place itself can't be had."""
+    """Look at every file. Raises EnvironmentFailed where the environment is unavailable."""
     return [await _item(store, environment, target, force=force) for target in targets]
 
 
@@ -270,7 +270,7 @@ async def _remove_folders(environment: Environment, target: UndoTarget, notes: l
     """Remove the folders that were made for the file, as long as they are empty."""
     for folder in reversed(target.folders):
         if not isinstance(environment, RemovesFolders):
-            notes.append(f"{folder}: made for {target.path}; this place can't remove folders, so it stays")
+            notes.append(f"{folder}: made for {target.path}; this environment can't remove folders, so it stays")
             return
         try:
             await environment.delete_folder(folder)

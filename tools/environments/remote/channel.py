@@ -69,7 +69,7 @@ class Channel(Protocol):
 
 
 class Link(Protocol):
-    """The way to one place: a container, an account on a host. Its methods may block, and may be called from any thread."""
+    """The way to a container, or to an account on a host. Its methods may block, and may be called from any thread."""
 
     @property
     def where(self) -> str:
@@ -84,11 +84,11 @@ class Link(Protocol):
         ...
 
     def open(self, argv: Sequence[str]) -> Channel:
-        """Starts ``argv`` there: without a terminal, leading a session (setsid) of its own, in any folder. Variables are those
-        that the place gives every process; never this process's own.
+        """Start ``argv`` there: without a terminal, leading a session (setsid) of its own, in any folder. Variables are those
+        that the container or account gives every process; never this process's own.
 
-        Connects, or makes the place, where that is needed: at the first call, and again after it broke. Tries once, and within
-        a bounded time. Raises EnvironmentFailed with what is wrong and how to put it right.
+        Connects, or makes the container, where that is needed: at the first call, and again after it was lost. Tries once, and
+        within a bounded time. Raises EnvironmentFailed with what is wrong and how to put it right.
         """
         ...
 
@@ -124,7 +124,7 @@ class Link(Protocol):
         ...
 
     def rest(self) -> None:
-        """Let go of connections: no channel is open, and ``open`` makes them anew. The place itself stays. May block."""
+        """Let go of connections: no channel is open, and ``open`` makes them anew. The container stays. May block."""
         ...
 
     def close(self) -> None:

@@ -303,7 +303,7 @@ class RemoteEnvironment(RemoteState):
         if self._bare is not None:
             self._bare.interrupt()
 
-    # -- the place -----------------------------------------------------------------------------------------------
+    # -- the environment -----------------------------------------------------------------------------------------
 
     async def health(self) -> Health:
         try:

@@ -80,7 +80,7 @@ class RemoteState(RemoteFiles):
             known = None if self._first else await aside(self._link.variables)
             if known is not None:
                 self._first = first_state({**known, **self._env, **self._restored})
-            if self._first is not None:  # nothing has been changed yet: making the place is not for whoever only asks
+            if self._first is not None:  # nothing has been changed yet: a mere question makes no container
                 return self._first
             await self._try("\\builtin :")
             snapshot = await self._snapshot_now()
@@ -181,7 +181,7 @@ class RemoteState(RemoteFiles):
         return PortableState(self._cwd, {} if state is None else exported(state, given))
 
     async def restore_state(self, state: PortableState) -> None:
-        """See Portable. This reaches the place, to see whether the folder is there; it starts no shell where none was."""
+        """See Portable. This connects, to see whether the folder is there; it starts no shell where none was."""
         check(state)
         if not await self.is_folder(state.cwd):
             raise EnvironmentFailed(gone(state.cwd))
