@@ -29,7 +29,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A change of one file in a step. ``before`` and ``after`` are None where there is no such file. ``place`` names what holds
+    """A change of one file in a step. ``before`` and ``after`` are None where there is no such file. ``holder`` names what holds
     it.
 
     ``lost`` says why the content before is not kept. ``folders`` were made for the file, outermost first. ``undone_by`` is the
@@ -37,7 +37,7 @@ class FileChange:
     """
 
     path: str
-    place: str
+    holder: str
     before: FileState | None
     after: FileState | None
     lost: str = ""

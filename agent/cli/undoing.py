@@ -86,7 +86,7 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
         "files": [
             {
                 "path": item.path,
-                "place": item.target.place,
+                "place": item.target.holder,
                 "action": None if item.why_not else item.action,
                 "why_not": item.why_not or None,
                 "by_force": item.by_force or None,
@@ -125,7 +125,7 @@ def step_json(step: ChangeStep) -> dict[str, Any]:
         "files": [
             {
                 "path": change.path,
-                "place": change.place,
+                "place": change.holder,
                 "before": _json(change.before),
                 "after": _json(change.after),
                 "lost": change.lost or None,

@@ -62,7 +62,7 @@ def dump_changes(changes: Sequence[FileChange]) -> Stored:
             [
                 change.id,
                 change.path,
-                change.place,
+                change.holder,
                 _of_state(change.before),
                 _of_state(change.after),
                 change.lost,
@@ -77,8 +77,8 @@ def dump_changes(changes: Sequence[FileChange]) -> Stored:
 
 def load_changes(stored: Stored) -> list[FileChange]:
     return [
-        FileChange(path, place, _state(before), _state(after), lost, tuple(folders), number, undone_by, passed_by)
-        for number, path, place, before, after, lost, folders, undone_by, passed_by in load(stored)
+        FileChange(path, holder, _state(before), _state(after), lost, tuple(folders), number, undone_by, passed_by)
+        for number, path, holder, before, after, lost, folders, undone_by, passed_by in load(stored)
     ]
 
 

@@ -414,7 +414,7 @@ def test_what_is_already_as_it_was_counts_as_undone(person: Person) -> None:
 
 
 def test_another_place_is_refused(person: Person) -> None:
-    """Never from another place than the one where the file is."""
+    """Never from another environment than the one that holds the file."""
     person.write("a", "1")
     elsewhere = FakeEnvironment({str(person.folder / "a"): b"1"})
     plan = person.plan_for(UndoRequest(), elsewhere)
@@ -423,7 +423,7 @@ def test_another_place_is_refused(person: Person) -> None:
 
 def test_other_folders_stay_where_a_place_cannot_remove_them(person: Person) -> None:
     class Old:
-        """A plugin's place from before there was ``delete_folder``."""
+        """A plugin's environment from before there was ``delete_folder``."""
 
         identity = "old"
 

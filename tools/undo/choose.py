@@ -18,7 +18,7 @@ class UndoTarget:
     """
 
     path: str
-    place: str
+    holder: str
     changes: tuple[FileChange, ...]
     later: ChangeStep | None = None
 
@@ -107,9 +107,9 @@ def targets(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep], *, passed
     for step in chosen:
         for change in step.changes:
             if change.in_effect and (passed or not change.passed_by):
-                by_path.setdefault((change.place, change.path), []).append(change)
+                by_path.setdefault((change.holder, change.path), []).append(change)
     later = _later(steps, chosen)
-    found = [UndoTarget(path, place, tuple(changes), later.get((place, path))) for (place, path), changes in by_path.items()]
+    found = [UndoTarget(path, holder, tuple(changes), later.get((holder, path))) for (holder, path), changes in by_path.items()]
     return sorted(found, key=lambda target: target.changes[-1].id, reverse=True)
 
 
@@ -137,7 +137,7 @@ def _later(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep]) -> Mapping
     ids = {step.id for step in chosen}
     last = max(ids, default=0)
     return {
-        (change.place, change.path): step
+        (change.holder, change.path): step
         for step in steps
         if step.id > last and step.kind == "call"
         for change in step.changes

@@ -62,9 +62,9 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
         if await environment.resolve(target.path) != target.path:
             raise _CantError("a link stands in its way now")
         here = holder_of(environment, target.path)
-        if here != target.place:
+        if here != target.holder:
             raise _CantError(
-                f"it was changed on {target.place}, and this is {here}: undo it there (--backend), if it still exists"
+                f"it was changed on {target.holder}, and this is {here}: undo it there (--backend), if it still exists"
             )
         found, data = await _look(environment, target)
         item = replace(item, found=found)
@@ -249,7 +249,7 @@ async def _change(store: UndoStore, environment: Environment, item: UndoItem) ->
     elif before is not None:
         why = f"it was {size_of(before.size)}"
     folders = () if before is not None else await missing_folders(environment, target.path)
-    return FileChange(target.path, target.place, before, target.to, why, folders), why
+    return FileChange(target.path, target.holder, before, target.to, why, folders), why
 
 
 async def _apply(store: UndoStore, environment: Environment, item: UndoItem, notes: list[str]) -> None:
