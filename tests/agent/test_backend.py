@@ -228,7 +228,8 @@ def test_a_session_goes_on_in_its_place(tmp_path: Path) -> None:
     with crib_of(tmp_path, named) as crib:
         kept = run_async(crib.store.sessions.get(far))
         assert kept is not None
-        assert kept.place == {"name": "gpu", "target": "ssh:one", "chosen": "yes", "cwd": "/srv"}
+        project = str(crib.project_dir)
+        assert kept.place == {"name": "gpu", "target": "ssh:one", "chosen": "yes", "cwd": "/srv", "project": project}
 
 
 # -- plugins ---------------------------------------------------------------------------------------------------------
