@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, PortableState
+from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files
 from tools.environments.local.sandbox import Sandbox
@@ -58,6 +59,7 @@ class BubblewrapEnvironment(LocalEnvironment):
         self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
         self._network, self._processes = network, processes
         self._sandbox: Sandbox | None = None
+        self._interrupts = 0
 
     @property
     def identity(self) -> str:
@@ -103,8 +105,15 @@ class BubblewrapEnvironment(LocalEnvironment):
             await _starters.run(self._sandbox.view)
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
+        before = self._interrupts
         await self._up()
+        if self._interrupts != before:
+            return never_run(self.cwd, self.identity)
         return await super().execute(request)
+
+    def interrupt(self) -> None:
+        self._interrupts += 1
+        super().interrupt()
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
         await self._up()
