@@ -38,7 +38,7 @@ from agent.events import Event
 from agent.granting import ToolLine
 from agent.models import ModelChoice
 from agent.store.memory import MemoryStore
-from toolcrib import Answer, Image
+from toolcrib import Answer, Image, ToolcribError
 from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
@@ -144,7 +144,19 @@ class Agent:
 
     async def resume_run(self) -> RunResult | None:
         """Go on with a run that was parked, or that an ended process left. None where there is none."""
-        return await self._noted(self.session.advance())
+        outcomes: list[RunResult | Exception] = []
+        await self._noted(self._advanced(outcomes))
+        first = outcomes[0] if outcomes else None  # then come those of messages that waited behind it
+        if isinstance(first, Exception):
+            raise first
+        return first
+
+    async def _advanced(self, outcomes: list[RunResult | Exception]) -> None:
+        try:
+            await self.session.advance(done=outcomes.append)
+        except ToolcribError as error:
+            if error not in outcomes:
+                raise
 
     async def _noted(self, work: Awaitable[T]) -> T:
         task = asyncio.current_task()

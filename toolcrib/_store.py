@@ -261,6 +261,10 @@ class RunStore(Protocol):
         """Return runs that wait for an answer, of all sessions, the one that waits longest first."""
         ...
 
+    async def unfinished(self) -> Sequence[str]:
+        """Return the ids of sessions that could go on: a run is under way in them, or a message waits in their inbox."""
+        ...
+
 
 class Inbox(Protocol):
     """Messages to sessions that no run has taken yet, in order. Never fenced: anybody may add one."""
@@ -274,7 +278,7 @@ class Inbox(Protocol):
         ...
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        """Take items out unanswered. Their keys stay known."""
+        """Take items out that no run has taken, with their keys: they may be said again."""
         ...
 
 

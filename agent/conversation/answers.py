@@ -42,14 +42,17 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
     if approver.is_local:
         return
     record = await store.tickets.get(ticket_id)
-    run = None if record is None else await store.runs.current(record.session_id)
-    asked = await _owner(store, record) if run is None else Principal.from_json(run.state.get("principal", {}))
+    asked = None if record is None else await asked_of(store, record)
     if asked is None or asked.key != approver.key:
         raise Denied(f"the ticket {ticket_id[:12]} was put to somebody else")
 
 
-async def _owner(store: Store, record: TicketRecord | None) -> Principal | None:
-    info = None if record is None else await store.sessions.get(record.session_id)
+async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
+    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known."""
+    run = await store.runs.current(record.session_id)
+    if run is not None:
+        return Principal.from_json(run.state.get("principal", {}))
+    info = await store.sessions.get(record.session_id)
     return None if info is None else Principal(info.platform, info.user)
 
 

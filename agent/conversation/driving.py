@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +17,24 @@ from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade, SessionBusy
 from agent.providers.abilities import prices_of
 from agent.undo import news
-from toolcrib import ConfigError, EnvironmentFailed, Image, Principal, ProviderError, ToolCallStatus, ToolcribError
+from toolcrib import (
+    ConfigError,
+    EnvironmentFailed,
+    Image,
+    LeaseLost,
+    Principal,
+    ProviderError,
+    StoreFailed,
+    ToolCallStatus,
+    ToolcribError,
+)
 from toolcrib._store import InboxItem
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
 
+_log = logging.getLogger(__name__)
+Done = Callable[[RunResult | Exception], None]
 _NOTHING = RunResult("", "interrupted", 0)
 
 
@@ -28,18 +44,37 @@ class Driver:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._outcomes: dict[int, RunResult | Exception] = {}
+        self._awaited: set[int] = set()
+        """Messages of the inbox whose senders wait for what their runs come to."""
+        self.under_way = 0
+        """The message that is answered now, or was last."""
+        self.is_stopped = False
+        """True where nothing more is to be begun here: the process ends, and what waits is for the next."""
         self._images: list[Image] = []
 
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Go on until this message is answered, or its run or one before it waits for somebody."""
         if item is None:
             raise ToolcribError("a message with this key was said before; its run answers it")
+        self._awaited.add(item.id)
+        try:
+            return await self._answer(item, emit)
+        except LeaseLost:
+            raise
+        except BaseException:  # whoever said it may say it again, so that what never began must not begin later
+            with contextlib.suppress(StoreFailed):
+                await self._session.store.inbox.drop([item.id])
+            raise
+        finally:
+            self._awaited.discard(item.id)
+            self._outcomes.pop(item.id, None)
+
+    async def _answer(self, item: InboxItem, emit: Emit | None) -> RunResult:
         session = self._session
         waited = session.turnstile.is_taken
-        async with session.turnstile:
+        async with self._turn(emit) as steps:
             if item.id in self._outcomes:
                 return self._taken(item.id)
-            steps = self._watched(emit)
             if waited:
                 session.scope.clear_interrupt()
             await session.start()
@@ -47,37 +82,47 @@ class Driver:
                 async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
                     await self._until(item, steps, fresh=fresh)
             except asyncio.CancelledError:
+                self._check_lease()
                 if not session.scope.cancelled:
                     raise
                 await session.store.inbox.drop([item.id])  # interrupted before it began
                 return _NOTHING
             return self._taken(item.id)
 
-    async def advance(self, emit: Emit | None, *, calls_only: bool) -> RunResult | None:
+    async def advance(self, emit: Emit | None, done: Done, *, calls_only: bool) -> RunResult | None:
         """Go on with what there is; see Session.advance."""
         session = self._session
-        async with session.turnstile:
-            steps = self._watched(emit)
+        async with self._turn(emit) as steps:
             session.scope.clear_interrupt()
+            if self.is_stopped:
+                return None
             await session.start()
             async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
                 await self._look(fresh=fresh)
                 state = await self._left()
                 outcome: RunResult | Exception | None = None
-                if state is not None:
+                if state is not None and not (calls_only and state.phase == "asking"):
+                    if state.phase == "parked" and not calls_only and await self._is_told_to_end(state):
+                        session.scope.interrupt()
                     outcome = await self._continue(steps, state, calls_only=calls_only)
+                    done(outcome)
                 while not calls_only and not _is_parked(outcome):
                     waiting = await session.store.inbox.waiting(session.id)
                     if not waiting:
                         break
-                    outcome = await self._run(steps, waiting[0])
+                    self._check_lease()
+                    session.scope.clear_interrupt()  # it was for what ran before
+                    came_to = None if self.is_stopped else await self._run(steps, waiting[0])
+                    if came_to is None:
+                        break
+                    outcome = came_to
+                    done(outcome)
                 return _unwrapped(outcome)
 
     async def give_up(self) -> RunResult | None:
         """End a run that is parked; see Session.give_up."""
         session = self._session
-        async with session.turnstile:
-            steps = self._watched(None)
+        async with self._turn(None) as steps:
             await session.start()
             async with session.holding.held(self._busy) as fresh:
                 await self._look(fresh=fresh)
@@ -89,6 +134,20 @@ class Driver:
                     return _unwrapped(await self._continue(steps, state))
                 finally:
                     session.scope.clear_interrupt()
+
+    @asynccontextmanager
+    async def _turn(self, emit: Emit | None) -> AsyncIterator[Steps]:
+        """One caller at a time; afterwards the session is again whose it was."""
+        async with self._session.turnstile:
+            try:
+                yield self._watched(emit)
+            finally:
+                self._fit_back()
+
+    def _check_lease(self) -> None:
+        """Raises LeaseLost where another process has the session: it answers what waits there."""
+        if self._session.holding.is_lost:
+            raise LeaseLost("another process has taken the session over")
 
     # -- one message ---------------------------------------------------------------------------------------------
 
@@ -110,12 +169,13 @@ class Driver:
             if not any(one.id == item.id for one in waiting):
                 self._outcomes[item.id] = await self._answered_elsewhere(item)
                 return
-            outcome = await self._run(steps, waiting[0])
-            if _is_parked(outcome):
-                self._outcomes.setdefault(item.id, outcome)
+            self._check_lease()
+            came_to = await self._run(steps, waiting[0])
+            if came_to is None or _is_parked(came_to):
+                self._outcomes.setdefault(item.id, _NOTHING if came_to is None else came_to)
 
-    async def _run(self, steps: Steps, item: InboxItem) -> RunResult | Exception:
-        """Answer one message of the inbox."""
+    async def _run(self, steps: Steps, item: InboxItem) -> RunResult | Exception | None:
+        """Answer one message of the inbox. None where the session was stopped before it began: it stays there."""
         session, options = self._session, item.options
         limits = RunLimits.from_json(options["limits"]) if "limits" in options else session.limits
         state = RunState(
@@ -126,13 +186,19 @@ class Driver:
             schema=options.get("schema"),
             items=(item.id,),
         )
-        self._images = []
+        self._images, self.under_way = [], item.id
         try:
             self._fit_out(state, item.text)
             if await interruptible(session.scope, session.provider()) is None:
-                await session.store.inbox.drop([item.id])
-                return self._came_to(state, _NOTHING)
-        except (ConfigError, ProviderError, EnvironmentFailed, ToolcribError) as error:
+                self._check_lease()
+                if self.is_stopped:
+                    return None
+                if item.id in self._awaited:
+                    await session.store.inbox.drop([item.id])
+                    return self._came_to(state, _NOTHING)
+        except StoreFailed:
+            raise
+        except ToolcribError as error:
             await session.store.inbox.drop([item.id])  # nothing of it is recorded: it may be said again
             return self._came_to(state, error)
         undone = await session.store.changes.untold(session.id) if session.model else ()
@@ -149,8 +215,11 @@ class Driver:
         self._fit_out(state, await session.transcript.text_at(state.first))
         self._note_turn(state)
         self._images = await session.transcript.images_since(state.first)
-        if state.phase == "parked":
-            await session.restore_shell(state.shell)
+        if state.phase == "parked" and not session.scope.cancelled:
+            try:
+                await session.restore_shell(state.shell)
+            except EnvironmentFailed as error:  # then what a ticket binds differs, and somebody is asked anew
+                _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
         if calls_only:
             return self._came_to(state, self._result(await steps.run_calls_only(state)))
         return await self._drive(steps, state)
@@ -181,10 +250,7 @@ class Driver:
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
         if isinstance(outcome, RunResult) and outcome.stopped == "interrupted":
             self._session.scope.clear_interrupt()  # this run took it; the next message is answered
-        for item in state.items:
-            self._outcomes[item] = outcome
-        while len(self._outcomes) > 1_000:  # of messages whose senders did not wait
-            del self._outcomes[next(iter(self._outcomes))]
+        self._outcomes.update((item, outcome) for item in state.items if item in self._awaited)
         return outcome
 
     def _taken(self, item: int) -> RunResult:
@@ -227,6 +293,11 @@ class Driver:
             await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
             await session.transcript.look()
         return None
+
+    async def _is_told_to_end(self, state: RunState) -> bool:
+        """Return True if a message waits that interrupts this run."""
+        waiting = await self._session.store.inbox.waiting(self._session.id)
+        return any(map(state.ends_for, waiting))
 
     async def _waits(self, state: RunState) -> bool:
         """Return True if the run waits for somebody: it is parked, or its process ended while somebody was asked."""
@@ -291,6 +362,14 @@ class Driver:
         session.scope.begin_run(text)
         if session.outfit is not None:
             session.outfit(state.principal)
+
+    def _fit_back(self) -> None:
+        """What is done by hand, and said next, is for whom the session was opened, whoever's run went before."""
+        session = self._session
+        if session.identity.principal != session.opened_for.principal:
+            session.scope.identity = session.opened_for
+            if session.outfit is not None:
+                session.outfit(session.opened_for.principal)
 
     def _note_turn(self, state: RunState) -> None:
         if self._session.scope.undo is not None:

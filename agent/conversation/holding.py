@@ -36,6 +36,8 @@ class Holding:
         self._left: Lease | None = None
         """The lease that could not be given back: it is still ours, and would keep us out until it lapses."""
         self.seconds = LEASE_SECONDS
+        self.is_lost = False
+        """True from the moment at which another process is known to have the session, until it is taken anew."""
 
     @property
     def lease(self) -> Lease | None:
@@ -72,11 +74,11 @@ class Holding:
                     left, self._left = self._left, None
                     if left is not None:
                         await self._give_back(left)
-                    lease = await self._store.leases.take(self._name, self._owner, self.seconds)
+                    lease = await self._take()
                     if lease is not None:
                         with self._lock:
                             self._fence.lease = lease
-                            self._held = 1
+                            self._held, self.is_lost = 1, False
                         return True
                 finally:
                     self._taking.release()
@@ -87,6 +89,18 @@ class Holding:
                 raise asyncio.CancelledError
             await asyncio.sleep(wait)
             wait = min(_LONGEST, wait * 2)
+
+    async def _take(self) -> Lease | None:
+        """Take the lease where it is free. Where nobody awaits the answer any more, what the store gave is given back."""
+        taking = asyncio.ensure_future(self._store.leases.take(self._name, self._owner, self.seconds))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            with contextlib.suppress(StoreFailed):
+                lease = await taking
+                if lease is not None:
+                    await self._give_back(lease)
+            raise
 
     async def _leave(self) -> None:
         with self._lock:
@@ -109,6 +123,7 @@ class Holding:
             try:
                 if lease is not None and not await self._store.leases.renew(lease):
                     _log.error("another process took the session %s over; what runs here is ended", self._name[:12])
+                    self.is_lost = True
                     self._lost()
                     return
             except StoreFailed as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import time
@@ -12,9 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
+from agent.conversation.state import RunState
 from agent.events import Event, TicketReminder
 from agent.store._owner import new_owner
-from toolcrib import Answer, Image, Principal, StoreFailed, ToolcribError
+from toolcrib import Answer, Image, LeaseLost, Principal, StoreFailed, ToolcribError
 from toolcrib._store import InboxMode, Lease, RunRecord, Settled
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _HOST_SECONDS = 20.0
+_RETRY_SECONDS = 10.0
+"""Seconds after which a session goes on that could not, as the store failed."""
 _PAGE = 200
 """Parked runs that are looked at together."""
 _TOPIC = topic_of("")
@@ -113,12 +117,16 @@ class SessionManager:
         for task in list(self._tasks):
             task.cancel()
         for session in list(self._open.values()):
-            session.interrupt()
+            session.stop()
         await asyncio.gather(*self._driving.values(), *self._tasks, return_exceptions=True)
         for session_id in list(self._open):
-            await self._close(session_id)
+            try:
+                await self._close(session_id)
+            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+                _log.exception("session %s could not be closed", session_id[:12])
         if self._host is not None:
-            await self._store.leases.release(self._host)
+            with contextlib.suppress(StoreFailed):  # it lapses by itself
+                await self._store.leases.release(self._host)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 
@@ -132,17 +140,26 @@ class SessionManager:
         mode: InboxMode = "queue",
         message_key: str = "",
     ) -> str | None:
-        """Put a message into the session's inbox and wake it; return the session's id, None for a message that came before."""
+        """Put a message into the session's inbox and wake it; return the session's id, None for a message that came before.
+
+        Raises as Crib.open, StoreFailed, and ToolcribError once the manager is closing.
+        """
+        if self._closing:
+            raise ToolcribError("this process is about to end, and takes no more messages: say it again to the next")
         session = await self.session(key)
         item = await session.say(text, images, mode=mode, key=message_key, principal=principal or Principal(self._platform))
         if item is None:
             return None
-        self._wake(session.id)
+        await self._woken(session.id)
         return session.id
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer, and wake its session where it is ours. Raises as agent.conversation.answers.record_answer."""
-        return await record_answer(self._store, answer, approver)
+        settled = await record_answer(self._store, answer, approver)
+        record = await self._store.tickets.get(answer.ticket_id)
+        if record is not None:
+            await self._woken(record.session_id)
+        return settled
 
     def interrupt(self, key: str) -> None:
         """End what runs in a session; it goes on with what is said next."""
@@ -169,9 +186,11 @@ class SessionManager:
             if session is not made:  # two at once
                 await made.close()
             else:
-                session.watch = lambda event: self._watch(session_id, event)
+                session.watch = lambda event: self._tell(self._watch, session_id, event)
                 session.link.choice, session.link.instructions = self._choice, self._instructions
                 self._prepare(session)
+                if self._host is not None:  # from here on the next host knows that this one had it
+                    await self._store.sessions.update(session_id, host=self._host.name)
                 await self._shrink()
         self._touch(session_id)
         return session
@@ -194,16 +213,18 @@ class SessionManager:
     async def _drive(self, session_id: str) -> None:
         try:
             while True:
-                parked, more = await self._advance(session_id), False
-                while session_id in self._again:
-                    self._again.discard(session_id)
-                    more = await self._has_work(session_id) or more
-                if not more:
+                self._again.discard(session_id)
+                parked = await self._advance(session_id)
+                if session_id not in self._again or not await self._has_work(session_id):
                     break
             if parked:
                 await self._close(session_id)
-        except (ToolcribError, OSError) as error:
-            _log.error("session %s could not go on: %s", session_id[:12], error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other sessions go on
+            self._again.discard(session_id)  # else it would fail again at once, and again
+            _log.error("session %s could not go on: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
+            self._tell(self._done, session_id, error)
+            if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake, session_id)
         finally:
             del self._driving[session_id]
             if session_id in self._again and not self._closing:
@@ -212,17 +233,27 @@ class SessionManager:
     async def _advance(self, session_id: str) -> bool:
         """Go on as far as there is something to do. Whether a run is parked then."""
         session = await self._opened(session_id)
+        last: RunResult | Exception | None = None
+
+        def done(outcome: RunResult | Exception) -> None:
+            nonlocal last
+            last = outcome
+            self._tell(self._done, session_id, outcome)
+
         try:
-            result = await session.advance()
+            result = await session.advance(done=done)
         except ToolcribError as error:
-            self._done(session_id, error)
+            if error is not last:
+                raise
             return False
-        if result is None:
-            return False
-        if result.stopped == "parked" and self._host is not None:
-            await session.store.sessions.update(session_id, host=self._host.name)
-        self._done(session_id, result)
-        return result.stopped == "parked"
+        return result is not None and result.stopped == "parked"
+
+    def _tell(self, told: Callable[[str, Any], None], session_id: str, what: Event | RunResult | Exception) -> None:
+        """Call back. What is wrong with a listener must not end the run that it listens to."""
+        try:
+            told(session_id, what)
+        except Exception:  # noqa: BLE001 - somebody else\'s code
+            _log.exception("a listener of session %s failed", session_id[:12])
 
     # -- what wakes it -------------------------------------------------------------------------------------------
 
@@ -234,10 +265,13 @@ class SessionManager:
         """Something was said or answered: go on where the session is ours."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
-            waiting = await self._store.inbox.waiting(session_id)
-            if any(item.mode == "interrupt" for item in waiting):
-                session.interrupt()
             self._again.add(session_id)
+            waiting = await self._store.inbox.waiting(session_id)
+            run = await self._store.runs.current(session_id)
+            if run is not None and run.status != "ended" and session_id in self._driving:
+                state = RunState.of(run)
+                if any(state.ends_for(item) for item in waiting if item.id != session.answering):
+                    session.interrupt()
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
         ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
@@ -253,6 +287,9 @@ class SessionManager:
             return bool(await self._store.inbox.waiting(session_id))
         if run.status != "parked":
             return True
+        state = RunState.of(run)
+        if any(map(state.ends_for, await self._store.inbox.waiting(session_id))):
+            return True
         records = [await self._store.tickets.get(ticket) for ticket in tickets_of(run)]
         return not records or any(record is None or record.state != "pending" for record in records)
 
@@ -266,6 +303,8 @@ class SessionManager:
                 await self._give_back_idle()
             except StoreFailed as error:
                 _log.warning("the host lease could not be renewed: %s", error)
+            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+                _log.exception("idle sessions could not give back what they hold")
 
     async def _look_again(self) -> None:
         """Signals may be lost and tickets expire: look for parked runs of ours that can go on, and remind of those that can't."""
@@ -275,6 +314,9 @@ class SessionManager:
                 pause = await self._look()
             except StoreFailed as error:
                 _log.warning("parked runs could not be looked at: %s", error)
+                pause = min(_RETRY_SECONDS, self._look_seconds)
+            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+                _log.exception("parked runs could not be looked at")
                 pause = self._look_seconds
             await asyncio.sleep(pause)
 
@@ -285,7 +327,8 @@ class SessionManager:
             was, ticket = record.remind_at or now, record.ticket
             again = now + max(60.0, was - record.at)
             if await self._store.tickets.reminded(ticket.id, was, again):
-                self._watch(record.session_id, TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at))
+                reminder = TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at)
+                self._tell(self._watch, record.session_id, reminder)
         ends = now + self._look_seconds
         async for run in self._parked():
             for ticket_id in tickets_of(run):
@@ -297,15 +340,25 @@ class SessionManager:
         return max(0.2, ends - time.time())
 
     async def _adopt(self) -> None:
-        """Host the parked runs of this platform whose host has ended."""
+        """Host the sessions of this platform whose host has ended, where a run is parked, or something is left to do."""
         if self._host is None:
             return
         async for run in self._parked():
-            info = await self._store.sessions.get(run.session_id)
-            if info is None or info.platform != self._platform or info.host in ("", self._host.name):
-                continue
-            if await self._store.leases.holder(info.host) is None:
-                await self._store.sessions.update(run.session_id, host=self._host.name)
+            await self._take_over(run.session_id, self._host.name)
+        for session_id in await self._store.runs.unfinished():
+            if session_id not in self._driving and await self._take_over(session_id, self._host.name):
+                self._wake(session_id)
+
+    async def _take_over(self, session_id: str, host: str) -> bool:
+        """Return True if the session is hosted here: since before, or as its host has ended."""
+        info = await self._store.sessions.get(session_id)
+        if info is None or info.platform != self._platform or not info.host:
+            return False
+        if info.host != host:
+            if await self._store.leases.holder(info.host) is not None:
+                return False
+            await self._store.sessions.update(session_id, host=host)
+        return True
 
     async def _parked(self) -> AsyncIterator[RunRecord]:
         """Yield the parked runs of all sessions, in pages: there may be many."""

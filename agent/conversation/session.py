@@ -92,6 +92,8 @@ class Session:
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
+        self.opened_for = scope.identity
+        """Whose session it is; a run may be somebody else's."""
         self._started = False
         self._driver = Driver(self)
 
@@ -117,7 +119,7 @@ class Session:
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
         if limits is not None:
             options["limits"] = limits.to_json()
-        who = (principal or self.identity.principal).to_json()
+        who = (principal or self.opened_for.principal).to_json()
         shown = [image.to_json() for image in images]
         item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
         kept = await self.store.inbox.put(item)
@@ -153,13 +155,20 @@ class Session:
         item = await self.say(text, images, mode=mode, key=key, schema=schema, limits=limits)
         return await self._driver.answer(item, emit)
 
-    async def advance(self, emit: Emit | None = None, *, calls_only: bool = False) -> RunResult | None:
-        """Go on with the run that has not ended, then with what waits in the inbox. None where there was nothing to do.
+    async def advance(
+        self,
+        emit: Emit | None = None,
+        *,
+        calls_only: bool = False,
+        done: Callable[[RunResult | Exception], None] = lambda outcome: None,
+    ) -> RunResult | None:
+        """Go on with the run that has not ended, then with what waits in the inbox; return the result of the last run, None where
+        there was nothing to do. ``done`` is told what each of them came to.
 
         A run that an ended process left is continued from its last whole step. ``calls_only`` runs what was answered of a parked
         run, and leaves the rest to the next. Raises as ``ask``.
         """
-        return await self._driver.advance(emit, calls_only=calls_only)
+        return await self._driver.advance(emit, done, calls_only=calls_only)
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
@@ -168,6 +177,16 @@ class Session:
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""
         self.scope.interrupt()
+
+    def stop(self) -> None:
+        """End what runs now, and begin nothing more: messages stay in the inbox, for the next process. From any thread."""
+        self._driver.is_stopped = True
+        self.scope.interrupt()
+
+    @property
+    def answering(self) -> int:
+        """The id of the inbox's message that is answered now, or was last; 0 before the first."""
+        return self._driver.under_way
 
     async def waits_for_answers(self) -> bool:
         """Return True if a run of this session is parked, or its process ended while somebody was asked."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from agent.conversation.limits import ERRORS, AnswerUnfit, RunError, RunLimits, Stopped
 from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
-from toolcrib._store import RunRecord, RunStatus
+from toolcrib._store import InboxItem, RunRecord, RunStatus
 from toolcrib._types import Json
 
 VERSION = 1
@@ -99,6 +99,11 @@ class RunState:
     def is_over(self) -> bool:
         """True once the run has ended."""
         return self.phase == "ended"
+
+    def ends_for(self, item: InboxItem) -> bool:
+        """Return True if this message interrupts the run: whom the run is for says so, or the local person."""
+        who = Principal.from_json(item.principal)
+        return item.mode == "interrupt" and item.id not in self.items and (who.is_local or who.key == self.principal.key)
 
     def next(self, **changes: Any) -> RunState:
         """Return the state after another step."""

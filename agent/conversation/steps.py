@@ -107,7 +107,7 @@ class Steps:
         if self._session.scope.cancelled:
             return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
-        if any(item.mode == "interrupt" and item.id not in state.items for item in waiting):
+        if any(map(state.ends_for, waiting)):
             self._session.interrupt()  # said in another process
             return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]

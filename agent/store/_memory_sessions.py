@@ -136,7 +136,15 @@ class MemoryInbox(MemoryMember):
 
     async def drop(self, item_ids: Collection[int]) -> None:
         with self._reading:
-            self.take(item_ids)
+            for number in item_ids:
+                item = self._waiting.pop(number, None)
+                if item is not None:
+                    self._keys.discard((item.session_id, item.key))
+
+    def sessions(self) -> set[str]:
+        """Return the ids of sessions that something waits for."""
+        with self._reading:
+            return {item.session_id for item in self._waiting.values()}
 
     def take(self, item_ids: Collection[int]) -> None:
         """Take items out. Call this with the lock held."""
@@ -176,6 +184,11 @@ class MemoryRuns(MemoryMember):
         with self._reading:
             parked = [run for run in self._runs.values() if run.status == "parked"]
         return sorted(parked, key=lambda run: run.updated_at)[offset : offset + limit]
+
+    async def unfinished(self) -> Sequence[str]:
+        with self._reading:
+            running = {run.session_id for run in self._runs.values() if run.status == "running"}
+        return sorted(running | self._inbox.sessions())
 
 
 class MemoryOrigins(MemoryMember):

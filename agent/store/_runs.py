@@ -54,6 +54,10 @@ class SqliteRuns:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT ? OFFSET ?"
         return await self._access.records(_run, sql, (limit, offset))
 
+    async def unfinished(self) -> Sequence[str]:
+        sql = "SELECT session_id FROM runs WHERE status = 'running' UNION SELECT session_id FROM inbox WHERE NOT taken"
+        return [plain(session_id) for (session_id,) in await self._access.rows(sql, ())]
+
     async def _first(self, where: str, value: Stored) -> RunRecord | None:
         return next(iter(await self._access.records(_run, f"{_SELECT} {where}", (value,))), None)
 
@@ -83,8 +87,9 @@ class SqliteInbox:
         return await self._access.records(load_item, sql, (text(session_id),))
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        numbers = sorted(item_ids)
-        await self._access.write(lambda connection: take(connection, numbers))
+        rows = [(number,) for number in sorted(item_ids)]
+        sql = "DELETE FROM inbox WHERE row = ? AND NOT taken"
+        await self._access.write(lambda connection: connection.executemany(sql, rows))
 
 
 def take(connection: sqlite3.Connection, numbers: Collection[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import logging
@@ -18,6 +19,8 @@ _log = logging.getLogger(__name__)
 _LONGEST_PATH = 100
 """Bytes of a path that every system takes for a socket (Linux 107, others 103)."""
 _LARGEST = 65_536
+_PAUSES = (0.002, 0.01, 0.05, 0.2)
+"""Seconds before a signal is sent again to a process that has too many to read: the system queues few (Linux 10)."""
 _BYE = b"\xff"
 """Sent to ourselves: no topic, since it is not UTF-8."""
 
@@ -37,8 +40,14 @@ class SocketSignals:
 
     async def send(self, topic: str) -> None:
         """Wake whoever listens, in any process that uses this file; no write here waits. Raises nothing."""
+        datagram, full = topic.encode("utf-8", "surrogatepass"), None
         try:
-            self._send(topic.encode("utf-8", "surrogatepass"))
+            for pause in _PAUSES:
+                full = self._send(datagram, full)
+                if not full:
+                    return
+                await asyncio.sleep(pause)
+            _log.debug("a signal was lost: %d processes do not read theirs", len(full or ()))
         except OSError as error:
             _log.debug("a signal was lost: %s", error)
 
@@ -67,19 +76,24 @@ class SocketSignals:
 
     # -- sending -------------------------------------------------------------------------------------------------
 
-    def _send(self, datagram: bytes) -> None:
+    def _send(self, datagram: bytes, names: list[str] | None) -> list[str]:
+        """Send to these sockets, all where none are named, and return those that take no more just now."""
+        full: list[str] = []
         if not _is_private(self._folder):
-            return
+            return full
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _reachable(self._folder) as near:
             sender.setblocking(False)
-            for name in [path.name for path in self._folder.iterdir()]:
+            for name in names or [path.name for path in self._folder.iterdir()]:
                 try:
                     sender.sendto(datagram, os.fsencode(near / name))
+                except BlockingIOError:
+                    full.append(name)
                 except ConnectionRefusedError:  # its process has ended
                     with contextlib.suppress(FileNotFoundError):
                         (self._folder / name).unlink()
                 except OSError as error:
                     _log.debug("a signal to %s was lost: %s", name, error)
+        return full
 
     # -- listening -----------------------------------------------------------------------------------------------
 

@@ -251,13 +251,12 @@ class _Batch:
         return self._after_gate(item, current, ended or await self.dispatcher.gate(current, (record.ticket, record.answer)))
 
     async def _give_up(self, item: BatchCall, why: str) -> None:
-        """Settle a call without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run."""
+        """Settle a call without running it. Its tickets are withdrawn: an answer that comes later finds nothing to run.
+
+        The call first: a process that lost the session raises LeaseLost there, and the tickets stay as they are.
+        """
         error = Cancelled(why) if why == INTERRUPTED else Denied(why)
         known = await self._known(item) if item.tickets else None
-        if self.scope.tickets is not None:
-            for ticket in item.tickets:
-                answer = Answer(ticket, action="cancel", reason=f"{why}, and nobody had answered", by=NOBODY, at=time.time())
-                await self.scope.tickets.settle(answer, "expired")
         if known is None or not self._take_recorded(item, known):
             if known is not None and not known.status.is_terminal:
                 current = self.dispatcher.begin(item.call, self.scope)
@@ -265,6 +264,10 @@ class _Batch:
                 item.executed = await close(current, failed(item.call.name, error, inside=False))
             else:
                 item.executed = _not_run(item.call, error)
+        if self.scope.tickets is not None:
+            for ticket in item.tickets:
+                answer = Answer(ticket, action="cancel", reason=f"{why}, and nobody had answered", by=NOBODY, at=time.time())
+                await self.scope.tickets.settle(answer, "expired")
         item.tickets = ()
 
     # -- after a process died ------------------------------------------------------------------------------------

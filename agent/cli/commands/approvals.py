@@ -108,9 +108,10 @@ async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
 
 async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
     from agent.cli.escape import exact
+    from agent.conversation.answers import asked_of
 
-    info = await crib.store.sessions.get(record.session_id)
-    who = "-" if info is None else exact(":".join(filter(None, (info.platform, info.user))))
+    asked = await asked_of(crib.store, record)
+    who = "-" if asked is None else exact(":".join(filter(None, (asked.platform, asked.user))))
     expires = "never" if record.expires_at is None else _when(record.expires_at)
     what = exact(_line(record.ticket.message))
     return [record.ticket.id[:8], who, _when(record.at), expires, record.session_id[:8], what]

@@ -65,6 +65,10 @@ class PostgresRuns:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s OFFSET %(offset)s"
         return await self._database.records(_run, sql, {"limit": limit, "offset": offset})
 
+    async def unfinished(self) -> Sequence[str]:
+        sql = "SELECT session_id FROM runs WHERE status = 'running' UNION SELECT session_id FROM inbox WHERE NOT taken"
+        return list(await self._database.records(from_text, sql, {}))
+
     async def _first(self, where: str, values: Values) -> RunRecord | None:
         return next(iter(await self._database.records(_run, f"{_SELECT} WHERE {where}", values)), None)
 
@@ -100,7 +104,7 @@ class PostgresInbox:
         return await self._database.records(_item, sql, {"session": to_text(session_id)})
 
     async def drop(self, item_ids: Collection[int]) -> None:
-        parts = f"dropped AS ({_DROP}), kept AS ({_KEEP_KEY})"
+        parts = f"dropped AS (DELETE FROM inbox WHERE {_TAKEN} AND NOT taken)"  # noqa: S608 - ours
         await self._database.write(None, "SELECT 1", {"taken": sorted(item_ids)}, parts=parts)
 
 

@@ -105,9 +105,19 @@ async def test_what_was_said_waits_in_order_and_is_known_by_its_key(store: Store
     assert list(await store.inbox.waiting("s")) == [first, *without]
     assert without[0] is not None
     assert without[0].at > 0
-    await store.inbox.drop([first.id, without[0].id])
+    run = run_of("s", id="taking", step=1, status="running")
+    await store.sessions.create("s", platform="cli", user="")
+    await store.runs.commit(run, taken=[first.id, without[0].id])
+    await store.inbox.drop([first.id])
     assert list(await store.inbox.waiting("s")) == [without[1]]
     assert await store.inbox.put(said) is None, "what was answered is not said again"
+    dropped = await store.inbox.put(replace(said, key="k2"))
+    assert dropped is not None
+    await store.inbox.drop([dropped.id])
+    assert await store.inbox.put(replace(said, key="k2", session_id="u")) is not None
+    again = await store.inbox.put(replace(said, key="k2"))
+    assert again is not None, "what nobody took may be said again"
+    await store.inbox.drop([again.id])
     later = await store.inbox.put(InboxItem("s", "later"))
     assert without[1] is not None
     assert later is not None
@@ -115,6 +125,18 @@ async def test_what_was_said_waits_in_order_and_is_known_by_its_key(store: Store
     last = await store.inbox.put(InboxItem("s", "last"))
     assert last is not None
     assert last.id > later.id, "a number never means another item"
+
+
+async def test_sessions_that_could_go_on_are_found(store: Store) -> None:
+    for name, status in (("running", "running"), ("parked", "parked"), ("ended", "ended")):
+        await store.sessions.create(name, platform="cli", user="")
+        await store.runs.commit(run_of(name, id=name, step=1, status=status))
+    said = await store.inbox.put(InboxItem("said \ud800", "hello"))
+    assert said is not None
+    assert sorted(await store.runs.unfinished()) == ["running", "said \ud800"]
+    await store.inbox.drop([said.id])
+    await store.runs.commit(run_of("running", id="running", step=2, status="ended"))
+    assert list(await store.runs.unfinished()) == []
 
 
 # -- where files came from -------------------------------------------------------------------------------------------
