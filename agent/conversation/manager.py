@@ -215,7 +215,9 @@ class SessionManager:
             while True:
                 self._again.discard(session_id)
                 parked = await self._advance(session_id)
-                if session_id not in self._again or not await self._has_work(session_id):
+                more = session_id in self._again
+                self._again.discard(session_id)
+                if not more or not await self._has_work(session_id):
                     break
             if parked:
                 await self._close(session_id)

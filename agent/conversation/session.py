@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -152,7 +153,14 @@ class Session:
 
             check = AnswerCheck(schema)
             text, schema = check.request(text), check.schema
-        item = await self.say(text, images, mode=mode, key=key, schema=schema, limits=limits)
+        saying = asyncio.ensure_future(self.say(text, images, mode=mode, key=key, schema=schema, limits=limits))
+        try:
+            item = await asyncio.shield(saying)
+        except asyncio.CancelledError:  # what nobody waits for any more must not be answered later
+            item = await saying
+            if item is not None:
+                await self.store.inbox.drop([item.id])
+            raise
         return await self._driver.answer(item, emit)
 
     async def advance(
