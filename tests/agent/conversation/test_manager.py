@@ -117,14 +117,13 @@ async def test_what_waits_at_the_end_is_answered_by_the_next_process(house: Hous
     assert house.came == ["", "re two"]
 
 
-async def test_a_run_and_a_message_that_a_dead_host_left_are_taken_up(house: House, tmp_path: Path) -> None:
+async def test_a_run_and_a_message_that_a_dead_host_left_are_taken_up(house: House) -> None:
     """Its lease is held by nobody any more: what it had begun is gone on with, and what it had accepted is answered."""
     store = house.crib.store
     async with house.manager() as manager:
-        session = await manager.session("chat")
-        await session.say("one")
-        other = await manager.session("other")
-        await other.say("two")
+        session, other = await manager.session("chat"), await manager.session("other")
+    for name, text in ((session.id, "one"), (other.id, "two")):
+        await store.inbox.put(InboxItem(name, text, principal=Principal("api").to_json()))
     await store.runs.commit(RunState(id=f"{session.id}-x", session_id=session.id, principal=Principal("api")).next().record())
     assert sorted(await store.runs.unfinished()) == sorted([session.id, other.id])
     house.may.set()
