@@ -129,7 +129,7 @@ class Dispatcher:
     async def _there_is(self, record: TicketRecord, call: ToolCall, scope: CallScope) -> ExecutedCall:
         known = None if scope.ledger is None else await scope.ledger.get(scope.identity.session_id, call.id)
         if known is not None and known.result is not None:
-            return ExecutedCall(known.call, known.result, known.status)
+            return ExecutedCall(known.call, known.result, known.status, end_run=known.end_run)
         pending = ToolResult.suspended_with(call.name, record.ticket.message, record.ticket)
         return ExecutedCall(call, pending, ToolCallStatus.SUSPENDED if known is None else known.status)
 

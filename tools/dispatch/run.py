@@ -76,6 +76,8 @@ class Run:
     found: Plan | None = None
     """The tool's plan when the call was found to run inline: that is true of no later plan."""
     prepared: bool = False
+    turn: str = ""
+    """The model's reply that asked for it, as the ledger is to have it (CallRecord)."""
     opened: bool = False
     """True once the ledger has a record of it."""
     parked: bool = False
@@ -115,7 +117,7 @@ class Run:
     async def open(self) -> None:
         """Record it as RUNNING. Raises InvalidTransition where a call of that id is under way."""
         if self.scope.ledger is not None and not self.opened:
-            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING)
+            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING, turn=self.turn)
             self.opened = True
 
     async def move(self, status: ToolCallStatus) -> None:
@@ -139,7 +141,7 @@ class Run:
             await self.open()
             if status is not ToolCallStatus.CANCELLED:
                 await self.wake()
-            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result, end_run=self.end_run)
         except LeaseLost:
             raise
         except StoreFailed as error:  # it says what to do
