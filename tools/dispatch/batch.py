@@ -14,7 +14,6 @@ from toolcrib._store import CallRecord, TicketRecord
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
 from tools.dispatch.faces import failed
-from tools.dispatch.finish import close
 from tools.dispatch.gates import NOBODY
 from tools.dispatch.overlap import Reach, overlap
 from tools.dispatch.pipeline import Dispatcher
@@ -255,7 +254,7 @@ class _Batch:
         if record is None or (record.state == "expired" and record.answer is None):
             why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
             self.on_start(call)
-            return self._after_gate(item, run, await close(run, failed(call.name, Denied(why), inside=False)))
+            return self._after_gate(item, run, await self.dispatcher.end(run, failed(call.name, Denied(why), inside=False)))
         ended = None
         if self.unsettled and _has_effects(record) and not self._may_share(item):
             ended = await self.dispatcher.look(run)
@@ -277,7 +276,7 @@ class _Batch:
             if known is not None and not known.status.is_terminal:
                 run = self._begin(item.call)
                 run.opened = run.parked = True
-                item.executed = await close(run, failed(item.call.name, error, inside=False))
+                item.executed = await self.dispatcher.end(run, failed(item.call.name, error, inside=False))
             else:
                 item.executed = _not_run(item.call, error)
         item.tickets = ()

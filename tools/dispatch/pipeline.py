@@ -176,9 +176,9 @@ class Dispatcher:
             else:
                 answers = first_answers(run)
                 result = await decide(run, answers) if answers else None
+            return None if result is None else await close(run, result)
         except BaseException as error:
             return await _ended_by(run, error, "gating")
-        return None if result is None else await close(run, result)
 
     async def act(self, run: Run) -> ExecutedCall:
         """Run the handler and finish."""
@@ -189,6 +189,13 @@ class Dispatcher:
             return await close(run, placed(run, result))
         except BaseException as error:
             return await _broken_off(run, error, "running")
+
+    async def end(self, run: Run, result: ToolResult) -> ExecutedCall:
+        """Finish with a result that no handler gave."""
+        try:
+            return await close(run, result)
+        except BaseException as error:
+            return await _broken_off(run, error, "ending")
 
     async def whole(self, run: Run, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
         """Gate and act. What plugins scheduled (``run.later``) is left to the caller."""
@@ -270,10 +277,13 @@ def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
 
 async def _ended_by(run: Run, error: BaseException, doing: str) -> ExecutedCall:
     """End a call that an error kept from running."""
-    if isinstance(error, ToolError):
-        return await close(run, failed(run.call.name, error, inside=False))
     if isinstance(error, EnvironmentFailed):
-        return await close(run, failed(run.call.name, ExecutionFailed(str(error)), inside=False))
+        error = ExecutionFailed(str(error))
+    if isinstance(error, ToolError):
+        try:
+            return await close(run, failed(run.call.name, error, inside=False))
+        except BaseException as other:
+            return await _broken_off(run, other, doing)
     return await _broken_off(run, error, doing)
 
 
@@ -302,13 +312,18 @@ async def _cancelled(run: Run, error: asyncio.CancelledError) -> ExecutedCall:
     if not run.scope.cancelled or task is None:
         await _gave_up(run)
         raise asyncio.CancelledError
-    while task.uncancel():
-        pass
-    if run.ended is not None:
-        await run.finish(run.ended.result, run.ended.status)  # it may have been interrupted; again it changes nothing
-        return run.ended
     text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
-    return await close(run, failed(run.call.name, Cancelled(text), inside=False))
+    while True:
+        while task.uncancel():
+            pass
+        try:
+            if run.ended is not None:
+                await run.finish(run.ended.result, run.ended.status)  # it may have been interrupted; again it changes nothing
+                return run.ended
+            return await close(run, failed(run.call.name, Cancelled(text), inside=False))
+        except asyncio.CancelledError:  # interrupted once more: the session closes
+            if not run.is_cancelled:
+                raise
 
 
 async def _gave_up(run: Run) -> None:

@@ -241,6 +241,32 @@ def test_what_a_gate_ended_stays_ended_after_a_crash(desk: Any) -> None:
     assert "an earlier call ended the run" in str(items[1].executed.result.message)
 
 
+@pytest.mark.parametrize("moment", [0, 1])
+def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment: int) -> None:
+    """Of a parked call that is refused, or that nobody answered in time."""
+    items = batch(("note", {"ask": 1}))
+    assert not go(desk, items)
+    if moment:
+        (ticket,) = items[0].tickets
+        answer = Answer(ticket, action="cancel", by="nobody")
+        asyncio.run(desk.store.tickets.settle(answer, "expired"))
+    else:
+        settle(desk, items[0], NO)
+    finish = desk.scope.ledger.finish
+
+    async def slow(*args: Any, **options: Any) -> None:
+        desk.scope.interrupt()
+        await asyncio.sleep(0.01)
+        await finish(*args, **options)
+
+    desk.scope.ledger.finish = slow
+    assert go(desk, items)
+    assert items[0].executed is not None
+    assert items[0].executed.result.is_error
+    assert desk.record("c0").status.is_terminal
+    assert desk.ran == []
+
+
 def test_a_lost_lease_ends_the_batch(desk: Any) -> None:
     async def lost(*args: Any) -> None:
         raise LeaseLost("another process has taken the session over")
