@@ -56,7 +56,11 @@ class TicketRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal."""
+    """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
+
+    ``turn`` names the model's reply that asked for it; "" for other calls, and for those of an older toolcrib. ``end_run``: a
+    gate ended the run with it.
+    """
 
     call: ToolCall
     session_id: str
@@ -65,6 +69,14 @@ class CallRecord:
     result: ToolResult | None = None
     opened_at: float = 0.0
     ended_at: float | None = None
+    turn: str = ""
+    end_run: bool = False
+
+    def is_of(self, turn: str, since: float) -> bool:
+        """Return whether the reply ``turn`` asked for it: some servers give the same ids in every reply. Of one that names no
+        reply, whether it began at ``since`` or later, by a clock that may be another.
+        """
+        return self.turn == turn if self.turn else self.opened_at >= since
 
 
 @dataclass(frozen=True, slots=True)

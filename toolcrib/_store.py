@@ -61,8 +61,8 @@ __all__ = [
 class CallLedger(Protocol):
     """Every call's status. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
-        """Record a call as NEW, or at once as RUNNING, before anything happens.
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
+        """Record a call as NEW, or at once as RUNNING, before anything happens. ``turn``: see CallRecord.
 
         Providers repeat ids: the id of a call that has ended may be used again, and means the new call from then on.
         The earlier record is kept. Raises InvalidTransition for the id of a call that is under way.
@@ -77,8 +77,10 @@ class CallLedger(Protocol):
         """Note that the handler has started: from here on the call may have had effects."""
         ...
 
-    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
-        """Record a call's result and its last status. Raises InvalidTransition."""
+    async def finish(
+        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+    ) -> None:
+        """Record a call's result and its last status, and whether a gate ended the run with it. Raises InvalidTransition."""
         ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:

@@ -96,6 +96,11 @@ class RunState:
     """The kind and the words of the RunError that ended it."""
 
     @property
+    def turn_id(self) -> str:
+        """Name of the last reply, unlike that of any other: the ledger keeps it with the calls."""
+        return f"{self.id}/{self.turn}"
+
+    @property
     def is_over(self) -> bool:
         """True once the run has ended."""
         return self.phase == "ended"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation.asking import Emit, ask_model
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
-from agent.conversation.transcript import Record, results_record, turn_record, user_record
+from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
@@ -64,7 +64,7 @@ class Steps:
     async def run_calls_only(self, state: RunState) -> RunState:
         """Run what was answered of a parked run, and leave the run parked: whoever advances it next asks the model."""
         calls = await self._rebuilt(state)
-        await self._batch(calls)
+        await self._batch(calls, state.turn_id)
         return await self._park(state, calls)
 
     # -- asking --------------------------------------------------------------------------------------------------
@@ -124,13 +124,14 @@ class Steps:
     async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> RunState:
         number, without_calls = state.turn + 1, state.last or state.mends
         after, fault = self._counted(state, turn, provider)
-        record = turn_record(turn, wire=self._session.wire, via=self._session.via, without_calls=without_calls)
+        wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
+        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls)
         if fault is None and turn.tool_calls and not without_calls:
             self._turn = turn
             batch = tuple(CallState(call) for call in turn.tool_calls)
             after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
         elif fault is not None:
-            left_out = turn_record(turn, wire=self._session.wire, via=self._session.via, without_calls=True)
+            left_out = turn_record(turn, wire=wire, via=via, without_calls=True)
             after = await self._keep(after.failed_with(fault), [left_out])
         else:
             after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
@@ -174,19 +175,20 @@ class Steps:
 
     async def _run_calls(self, state: RunState) -> RunState:
         calls = await self._rebuilt(state)
-        if not await self._batch(calls):
+        if not await self._batch(calls, state.turn_id):
             return await self._park(state, calls)
         executed = [one.executed for one in calls if one.executed is not None]
         return await self._settled(state, executed)
 
-    async def _batch(self, calls: Sequence[BatchCall]) -> bool:
+    async def _batch(self, calls: Sequence[BatchCall], turn_id: str) -> bool:
         """Bring every call as far as it gets; True where all have their results."""
         session, since = self._session, None
         if self._turn is None:  # another process had the reply, and may have begun its calls
             turn = await session.transcript.unanswered()
-            since = None if turn is None else float(turn.get("at", 0.0))
+            if turn is not None:
+                turn_id, since = turn.get("turn", ""), begun_since(turn)  # an older toolcrib named no reply
         return await run_batch(
-            session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, since=since
+            session.dispatcher, calls, session.scope, on_start=self._started, on_done=self._finished, turn=turn_id, since=since
         )
 
     async def _rebuilt(self, state: RunState) -> list[BatchCall]:
@@ -198,6 +200,7 @@ class Steps:
                 one.settled
                 and (known := await ledger.get(state.session_id, one.call.id)) is not None
                 and known.result is not None
+                and known.is_of(state.turn_id, 0.0)
             ):
                 executed = ExecutedCall(known.call, known.result, known.status, end_run=one.end_run)
             found.append(BatchCall(one.call, executed, one.tickets))

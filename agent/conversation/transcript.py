@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
@@ -36,8 +37,12 @@ def user_record(text: str, images: Sequence[Image] = (), principal: Principal | 
     return {"role": "user", "text": text, **_with(images), **by}
 
 
-def turn_record(turn: ProviderTurn, *, wire: str, via: Mapping[str, Any], without_calls: bool = False) -> Record:
-    """A reply of the model. ``without_calls`` leaves its calls out: they will get no result."""
+def turn_record(
+    turn: ProviderTurn, *, wire: str, via: Mapping[str, Any], turn_id: str = "", without_calls: bool = False
+) -> Record:
+    """A reply of the model. ``turn_id`` is by what the ledger knows its calls. ``without_calls`` leaves them out: they will get
+    no result.
+    """
     record: Record = {
         "role": "assistant",
         "text": turn.assistant_text,
@@ -49,9 +54,18 @@ def turn_record(turn: ProviderTurn, *, wire: str, via: Mapping[str, Any], withou
     if via:
         record["via"] = dict(via)
     if not without_calls or not turn.tool_calls:
+        if turn.tool_calls and turn_id:
+            record["turn"] = turn_id
         record["calls"] = [_call_record(call) for call in turn.tool_calls]
         record["native"] = {"wire": wire, "message": turn.assistant_turn}
     return record
+
+
+def begun_since(record: Record | Mapping[str, Any]) -> float:
+    """Return when its calls began at the earliest, where the ledger does not say whose they are (``CallRecord.is_of``). One that
+    has a name is never answered with those.
+    """
+    return math.inf if record.get("turn") else float(record.get("at", 0.0))
 
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
@@ -167,13 +181,12 @@ class Transcript:
 
         A call that waits for somebody is given up: an answer that comes later does not run it.
         """
-        at = float(turn.get("at", 0.0))
-        return {"role": "results", "results": [await self._known_result(call, at) for call in turn["calls"]]}
+        return {"role": "results", "results": [await self._known_result(call, turn) for call in turn["calls"]]}
 
-    async def _known_result(self, call: Mapping[str, Any], since: float) -> Record:
+    async def _known_result(self, call: Mapping[str, Any], turn: Mapping[str, Any]) -> Record:
         known = await self._store.ledger.get(self.session_id, call["id"])
-        if known is not None and known.ended_at is not None and known.ended_at < since:
-            known = None  # an earlier call: some servers give the same ids in every turn
+        if known is not None and known.status.is_terminal and not known.is_of(turn.get("turn", ""), begun_since(turn)):
+            known = None
         if known is not None and not known.status.is_terminal:
             known = await self.give_up(known)
         if known is None or known.result is None:

@@ -71,13 +71,14 @@ class Sharing:
         return known.setdefault(value, value)
 
 
-def dump_call(call: ToolCall) -> Stored:
-    return dump({"name": call.name, "args": call.args, "fault": call.fault})
+def dump_call(call: ToolCall, turn: str = "") -> Stored:
+    return dump({"name": call.name, "args": call.args, "fault": call.fault, **({"turn": turn} if turn else {})})
 
 
-def load_call(call_id: Stored, stored: Stored) -> ToolCall:
+def load_call(call_id: Stored, stored: Stored) -> tuple[ToolCall, str]:
+    """Return the call, and the turn that it is of."""
     data = load(stored)
-    return ToolCall(plain(call_id), data["name"], data["args"], data["fault"])
+    return ToolCall(plain(call_id), data["name"], data["args"], data["fault"]), data.get("turn", "")
 
 
 def _ticket(ticket: SuspendTicket) -> Json:
@@ -97,7 +98,7 @@ def load_ticket(stored: Stored) -> SuspendTicket:
     return _to_ticket(load(stored))
 
 
-def dump_result(result: ToolResult) -> Stored:
+def dump_result(result: ToolResult, end_run: bool = False) -> Stored:
     failure = result.failure
     return dump(
         {
@@ -109,13 +110,17 @@ def dump_result(result: ToolResult) -> Stored:
             "views": result.views,
             "failure": None if failure is None else [failure.inside, failure.kind, failure.text],
             **({"images": [image.to_json() for image in result.images]} if result.images else {}),
+            **({"end_run": True} if end_run else {}),
         }
     )
 
 
-def load_result(stored: Stored) -> ToolResult:
+def load_result(stored: Stored | None) -> tuple[ToolResult | None, bool]:
+    """Return the result, and whether a gate ended the run with it."""
+    if stored is None:
+        return None, False
     data = load(stored)
-    return ToolResult(
+    result = ToolResult(
         data["tool_name"],
         ToolStatus(data["status"]),
         data["data"],
@@ -125,6 +130,7 @@ def load_result(stored: Stored) -> ToolResult:
         None if data["failure"] is None else Failure(*data["failure"]),
         tuple(map(Image.from_json, data.get("images", ()))),
     )
+    return result, data.get("end_run", False)
 
 
 def dump_answer(answer: Answer) -> Stored:

@@ -26,11 +26,11 @@ class SqliteLedger:
         self._access = access
         self._clock = clock
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         session, number, token = text(session_id), text(call.id), self._access.token
-        values = (session, number, dump_call(call), status.value, token, self._clock())
+        values = (session, number, dump_call(call, turn), status.value, token, self._clock())
 
         def work(connection: sqlite3.Connection) -> None:
             made = connection.execute(
@@ -62,13 +62,15 @@ class SqliteLedger:
 
         await self._access.write(work)
 
-    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+    async def finish(
+        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+    ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._access.read(lambda connection: self._known(connection, session_id, call_id))
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        await self._set(session_id, call_id, status, before, dump_result(result))
+        await self._set(session_id, call_id, status, before, dump_result(result, end_run))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
@@ -92,7 +94,7 @@ class SqliteLedger:
             ).fetchall()
             ended: list[CallRecord] = []
             for row, call, started in found:
-                result = dump_result(interrupted(load_call("", call).name, bool(started)))
+                result = dump_result(interrupted(load_call("", call)[0].name, bool(started)))
                 connection.execute(
                     "UPDATE calls SET status = 'failed', ended_at = ?, result = ?, token = ? WHERE row = ?",
                     (now, result, token, row),
@@ -141,12 +143,5 @@ def _record(
     opened_at: float,
     ended_at: Any,
 ) -> CallRecord:
-    return CallRecord(
-        load_call(call_id, call),
-        plain(session_id),
-        ToolCallStatus(status),
-        bool(started),
-        None if result is None else load_result(result),
-        opened_at,
-        ended_at,
-    )
+    (asked, turn), (known, end_run) = load_call(call_id, call), load_result(result)
+    return CallRecord(asked, plain(session_id), ToolCallStatus(status), bool(started), known, opened_at, ended_at, turn, end_run)

@@ -23,7 +23,7 @@ class MemoryLedger(MemoryMember):
         self._tokens: list[int] = []
         self._newest: dict[tuple[str, str], int] = {}
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         key = (session_id, call.id)
@@ -33,7 +33,7 @@ class MemoryLedger(MemoryMember):
                 under_way = self._calls[known].status.value
                 raise InvalidTransition(f"the call {call.id!r} is already {under_way}; each call needs an id of its own")
             self._newest[key] = len(self._calls)
-            self._calls.append(CallRecord(call, session_id, status, opened_at=self._room.clock()))
+            self._calls.append(CallRecord(call, session_id, status, opened_at=self._room.clock(), turn=turn))
             self._tokens.append(self._writing.token)
 
     async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:
@@ -49,7 +49,9 @@ class MemoryLedger(MemoryMember):
             self._calls[number] = replace(record, handler_started=True)
             self._tokens[number] = self._writing.token
 
-    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+    async def finish(
+        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+    ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         with self._writing:
             number = self._number(session_id, call_id)
@@ -59,7 +61,7 @@ class MemoryLedger(MemoryMember):
             if not can_finish_as(status):
                 raise InvalidTransition(f"a tool call can not finish as {status.value}")
             self._become(number, status)
-            self._calls[number] = replace(self._calls[number], result=result)
+            self._calls[number] = replace(self._calls[number], result=result, end_run=end_run)
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""

@@ -14,7 +14,6 @@ from toolcrib._store import CallRecord, TicketRecord
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
 from tools.dispatch.faces import failed
-from tools.dispatch.finish import close
 from tools.dispatch.gates import NOBODY
 from tools.dispatch.overlap import Reach, overlap
 from tools.dispatch.pipeline import Dispatcher
@@ -51,6 +50,7 @@ async def run_batch(
     *,
     on_start: OnStart = lambda call: None,
     on_done: OnDone = lambda executed: None,
+    turn: str = "",
     since: float | None = None,
 ) -> bool:
     """Bring every call as far as it gets; True once each has its result. To be called again when tickets were answered.
@@ -61,11 +61,13 @@ async def run_batch(
     ones are gated all the same; they run if they are parallel_safe or would do nothing that overlaps with an unsettled earlier
     one, else they wait. What plugins scheduled for later is done when all results are there.
 
-    ``since``: the calls may have been begun by a process that died, at this time (Unix seconds, the ledger's clock) or later. The
-    ledger, in which ``Store.recover`` has ended what was under way, then says what became of them; none that may have had effects
-    is run again. ``on_start`` is called as a call is taken up, also when it goes on with an answer. Raises LeaseLost.
+    ``turn`` names the reply that asked for them; the ledger keeps it. ``since``: they may have been begun by a process that died.
+    The ledger, in which ``Store.recover`` has ended what was under way, then says what became of them; none that may have had
+    effects is run again. What it has by the same ids of another turn does not count (``CallRecord.is_of``).
+
+    ``on_start`` is called as a call is taken up, also when it goes on with an answer. Raises LeaseLost.
     """
-    batch = _Batch(dispatcher, calls, scope, on_start, on_done)
+    batch = _Batch(dispatcher, calls, scope, on_start, on_done, turn)
     if since is not None:
         await batch.catch_up(since)
     await batch.advance()
@@ -108,13 +110,20 @@ async def _pending(item: BatchCall, scope: CallScope) -> ExecutedCall:
 
 class _Batch:
     def __init__(
-        self, dispatcher: Dispatcher, calls: Sequence[BatchCall], scope: CallScope, on_start: OnStart, on_done: OnDone
+        self,
+        dispatcher: Dispatcher,
+        calls: Sequence[BatchCall],
+        scope: CallScope,
+        on_start: OnStart,
+        on_done: OnDone,
+        turn: str,
     ) -> None:
         self.dispatcher = dispatcher
         self.calls = calls
         self.scope = scope
         self.on_start = on_start
         self.on_done = on_done
+        self.turn = turn
         self.unsettled: list[BatchCall] = []
         """Calls before the one that is taken up now that are parked or wait."""
 
@@ -159,6 +168,11 @@ class _Batch:
 
     # -- one call ------------------------------------------------------------------------------------------------
 
+    def _begin(self, call: ToolCall) -> CallInProgress:
+        current = self.dispatcher.begin(call, self.scope)
+        current.turn = self.turn
+        return current
+
     async def _whole(self, item: BatchCall) -> None:
         current = await self._gated(item)
         if current is not None:
@@ -177,7 +191,7 @@ class _Batch:
         """The call, if it may run now. Else it is settled, parked or waits."""
         if item.tickets:
             return await self._taken_up_again(item)
-        current = self.dispatcher.begin(item.call, self.scope)
+        current = self._begin(item.call)
         ended = None
         if self.unsettled and not self._may_share(item):
             ended = await self.dispatcher.look(current)
@@ -235,12 +249,13 @@ class _Batch:
         if tickets is None or (record is not None and record.state == "pending" and self.scope.asker is None):
             return None
         call = item.call if record is None or record.ticket.call is None else record.ticket.call
-        current = self.dispatcher.begin(call, self.scope)
+        current = self._begin(call)
         current.opened = current.parked = known is None or not known.status.is_terminal
         if record is None or (record.state == "expired" and record.answer is None):
             why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
             self.on_start(call)
-            return self._after_gate(item, current, await close(current, failed(call.name, Denied(why), inside=False)))
+            denied = failed(call.name, Denied(why), inside=False)
+            return self._after_gate(item, current, await self.dispatcher.end(current, denied))
         ended = None
         if self.unsettled and _has_effects(record) and not self._may_share(item):
             ended = await self.dispatcher.look(current)
@@ -259,9 +274,9 @@ class _Batch:
         known = await self._known(item) if item.tickets else None
         if known is None or not self._take_recorded(item, known):
             if known is not None and not known.status.is_terminal:
-                current = self.dispatcher.begin(item.call, self.scope)
+                current = self._begin(item.call)
                 current.opened = current.parked = True
-                item.executed = await close(current, failed(item.call.name, error, inside=False))
+                item.executed = await self.dispatcher.end(current, failed(item.call.name, error, inside=False))
             else:
                 item.executed = _not_run(item.call, error)
         if self.scope.tickets is not None:
@@ -276,7 +291,7 @@ class _Batch:
         """Take from the ledger what became of calls that a process had begun."""
         for item in self.calls:
             known = None if item.executed is not None else await self._known(item)
-            if known is None or (known.opened_at < since and not item.tickets):
+            if known is None or not (item.tickets or known.is_of(self.turn, since)):
                 continue
             if self._take_recorded(item, known):
                 self.on_done(known_as(known))
@@ -311,7 +326,7 @@ class _Batch:
 def known_as(known: CallRecord) -> ExecutedCall:
     """Return a recorded call as an executed one."""
     assert known.result is not None  # noqa: S101 - the caller looked
-    return ExecutedCall(known.call, known.result, known.status)
+    return ExecutedCall(known.call, known.result, known.status, end_run=known.end_run)
 
 
 def _never_began(known: CallRecord) -> bool:

@@ -129,7 +129,7 @@ class Dispatcher:
     async def _there_is(self, record: TicketRecord, call: ToolCall, scope: CallScope) -> ExecutedCall:
         known = None if scope.ledger is None else await scope.ledger.get(scope.identity.session_id, call.id)
         if known is not None and known.result is not None:
-            return ExecutedCall(known.call, known.result, known.status)
+            return ExecutedCall(known.call, known.result, known.status, end_run=known.end_run)
         pending = ToolResult.suspended_with(call.name, record.ticket.message, record.ticket)
         return ExecutedCall(call, pending, ToolCallStatus.SUSPENDED if known is None else known.status)
 
@@ -179,9 +179,9 @@ class Dispatcher:
             else:
                 answers = first_answers(current)
                 result = await decide(current, answers) if answers else None
+            return None if result is None else await close(current, result)
         except BaseException as error:
             return await _ended_by(current, error, "gating")
-        return None if result is None else await close(current, result)
 
     async def act(self, current: CallInProgress) -> ExecutedCall:
         """Run the handler and finish."""
@@ -192,6 +192,13 @@ class Dispatcher:
             return await close(current, placed(current, result))
         except BaseException as error:
             return await _broken_off(current, error, "running")
+
+    async def end(self, current: CallInProgress, result: ToolResult) -> ExecutedCall:
+        """Finish with a result that no handler gave."""
+        try:
+            return await close(current, result)
+        except BaseException as error:
+            return await _broken_off(current, error, "ending")
 
     async def whole(self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None) -> ExecutedCall:
         """Gate and act. What plugins scheduled (``current.later``) is left to the caller."""
@@ -273,10 +280,13 @@ def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
 
 async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:
     """End a call that an error kept from running."""
-    if isinstance(error, ToolError):
-        return await close(current, failed(current.call.name, error, inside=False))
     if isinstance(error, EnvironmentFailed):
-        return await close(current, failed(current.call.name, ExecutionFailed(str(error)), inside=False))
+        error = ExecutionFailed(str(error))
+    if isinstance(error, ToolError):
+        try:
+            return await close(current, failed(current.call.name, error, inside=False))
+        except BaseException as other:
+            return await _broken_off(current, other, doing)
     return await _broken_off(current, error, doing)
 
 
@@ -305,13 +315,19 @@ async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> 
     if not current.scope.cancelled or task is None:
         await _gave_up(current)
         raise asyncio.CancelledError
-    while task.uncancel():
-        pass
-    if current.ended is not None:
-        await current.finish(current.ended.result, current.ended.status)  # it may have been interrupted; again it changes nothing
-        return current.ended
     text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
-    return await close(current, failed(current.call.name, Cancelled(text), inside=False))
+    while True:
+        while task.uncancel():
+            pass
+        try:
+            if current.ended is not None:
+                # it may have been interrupted; again it changes nothing
+                await current.finish(current.ended.result, current.ended.status)
+                return current.ended
+            return await close(current, failed(current.call.name, Cancelled(text), inside=False))
+        except asyncio.CancelledError:  # interrupted once more: the session closes
+            if not current.is_cancelled:
+                raise
 
 
 async def _gave_up(current: CallInProgress) -> None:

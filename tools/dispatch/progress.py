@@ -16,6 +16,7 @@ from toolcrib import (
     After,
     Block,
     ExecutedCall,
+    InvalidTransition,
     LeaseLost,
     SetResult,
     StoreFailed,
@@ -76,8 +77,12 @@ class CallInProgress:
     found: Plan | None = None
     """The tool's plan when the call was found to run inline: that is true of no later plan."""
     prepared: bool = False
+    turn: str = ""
+    """The model's reply that asked for it, as the ledger is to have it (CallRecord)."""
     opened: bool = False
     """True once the ledger has a record of it."""
+    opening: bool = False
+    """True while that is under way, and after it was broken off, when the record may be there all the same."""
     parked: bool = False
     """True while that record says SUSPENDED, from before this object."""
     trial: bool = False
@@ -113,10 +118,23 @@ class CallInProgress:
         _log.error(f"{message}\n%s", *args, self.scope.redactor.text(trace))
 
     async def open(self) -> None:
-        """Record it as RUNNING. Raises InvalidTransition where a call of that id is under way."""
-        if self.scope.ledger is not None and not self.opened:
-            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING)
-            self.opened = True
+        """Record it as RUNNING. Raises InvalidTransition where another call of that id is under way."""
+        if self.scope.ledger is None or self.opened:
+            return
+        again, self.opening = self.opening, True
+        try:
+            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING, turn=self.turn)
+        except InvalidTransition:
+            self.opening = False
+            if not again or not await self._is_mine():
+                raise
+        self.opened = True
+
+    async def _is_mine(self) -> bool:
+        """Return whether the record under way is this call's, from an attempt whose end was not heard."""
+        assert self.scope.ledger is not None  # noqa: S101 - open looked
+        known = await self.scope.ledger.get(self.scope.identity.session_id, self.call.id)
+        return known is not None and not known.handler_started and (known.call, known.turn) == (self.call, self.turn)
 
     async def move(self, status: ToolCallStatus) -> None:
         """Move the call to ``status`` in the ledger."""
@@ -140,7 +158,7 @@ class CallInProgress:
             await self.open()
             if status is not ToolCallStatus.CANCELLED:
                 await self.wake()
-            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result)
+            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result, end_run=self.end_run)
         except LeaseLost:
             raise
         except StoreFailed as error:  # it says what to do

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.store._codec import dump_call, dump_result, load_call, load_result
+from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result
 from agent.store._shared import can_finish_as, check_opening, interrupted
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
@@ -34,7 +34,7 @@ class PostgresLedger:
         self._database = database
         self._fence = fence
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW) -> None:
+    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
         check_opening(status)
         made = await self._database.write(
             self._fence,
@@ -45,7 +45,7 @@ class PostgresLedger:
                 **of_call(session_id, call.id),
                 **self._database.now(),
                 "id": to_text(call.id),
-                "call": to_json(dump_call(call)),
+                "call": to_json(dump_call(call, turn)),
                 "status": status.value,
                 "token": self._token(),
             },
@@ -67,13 +67,15 @@ class PostgresLedger:
             record = await self._known(session_id, call_id)
             raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
 
-    async def finish(self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult) -> None:
+    async def finish(
+        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+    ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._known(session_id, call_id)
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        await self._set(session_id, call_id, status, before, result)
+        await self._set(session_id, call_id, status, before, dump_result(result, end_run))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         sql = f"SELECT {_COLUMNS} FROM calls WHERE row = {NEWEST}"  # noqa: S608 - both are ours
@@ -111,9 +113,7 @@ class PostgresLedger:
 
         return await self._database.transact(self._fence, recover)
 
-    async def _set(
-        self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: ToolResult | None
-    ) -> None:
+    async def _set(self, session_id: str, call_id: str, status: ToolCallStatus, before: list[str], result: Stored | None) -> None:
         moved = await self._database.write(
             self._fence,
             "UPDATE calls SET status = %(status)s, token = %(token)s, result = coalesce(%(result)s, result),"  # noqa: S608 - ours
@@ -124,7 +124,7 @@ class PostgresLedger:
                 **self._database.now(),
                 "status": status.value,
                 "token": self._token(),
-                "result": None if result is None else to_json(dump_result(result)),
+                "result": None if result is None else to_json(result),
                 "ended": status.is_terminal,
                 "before": before,
             },
@@ -159,12 +159,6 @@ def _record(
     opened_at: float,
     ended_at: float | None,
 ) -> CallRecord:
-    return CallRecord(
-        load_call(from_text(call_id), from_text(call)),
-        from_text(session_id),
-        ToolCallStatus(status),
-        started,
-        None if result is None else load_result(from_text(result)),
-        opened_at,
-        ended_at,
-    )
+    asked, turn = load_call(from_text(call_id), from_text(call))
+    known, end_run = load_result(None if result is None else from_text(result))
+    return CallRecord(asked, from_text(session_id), ToolCallStatus(status), started, known, opened_at, ended_at, turn, end_run)

@@ -16,11 +16,24 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.session import Session
+from agent.conversation.state import RunState
 from agent.events import Event, SessionBusy
-from agent.run import Agent, assemble
+from agent.run import Agent, Crib, assemble
 from agent.store._database import Database
-from toolcrib import Answer, StoreFailed, SuspendTicket, ToolCallContext, ToolcribError
-from toolcrib.testing import ChatServer
+from agent.store.sqlite import SqliteStore
+from toolcrib import (
+    Answer,
+    Block,
+    ProviderTurn,
+    StoreFailed,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolcribError,
+    hookimpl,
+)
+from toolcrib.testing import ChatServer, ScriptedSession
 from tools.dispatch.bridge import run_async
 
 FORKS = '''
@@ -309,3 +322,115 @@ def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.Mo
         if whole:
             break
     assert number > 15
+
+
+SEND = {"description": "d", "parameters": {"type": "object", "properties": {"tag": {"type": "string"}}}}
+
+
+def replying(*tags: str) -> list[ProviderTurn]:
+    """Replies with one call each, whose ids are the same."""
+    return [ProviderTurn("", (ToolCall("call_0", "send", {"tag": tag}),)) for tag in tags]
+
+
+async def sending(crib: Crib, sent: list[str], **options: Any) -> Session:
+    def send(args: Any) -> str:
+        sent.append(args["tag"])
+        return f"sent {args['tag']}"
+
+    crib.registry.register("send", "terminal", SEND, send)
+    session = await crib.open(suspends=True, **options)
+    session.scope.granted = None
+    return session
+
+
+@pytest.mark.parametrize(("skew", "named"), [(-60.0, True), (0.0, True), (60.0, True), (0.0, False)])
+@pytest.mark.parametrize("died", ["before the call", "after the call"])
+@pytest.mark.parametrize("then", ["advance", "ask"])
+def test_whose_a_call_is_does_not_depend_on_clocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew: float, died: str, then: str, named: bool
+) -> None:
+    """The store's clock may be another machine's. ``named``: False for what an older toolcrib stored, which only clocks tell."""
+    if not named:
+        monkeypatch.setattr(RunState, "turn_id", "")
+    sent: list[str] = []
+
+    async def die(crib: Crib) -> str:
+        session = await sending(crib, sent)
+        session.link.use(ScriptedSession(*replying("a", "b")))
+        keep = session.keep
+
+        async def kept(state: RunState, messages: Any = (), taken: Any = ()) -> RunState:
+            if state.turn == 2 and state.phase == "asking" and died == "after the call":
+                raise StoreFailed("killed")
+            state = await keep(state, messages, taken)
+            if state.turn == 2 and state.phase == "calling" and died == "before the call":
+                raise StoreFailed("killed")
+            return state
+
+        monkeypatch.setattr(session, "keep", kept)
+        with pytest.raises(StoreFailed):
+            await session.ask("go")
+        await session.close()
+        return session.id
+
+    async def go_on(crib: Crib, session_id: str) -> list[str]:
+        session = await sending(crib, sent, resume=session_id)
+        session.link.use(ScriptedSession("done"))
+        await (session.advance() if then == "advance" else session.ask("and now?"))
+        results = [one["text"] for record in await session.records() for one in record.get("results", ())]
+        await session.close()
+        return results
+
+    def store() -> SqliteStore:
+        return SqliteStore(tmp_path / "store.db", clock=lambda: time.time() + skew)
+
+    with assemble(project_dir=tmp_path, store=store()) as crib:
+        session_id = asyncio.run(die(crib))
+    monkeypatch.undo()
+    with assemble(project_dir=tmp_path, store=store()) as crib:
+        first, second = asyncio.run(go_on(crib, session_id))
+    assert "sent a" in first
+    if died == "after the call" or then == "advance":
+        assert sent == ["a", "b"]
+        assert "sent b" in second
+    else:
+        assert sent == ["a"]
+        assert "interrupted before it ran" in second
+
+
+def test_a_run_that_a_gate_ended_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process dies before the results are stored: no more of that reply is run, and the model is not asked on."""
+    ran: list[str] = []
+
+    class Ends:
+        @hookimpl
+        def tool_gate(self, call: ToolCall) -> Block | None:
+            return Block("the budget is used up", end_run=True) if call.name == "send" else None
+
+    async def go(crib: Crib, *, dies: bool, session_id: str | None = None) -> tuple[str, Any]:
+        crib.dispatcher.hooks.register(Ends(), "ends")
+        for name in ("send", "later"):
+            crib.registry.register(name, "terminal", SEND, lambda args: ran.append("x"))
+        session = await crib.open(suspends=True, resume=session_id)
+        session.scope.granted = None
+        session.link.use(ScriptedSession([("send", {}), ("later", {})] if dies else "went on"))
+        keep = session.keep
+
+        async def kept(state: RunState, messages: Any = (), taken: Any = ()) -> RunState:
+            if dies and state.is_over:
+                raise StoreFailed("killed")
+            return await keep(state, messages, taken)
+
+        monkeypatch.setattr(session, "keep", kept)
+        outcome: Any = None
+        with suppress(StoreFailed):
+            outcome = await (session.ask("go") if dies else session.advance())
+        await session.close()
+        return session.id, outcome
+
+    with assemble(project_dir=tmp_path) as crib:
+        session_id, _ = asyncio.run(go(crib, dies=True))
+    with assemble(project_dir=tmp_path) as crib:
+        _, outcome = asyncio.run(go(crib, dies=False, session_id=session_id))
+    assert outcome.stopped == "ended"
+    assert ran == []

@@ -11,7 +11,7 @@ import pytest
 
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, InvalidTransition, SuspendTicket, ToolCall, ToolCallStatus, ToolcribError, ToolResult
-from toolcrib._store import AuditEntry, Grant, SessionInfo, Store, TicketRecord
+from toolcrib._store import AuditEntry, Fence, Grant, SessionInfo, Store, TicketRecord
 
 S = ToolCallStatus
 
@@ -146,6 +146,23 @@ async def test_a_call_knows_when_it_began_and_ended(make_store: MakeStore) -> No
     await store.ledger.finish("s", "c", S.CANCELLED, ToolResult.error("x", ""))
     (ended,) = await store.ledger.calls("s")
     assert (running.opened_at, running.ended_at, ended.opened_at, ended.ended_at) == (100.0, None, 100.0, 103.5)
+
+
+async def test_a_call_knows_its_turn_and_whether_it_ended_the_run(store: Store) -> None:
+    """Also once recovery has ended it; one that was opened without either has neither."""
+    await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, turn="run/1")
+    await store.ledger.finish("s", "c", S.FAILED, ToolResult.error("x", "enough"), end_run=True)
+    await store.ledger.open(ToolCall("d", "x"), "s", S.RUNNING)
+    await store.ledger.finish("s", "d", S.FAILED, ToolResult.error("x", "no"))
+    mine = store.fenced(Fence(await store.leases.take("s", "earlier", 0.0)))
+    await mine.ledger.open(ToolCall("e", "x"), "s", S.RUNNING, turn="run/2")
+    await store.fenced(Fence(await store.leases.take("s", "later", 9.0))).recover("s")
+    found = [(one.turn, one.end_run, one.status) for one in await store.ledger.calls("s")]
+    assert found == [("run/1", True, S.FAILED), ("", False, S.FAILED), ("run/2", False, S.FAILED)]
+    known = await store.ledger.get("s", "c")
+    assert known is not None
+    assert known.is_of("run/1", 2.0**40)
+    assert not known.is_of("run/2", 0.0)
 
 
 async def test_of_many_threads_one_ends_a_call(store: Store) -> None:

@@ -216,6 +216,57 @@ def test_an_id_of_an_earlier_turn_means_a_new_call(desk: Any) -> None:
     assert items[0].executed.result.data == "did c0"
 
 
+def test_a_call_of_another_turn_is_told_by_name_and_not_by_clocks(desk: Any) -> None:
+    """The ledger's clock may be any other."""
+    go(desk, batch(("note", {})), turn="run/1")
+    for since in (0.0, 2.0**40):
+        items = batch(("note", {}))
+        assert go(desk, items, turn="run/1", since=since)
+        assert items[0].executed is not None
+        assert items[0].executed.result.data == "did c0"
+    assert desk.ran == ["c0"]
+    assert go(desk, batch(("note", {})), turn="run/2", since=0.0)
+    assert desk.ran == ["c0", "c0"]
+    assert desk.record("c0").turn == "run/2"
+
+
+def test_what_a_gate_ended_stays_ended_after_a_crash(desk: Any) -> None:
+    desk.plugin("ends", tool_gate=lambda call: Block("enough", end_run=True) if call.args.get("end") else None)
+    go(desk, batch(("note", {"end": 1})), turn="run/1")
+    items = batch(("note", {"end": 1}), ("note", {}))
+    assert go(desk, items, turn="run/1", since=0.0)
+    assert desk.ran == []
+    assert [item.executed is not None and item.executed.end_run for item in items] == [True, False]
+    assert items[1].executed is not None
+    assert "an earlier call ended the run" in str(items[1].executed.result.message)
+
+
+@pytest.mark.parametrize("moment", [0, 1])
+def test_an_interrupt_while_a_refusal_is_recorded_is_a_result(desk: Any, moment: int) -> None:
+    """Of a parked call that is refused, or that nobody answered in time."""
+    items = batch(("note", {"ask": 1}))
+    assert not go(desk, items)
+    if moment:
+        (ticket,) = items[0].tickets
+        answer = Answer(ticket, action="cancel", by="nobody")
+        asyncio.run(desk.store.tickets.settle(answer, "expired"))
+    else:
+        settle(desk, items[0], NO)
+    finish = desk.scope.ledger.finish
+
+    async def slow(*args: Any, **options: Any) -> None:
+        desk.scope.interrupt()
+        await asyncio.sleep(0.01)
+        await finish(*args, **options)
+
+    desk.scope.ledger.finish = slow
+    assert go(desk, items)
+    assert items[0].executed is not None
+    assert items[0].executed.result.is_error
+    assert desk.record("c0").status.is_terminal
+    assert desk.ran == []
+
+
 def test_a_lost_lease_ends_the_batch(desk: Any) -> None:
     async def lost(*args: Any) -> None:
         raise LeaseLost("another process has taken the session over")

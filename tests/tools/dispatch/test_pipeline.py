@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from toolcrib import (
     Answer,
+    Block,
     Denied,
     ExecutedCall,
     ExecutionFailed,
@@ -39,6 +40,7 @@ from toolcrib import (
     WritesFile,
 )
 from toolcrib.testing import call_tool
+from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope
 
 ONE = {"description": "d", "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
@@ -442,6 +444,75 @@ def test_an_interrupt_becomes_the_result_of_what_runs(bench: Any) -> None:
     assert "interrupted" in executed.result.message
     assert "interrupted before it began" in bench.call("t").result.message
     bench.scope.clear_interrupt()
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_interrupt_while_the_call_is_opened(bench: Any, caplog: pytest.LogCaptureFixture, written: bool) -> None:
+    """Whether or not the ledger had it already: the call ends, and nobody reads a trace."""
+    bench.tool("t", lambda args: 1)
+    ledger = bench.scope.ledger
+    open_it, tries = ledger.open, []
+
+    async def slow(*args: Any, **options: Any) -> None:
+        tries.append(args)
+        if len(tries) == 1 and not written:
+            bench.scope.interrupt()
+            await asyncio.sleep(0.01)
+        await open_it(*args, **options)
+        if len(tries) == 1:
+            bench.scope.interrupt()
+            await asyncio.sleep(0.01)
+
+    ledger.open = slow
+    executed = bench.call("t")
+    bench.scope.clear_interrupt()
+    assert executed.status is bench.status(executed) is ToolCallStatus.CANCELLED
+    assert not caplog.records
+
+
+def test_an_interrupt_while_a_refusal_is_recorded(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Also a second one, as the session closes."""
+    bench.tool("t", lambda args: 1, schema=ONE)
+    bench.plugin(tool_gate=lambda call: Block("no") if call.args["n"] == 2 else None)
+    ledger = bench.scope.ledger
+    finish, tries = ledger.finish, []
+
+    async def slow(*args: Any, **options: Any) -> None:
+        tries.append(args)
+        if len(tries) % 3:
+            bench.scope.clear_interrupt()
+            bench.scope.interrupt()
+            await asyncio.sleep(0.01)
+        await finish(*args, **options)
+
+    ledger.finish = slow
+    for args in ({"n": 2}, {}):
+        bench.scope.clear_interrupt()
+        executed = bench.call("t", args)
+        assert executed.result.is_error
+        assert executed.status is bench.status(executed)
+    bench.scope.clear_interrupt()
+    assert len(tries) == 6
+    assert not caplog.records
+
+
+def test_another_call_under_way_is_not_taken_for_one_s_own(bench: Any) -> None:
+    bench.tool("t", lambda args: 1)
+    run_async(bench.store.ledger.open(ToolCall("c", "t", {"other": 1}), "session"))
+    ledger = bench.scope.ledger
+    open_it, tries = ledger.open, []
+
+    async def slow(*args: Any, **options: Any) -> None:
+        tries.append(args)
+        if len(tries) == 1:
+            bench.scope.interrupt()
+            await asyncio.sleep(0.01)
+        await open_it(*args, **options)
+
+    ledger.open = slow
+    assert bench.call("t", call_id="c").status is ToolCallStatus.CANCELLED
+    bench.scope.clear_interrupt()
+    assert bench.record("c").status is ToolCallStatus.NEW
 
 
 def test_a_cancelled_task_tells_the_ledger_and_stays_cancelled(bench: Any) -> None:
