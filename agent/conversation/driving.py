@@ -213,6 +213,7 @@ class Driver:
         """Take stock of what other processes did, once the lease is ours."""
         session = self._session
         if fresh:
+            session.forget_origins()
             await session.store.recover(session.id)
         await session.look()
 

@@ -30,6 +30,7 @@ from toolcrib import (
     ToolCall,
 )
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from tools.approval.policy import Policy
 from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
@@ -191,7 +192,9 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
-        async with self.holding.held(self._busy):
+        async with self.holding.held(self._busy) as fresh:
+            if fresh:
+                self.forget_origins()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
@@ -253,6 +256,11 @@ class Session:
             state = await self.transcript.state()
             self.scope.change_state(state)
             self.on_state(state)
+
+    def forget_origins(self) -> None:
+        """Have the origins of files read anew: another process may have downloaded some while it held the session."""
+        if isinstance(self.scope.policy, Policy):
+            self.scope.policy.files.forget(self.id)
 
     async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
         """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""

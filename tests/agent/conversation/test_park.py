@@ -31,7 +31,9 @@ from toolcrib import (
     LeaseLost,
     Principal,
     SuspendTicket,
+    ToolCall,
     ToolCallContext,
+    ToolCallStatus,
     ToolResult,
 )
 from toolcrib._store import Store
@@ -190,6 +192,24 @@ async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> 
     assert last.text == "done"
     assert (tmp_path / "out" / "a.txt").read_text() == "A"
     await session.close()
+
+
+async def test_what_another_process_downloaded_is_asked_about_here(crib: Crib, tmp_path: Path) -> None:
+    """Where files came from is read anew once another process had the session: in runs, and in calls by hand."""
+    for name in ("x.sh", "y.sh"):
+        (tmp_path / name).write_text("echo hello\n")
+    here = await crib.open(suspends=True)
+    assert (await here.acall(ToolCall("c1", "terminal", {"command": "bash x.sh"}))).result.is_success
+    with assemble(project_dir=tmp_path) as other:
+        there = await other.open(resume=here.id)
+        await there.acall(ToolCall("c2", "terminal", {"command": "curl -so x.sh file:///nowhere"}))
+        by_hand = await here.acall(ToolCall("c3", "terminal", {"command": "bash x.sh"}))
+        assert by_hand.status is ToolCallStatus.SUSPENDED
+        await there.acall(ToolCall("c4", "terminal", {"command": "curl -so y.sh file:///nowhere"}))
+        here.link.use(ScriptedSession([("terminal", {"command": "bash y.sh"})], "done"))
+        assert (await here.ask("go")).stopped == "parked"
+        await there.close()
+    await here.close()
 
 
 async def test_a_refusal_is_told_and_the_run_goes_on(crib: Crib, tmp_path: Path) -> None:
