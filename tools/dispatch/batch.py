@@ -58,7 +58,7 @@ async def run_batch(
     Neighbouring parallel_safe calls are gated one by one and then run together; any other call is gated right before it
     runs, since an earlier one may have changed what it would do. After an ended run or an interrupt the rest is not started, and
     told so. Where ``scope.suspends`` and nobody can be asked now, a call that needs an answer is parked with its ticket. Later
-    ones are gated all the same; they run if they are parallel_safe or would do nothing that overlaps with an unsettled earlier
+    ones are gated all the same; they run, parallel_safe or not, if they would do nothing that overlaps with an unsettled earlier
     one, else they wait. What plugins scheduled for later is done when all results are there.
 
     ``since``: the calls may have been begun by a process that died, at this time (Unix seconds, the ledger's clock) or later. The
@@ -179,7 +179,7 @@ class _Batch:
             return await self._taken_up_again(item)
         run = self.dispatcher.begin(item.call, self.scope)
         ended = None
-        if self.unsettled and not self._may_share(item):
+        if self.unsettled:
             ended = await self.dispatcher.look(run)
             run.trial = ended is None and await self._must_wait(run)
         if not run.trial:
@@ -242,7 +242,7 @@ class _Batch:
             self.on_start(call)
             return self._after_gate(item, run, await close(run, failed(call.name, Denied(why), inside=False)))
         ended = None
-        if self.unsettled and _has_effects(record) and not self._may_share(item):
+        if self.unsettled and _has_effects(record):
             ended = await self.dispatcher.look(run)
             if ended is None and await self._must_wait(run):
                 item.effects = tuple(run.ctx.effects)

@@ -173,24 +173,31 @@ async def parked(crib: Crib, *calls: tuple[str, Any], after: str = "done") -> tu
 
 
 async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> None:
-    """`cp x out/` never overtakes a parked `rm -rf out`; a file that nobody else touches is written."""
+    """Neither `cp x out/` nor reading and searching in `out` overtakes a parked `rm -rf out`."""
     (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.txt").write_text("old")
     (tmp_path / "a.txt").write_text("A")
     session, result = await parked(
         crib,
         ("terminal", {"command": "rm -rf out"}),
         ("terminal", {"command": "mkdir out && cp a.txt out/"}),
-        ("read_file", {"path": "a.txt"}),
+        ("read_file", {"path": "out/a.txt"}),
+        ("search_files", {"pattern": "old", "path": "out"}),
+        ("todo", {}),
     )
     assert (result.stopped, len(result.tickets)) == ("parked", 1)
     record = await crib.store.runs.current(session.id)
     assert record is not None
-    assert [one.status.value for one in RunState.of(record).batch] == ["suspended", "new", "succeeded"]
+    assert [one.status.value for one in RunState.of(record).batch] == ["suspended", "new", "new", "new", "succeeded"]
     await session.answer(answered(result.tickets[0], YES))
     last = await session.advance()
     assert last is not None
     assert last.text == "done"
     assert (tmp_path / "out" / "a.txt").read_text() == "A"
+    texts = [one["text"] for record in await session.records() if record["role"] == "results" for one in record["results"]]
+    assert len(texts) == 5
+    assert "old" not in texts[2]
+    assert "A" in texts[2]
     await session.close()
 
 
