@@ -307,6 +307,23 @@ async def test_the_same_decision_twice_is_nothing_and_another_is_refused(crib: C
     await session.close()
 
 
+async def test_a_decision_that_says_something_else_does_not_count(crib: Crib, tmp_path: Path) -> None:
+    """002-31: the same decision id with other words, or for another ticket, is refused with what was decided."""
+    for name in ("out", "old"):
+        (tmp_path / name).mkdir()
+    calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("out", "old")]
+    session, result = await parked(crib, *calls)
+    first, second = result.tickets
+    no = answered(first, {"approved": False}, decision_id="click-1")
+    assert [await session.answer(no) for _ in range(2)] == ["settled", "repeated"]
+    with pytest.raises(Denied, match=r"settled before \(denied, by me\), by another answer with the same decision id"):
+        await session.answer(answered(first, YES, decision_id="click-1"))
+    with pytest.raises(Denied, match="made on another question before, and counts for that one; this question still waits"):
+        await session.answer(answered(second, YES, decision_id="click-1"))
+    assert await session.answer(answered(second, YES, decision_id="click-2")) == "settled"
+    await session.close()
+
+
 async def test_an_answer_may_be_the_result_or_reach_the_tool(crib: Crib) -> None:
     """002-30, 002-31: and it must fit the ticket's schema."""
 
