@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.limits import RunLimits
-from agent.conversation.state import RunResult, RunState
+from agent.conversation.state import RunResult, RunState, may_end
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade, SessionBusy
 from agent.providers.abilities import prices_of
@@ -29,6 +29,10 @@ class Driver:
         self._session = session
         self._outcomes: dict[int, RunResult | Exception] = {}
         self._images: list[Image] = []
+        self._now: RunState | None = None
+        """The run that is under way, as it was taken up."""
+        self._heeded = False
+        """A message ended that run."""
 
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Go on until this message is answered, or its run or one before it waits for somebody."""
@@ -89,6 +93,13 @@ class Driver:
                     return _unwrapped(await self._continue(steps, state))
                 finally:
                     session.scope.clear_interrupt()
+
+    def heed(self, item: InboxItem) -> None:
+        """End the run that is under way for this message, where that is its right; see Session.heed."""
+        run = self._now
+        if run is not None and item.id not in run.items and may_end(item, run.principal):
+            self._heeded = True
+            self._session.interrupt()
 
     # -- one message ---------------------------------------------------------------------------------------------
 
@@ -179,8 +190,9 @@ class Driver:
             await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
-        if isinstance(outcome, RunResult) and outcome.stopped == "interrupted":
-            self._session.scope.clear_interrupt()  # this run took it; the next message is answered
+        if self._heeded or (isinstance(outcome, RunResult) and outcome.stopped == "interrupted"):
+            self._session.scope.clear_interrupt()  # this run took it, or was over before; the next message is answered
+        self._now, self._heeded = None, False
         for item in state.items:
             self._outcomes[item] = outcome
         while len(self._outcomes) > 1_000:  # of messages whose senders did not wait
@@ -266,6 +278,7 @@ class Driver:
 
     def _watched(self, emit: Emit | None) -> Steps:
         session = self._session
+        self._now, self._heeded = None, False  # else of one that an error broke off
         if emit is not None:
             session.watch = emit
         watch = session.watch
@@ -282,6 +295,7 @@ class Driver:
 
     def _fit_out(self, state: RunState, text: str) -> None:
         session = self._session
+        self._now = state
         session.scope.identity = replace(
             session.scope.identity,
             run_id=state.id,

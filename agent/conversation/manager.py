@@ -145,7 +145,7 @@ class SessionManager:
         return await record_answer(self._store, answer, approver)
 
     def interrupt(self, key: str) -> None:
-        """End what runs in a session; it goes on with what is said next."""
+        """End what runs in a session, whoever it is for; it goes on with what is said next."""
         session = self._open.get(session_id_of(self._platform, key))
         if session is not None:
             session.interrupt()
@@ -233,9 +233,9 @@ class SessionManager:
         """Something was said or answered: go on where the session is ours."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
-            waiting = await self._store.inbox.waiting(session_id)
-            if any(item.mode == "interrupt" for item in waiting):
-                session.interrupt()
+            for item in await self._store.inbox.waiting(session_id):
+                if item.mode == "interrupt":
+                    session.heed(item)
             self._again.add(session_id)
             return
         info = None if session is not None else await self._store.sessions.get(session_id)

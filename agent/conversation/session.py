@@ -112,7 +112,8 @@ class Session:
         """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
 
         While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
-        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn.
+        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn. A run of
+        somebody else is ended by the local person alone: it goes on, and the message waits for its end.
         The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
@@ -123,8 +124,8 @@ class Session:
         item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
         kept = await self.store.inbox.put(item)
         if kept is not None:
-            if mode == "interrupt" and self.turnstile.is_taken:
-                self.interrupt()
+            if mode == "interrupt":
+                self.heed(kept)
             await self.store.signals.send(topic_of(self.id))
         return kept
 
@@ -165,6 +166,10 @@ class Session:
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
         return await record_answer(self.store, answer, approver)
+
+    def heed(self, item: InboxItem) -> None:
+        """End what runs now for this message, if it may: see may_end. Nothing where no run is under way."""
+        self._driver.heed(item)
 
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from agent.conversation.limits import ERRORS, AnswerUnfit, RunError, RunLimits, Stopped
 from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
-from toolcrib._store import RunRecord, RunStatus
+from toolcrib._store import InboxItem, RunRecord, RunStatus
 from toolcrib._types import Json
 
 VERSION = 1
@@ -173,6 +173,12 @@ class RunState:
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ToolcribError(f"the stored run {record.id} can't be understood ({type(error).__name__}: {error})") from error
+
+
+def may_end(item: InboxItem, whose: Principal) -> bool:
+    """Return whether this message may end a run of ``whose``: it is theirs, or the local person's."""
+    who = Principal.from_json(item.principal)
+    return who.is_local or who.key == whose.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.asking import Emit, ask_model
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
-from agent.conversation.state import CallState, RunState
+from agent.conversation.state import CallState, RunState, may_end
 from agent.conversation.transcript import Record, results_record, turn_record, user_record
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
@@ -107,7 +107,7 @@ class Steps:
         if self._session.scope.cancelled:
             return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
-        if any(item.mode == "interrupt" and item.id not in state.items for item in waiting):
+        if any(item.mode == "interrupt" and item.id not in state.items and may_end(item, state.principal) for item in waiting):
             self._session.interrupt()  # said in another process
             return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]

@@ -431,6 +431,43 @@ async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Pat
     assert not await hosted(crib.store, session_id)
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(
+    ("who", "ends"), [(Principal("api", "bob"), False), (Principal("api", "ann"), True), (Principal(), True)]
+)
+async def test_only_whose_run_it_is_and_the_local_person_end_it(
+    crib: Crib, tmp_path: Path, who: Principal, ends: bool, elsewhere: bool
+) -> None:
+    """Anybody else's interrupt waits for the run's end, as what is queued does."""
+    running, over = asyncio.Event(), asyncio.Event()
+
+    async def hold(args: Any) -> str:
+        running.set()
+        await over.wait()
+        return "held"
+
+    crib.registry.register("hold", "terminal", {"description": "d"}, hold)
+    manager, came = await hosting(crib, [("hold", {})])
+    session = await manager.session("chat")
+    model = ScriptedSession([("hold", {})], "next", "last")
+    session.outfit, session.scope.granted = None, None
+    session.link.use(model)
+    await manager.say("chat", "go", principal=Principal("api", "ann"))
+    await asyncio.wait_for(running.wait(), 60)
+    if elsewhere:
+        with assemble(project_dir=tmp_path) as other:
+            there = await other.open(resume=session.id)
+            await there.say("stop", mode="interrupt", principal=who)
+            await there.close()
+    else:
+        await manager.say("chat", "stop", mode="interrupt", principal=who)
+    await asyncio.sleep(0.3)
+    over.set()
+    last = await asyncio.wait_for(came.get(), 60)
+    assert (last.stopped, last.text) == ("done", "next" if ends else "last")
+    await manager.close()
+
+
 async def test_messages_of_many_chats_are_answered_each_in_its_own(crib: Crib) -> None:
     keys = [f"chat{number}" for number in range(20)]
     manager, came = await hosting(crib, *(f"hello {key}" for key in keys))
