@@ -122,7 +122,11 @@ def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = regis
 
 
 def _new_gate(protected: Sequence[str]) -> ApprovalGate:
-    return ApprovalGate(MemoryGrants(), setting=Setting(protected=protected, home=person_home()))
+    return ApprovalGate(MemoryGrants(), setting=_setting(protected))
+
+
+def _setting(protected: Sequence[str]) -> Setting:
+    return Setting(protected=protected, home=person_home())
 
 
 def face_of(runs: Dispatcher) -> Dispatch:
@@ -175,13 +179,14 @@ def unload_plugins() -> None:
 
 
 def _protect(paths: Iterable[Path]) -> None:
-    """Keep tools from changing these files too. In the moment between the gates, calls that act are denied."""
+    """Keep tools from changing these files too."""
     known = [*own_paths(), *_protected]
     more = [path for path in with_targets(paths) if not any(under(path, folder) for folder in known)]
     if more:
         _protected.extend(more)
-        dispatcher.hooks.unregister(name=APPROVAL)
-        dispatcher.hooks.register(_new_gate([*known, *more]), APPROVAL)
+        gate = dispatcher.hooks.get_plugin(APPROVAL)
+        if isinstance(gate, ApprovalGate):
+            gate.judge_by(_setting([*known, *more]))
 
 
 # -- the synchronous faces -------------------------------------------------------------------------------------------

@@ -206,6 +206,16 @@ def test_no_tool_may_change_what_plugins_are_loaded_from(plugins: Write) -> None
     assert (configuration.folder / "plugins" / "sky.py").read_text() == SKY
 
 
+def test_what_was_downloaded_before_is_asked_about_after(plugins: Write, tmp_path: Path) -> None:
+    """The gate judges by more files of ours from then on, and keeps what it knows."""
+    (tmp_path / "x.sh").write_text("echo hello\n")
+    model_tools.set_task_environment("downloads", cwd=str(tmp_path))
+    call("terminal", {"command": "curl -so x.sh file:///nowhere"}, task_id="downloads")
+    assert "needs a person" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
+    load_plugins(plugins("sky"))
+    assert "needs a person" in call("terminal", {"command": "bash x.sh"}, task_id="downloads")["error"]
+
+
 def test_nothing_of_the_agent_is_imported_where_no_plugins_are_loaded() -> None:
     code = "import sys, model_tools; model_tools.unload_plugins(); print('agent' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -46,11 +46,13 @@ class Driver:
         self._outcomes: dict[int, RunResult | Exception] = {}
         self._awaited: set[int] = set()
         """Messages of the inbox whose senders wait for what their runs come to."""
-        self.under_way = 0
-        """The message that is answered now, or was last."""
         self.is_stopped = False
         """True where nothing more is to be begun here: the process ends, and what waits is for the next."""
         self._images: list[Image] = []
+        self._now: RunState | None = None
+        """The run that is under way, as it was taken up."""
+        self._heeded = False
+        """A message ended that run."""
 
     async def answer(self, item: InboxItem | None, emit: Emit | None) -> RunResult:
         """Go on until this message is answered, or its run or one before it waits for somebody."""
@@ -149,6 +151,13 @@ class Driver:
         if self._session.holding.is_lost:
             raise LeaseLost("another process has taken the session over")
 
+    def heed(self, item: InboxItem) -> None:
+        """End the run that is under way for this message, where that is its right; see Session.heed."""
+        run = self._now
+        if run is not None and run.ends_for(item):
+            self._heeded = True
+            self._session.interrupt()
+
     # -- one message ---------------------------------------------------------------------------------------------
 
     async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
@@ -186,7 +195,7 @@ class Driver:
             schema=options.get("schema"),
             items=(item.id,),
         )
-        self._images, self.under_way = [], item.id
+        self._images = []
         try:
             self._fit_out(state, item.text)
             if await interruptible(session.scope, session.provider()) is None:
@@ -248,8 +257,9 @@ class Driver:
             await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
-        if isinstance(outcome, RunResult) and outcome.stopped == "interrupted":
-            self._session.scope.clear_interrupt()  # this run took it; the next message is answered
+        if self._heeded or (isinstance(outcome, RunResult) and outcome.stopped == "interrupted"):
+            self._session.scope.clear_interrupt()  # this run took it, or was over before; the next message is answered
+        self._now, self._heeded = None, False
         self._outcomes.update((item, outcome) for item in state.items if item in self._awaited)
         return outcome
 
@@ -279,6 +289,7 @@ class Driver:
         """Take stock of what other processes did, once the lease is ours."""
         session = self._session
         if fresh:
+            session.forget_origins()
             await session.store.recover(session.id)
         await session.look()
 
@@ -336,6 +347,7 @@ class Driver:
 
     def _watched(self, emit: Emit | None) -> Steps:
         session = self._session
+        self._now, self._heeded = None, False  # else of one that an error broke off
         if emit is not None:
             session.watch = emit
         watch = session.watch
@@ -352,6 +364,7 @@ class Driver:
 
     def _fit_out(self, state: RunState, text: str) -> None:
         session = self._session
+        self._now = state
         session.scope.identity = replace(
             session.scope.identity,
             run_id=state.id,

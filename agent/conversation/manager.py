@@ -8,16 +8,16 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.state import RunState
+from agent.conversation.waiting import has_work, parked_runs, tickets_of
 from agent.events import Event, TicketReminder
 from agent.store._owner import new_owner
 from toolcrib import Answer, Image, LeaseLost, Principal, StoreFailed, ToolcribError
-from toolcrib._store import InboxMode, Lease, RunRecord, Settled
+from toolcrib._store import InboxMode, Lease, Settled
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 _HOST_SECONDS = 20.0
 _RETRY_SECONDS = 10.0
 """Seconds after which a session goes on that could not, as the store failed."""
-_PAGE = 200
-"""Parked runs that are looked at together."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
 """(the session's id, what happened in it)"""
@@ -162,7 +160,7 @@ class SessionManager:
         return settled
 
     def interrupt(self, key: str) -> None:
-        """End what runs in a session; it goes on with what is said next."""
+        """End what runs in a session, whoever it is for; it goes on with what is said next."""
         session = self._open.get(session_id_of(self._platform, key))
         if session is not None:
             session.interrupt()
@@ -217,7 +215,7 @@ class SessionManager:
                 parked = await self._advance(session_id)
                 more = session_id in self._again
                 self._again.discard(session_id)
-                if not more or not await self._has_work(session_id):
+                if not more or not await has_work(self._store, session_id):
                     break
             if parked:
                 await self._close(session_id)
@@ -267,33 +265,15 @@ class SessionManager:
         """Something was said or answered: go on where the session is ours."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
+            for item in await self._store.inbox.waiting(session_id):
+                if item.mode == "interrupt":
+                    session.heed(item)
             self._again.add(session_id)
-            waiting = await self._store.inbox.waiting(session_id)
-            run = await self._store.runs.current(session_id)
-            if run is not None and run.status != "ended" and session_id in self._driving:
-                state = RunState.of(run)
-                if any(state.ends_for(item) for item in waiting if item.id != session.answering):
-                    session.interrupt()
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
         ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
-        if ours and await self._has_work(session_id):
+        if ours and await has_work(self._store, session_id):
             self._wake(session_id)
-
-    async def _has_work(self, session_id: str) -> bool:
-        """Return True if the session can continue: a run that does not wait, or whose ticket was settled, or a message in the
-        inbox.
-        """
-        run = await self._store.runs.current(session_id)
-        if run is None:
-            return bool(await self._store.inbox.waiting(session_id))
-        if run.status != "parked":
-            return True
-        state = RunState.of(run)
-        if any(map(state.ends_for, await self._store.inbox.waiting(session_id))):
-            return True
-        records = [await self._store.tickets.get(ticket) for ticket in tickets_of(run)]
-        return not records or any(record is None or record.state != "pending" for record in records)
 
     async def _renew(self) -> None:
         while True:
@@ -332,7 +312,7 @@ class SessionManager:
                 reminder = TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at)
                 self._tell(self._watch, record.session_id, reminder)
         ends = now + self._look_seconds
-        async for run in self._parked():
+        async for run in parked_runs(self._store):
             for ticket_id in tickets_of(run):
                 found = await self._store.tickets.get(ticket_id)
                 if found is None or found.state != "pending":
@@ -345,7 +325,7 @@ class SessionManager:
         """Host the sessions of this platform whose host has ended, where a run is parked, or something is left to do."""
         if self._host is None:
             return
-        async for run in self._parked():
+        async for run in parked_runs(self._store):
             await self._take_over(run.session_id, self._host.name)
         for session_id in await self._store.runs.unfinished():
             if session_id not in self._driving and await self._take_over(session_id, self._host.name):
@@ -361,14 +341,6 @@ class SessionManager:
                 return False
             await self._store.sessions.update(session_id, host=host)
         return True
-
-    async def _parked(self) -> AsyncIterator[RunRecord]:
-        """Yield the parked runs of all sessions, in pages: there may be many."""
-        place = 0
-        while page := await self._store.runs.parked(_PAGE, place):
-            for run in page:
-                yield run
-            place += len(page)
 
     # -- what idle ones give back --------------------------------------------------------------------------------
 
@@ -406,9 +378,3 @@ def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic:
         loop.call_soon_threadsafe(heard, topic)
     except RuntimeError:  # the loop has closed
         return
-
-
-def tickets_of(run: RunRecord) -> Iterator[str]:
-    """Yield the ids of the tickets that a parked run waits for."""
-    for one in run.state.get("batch", ()):
-        yield from one["tickets"]

@@ -31,6 +31,7 @@ from toolcrib import (
     ToolCall,
 )
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from tools.approval.policy import Policy
 from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
@@ -114,7 +115,8 @@ class Session:
         """Put a message into the session's inbox, for good; ``advance`` answers it. None where its ``key`` is known already.
 
         While a run is under way, ``queue`` waits for its end, ``steer`` is handed to the model with the next results, and
-        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn.
+        ``interrupt`` ends the run first; in another process where that hosts the session, else at the run's next turn. A run of
+        somebody else is ended by the local person alone: it goes on, and the message waits for its end.
         The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
@@ -125,8 +127,8 @@ class Session:
         item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
         kept = await self.store.inbox.put(item)
         if kept is not None:
-            if mode == "interrupt" and self.turnstile.is_taken:
-                self.interrupt()
+            if mode == "interrupt":
+                self.heed(kept)
             await self.store.signals.send(topic_of(self.id))
         return kept
 
@@ -182,6 +184,10 @@ class Session:
         """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
         return await record_answer(self.store, answer, approver)
 
+    def heed(self, item: InboxItem) -> None:
+        """End what runs now for this message, if it may: see RunState.ends_for. Nothing where no run is under way."""
+        self._driver.heed(item)
+
     def interrupt(self) -> None:
         """End what runs now, from any thread or a signal handler; the session goes on."""
         self.scope.interrupt()
@@ -190,11 +196,6 @@ class Session:
         """End what runs now, and begin nothing more: messages stay in the inbox, for the next process. From any thread."""
         self._driver.is_stopped = True
         self.scope.interrupt()
-
-    @property
-    def answering(self) -> int:
-        """The id of the inbox's message that is answered now, or was last; 0 before the first."""
-        return self._driver.under_way
 
     async def waits_for_answers(self) -> bool:
         """Return True if a run of this session is parked, or its process ended while somebody was asked."""
@@ -218,7 +219,9 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
-        async with self.holding.held(self._busy):
+        async with self.holding.held(self._busy) as fresh:
+            if fresh:
+                self.forget_origins()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
@@ -285,6 +288,11 @@ class Session:
             state = await self.transcript.state()
             self.scope.change_state(state)
             self.on_state(state)
+
+    def forget_origins(self) -> None:
+        """Have the origins of files read anew: another process may have downloaded some while it held the session."""
+        if isinstance(self.scope.policy, Policy):
+            self.scope.policy.files.forget(self.id)
 
     async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
         """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""

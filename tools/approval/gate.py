@@ -29,7 +29,7 @@ from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest
 from tools.approval.findings import TOOL_RULE, UNKNOWN_PATH, Finding, digestible, from_json, visible
 from tools.approval.grants import covers
-from tools.approval.judge import Judgement, judge
+from tools.approval.judge import Harmless, Judgement, judge
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules
@@ -88,6 +88,10 @@ class ApprovalGate:
     @property
     def grants(self) -> GrantStore:
         return self.policy.grants
+
+    def judge_by(self, setting: Setting) -> None:
+        """Judge the calls that bring no policy by this from now on. Grants, and what was downloaded, stay known."""
+        self.policy = replace(self.policy, setting=setting, harmless=Harmless())
 
     @hookimpl
     def tool_gate(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext) -> Decision | Awaitable[Decision | None] | None:

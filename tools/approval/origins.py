@@ -30,7 +30,9 @@ _CLEAN = Origins()
 
 
 class SessionFiles:
-    """Origins by session: read once from ``store``, then kept here until ``forget``. Thread-safe.
+    """Origins by session: read from ``store``, then kept here until ``forget``. Thread-safe.
+
+    What is kept holds as long as no other process adds to it: whoever takes a session over has it forgotten first.
 
     Nothing is ever forgotten as clean. Where the store can't be read, or a session has more than ``most`` such files, its
     origins count as unknown, and whatever runs a file is asked about. Without a store they last as long as this object.
@@ -80,7 +82,7 @@ class SessionFiles:
             self._bounded(known)
 
     def forget(self, session_id: str) -> None:
-        """Let go of a session that was closed; the store still knows. Without a store nothing is let go."""
+        """Let go of what was read of a session; the store still knows. Without a store nothing is let go."""
         if self._store is not None:
             with self._lock:
                 self._known.pop(session_id, None)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from toolcrib import Answer, Denied, InvalidArguments, NotFound, SuspendTicket
 from toolcrib._store import Settled, TicketRecord, TicketStore
+from toolcrib._types import Json
 
 
 def is_refusal(answer: Answer) -> bool:
@@ -26,8 +29,19 @@ def why_not(record: TicketRecord | None) -> str:
         return "the question is not known any more"
     if record.state == "expired":
         return "the answer came too late: the question had expired"
+    if record.state == "pending":
+        return "this decision was made on another question before, and counts for that one; this question still waits"
     by = f", by {record.answer.by}" if record.answer is not None and record.answer.by else ""
     return f"the question was settled before ({record.state}{by})"
+
+
+def _same(one: Answer, other: Answer) -> bool:
+    """Return whether two deliveries of one decision say the same; when, by whom and why may differ."""
+    return (one.action, _plain(one.payload)) == (other.action, _plain(other.payload))
+
+
+def _plain(payload: Json) -> str:
+    return json.dumps(payload, sort_keys=True, default=str)
 
 
 async def settle_answer(
@@ -37,7 +51,8 @@ async def settle_answer(
 
     Nothing runs by it: the session's next ``run_batch`` or ``Dispatcher.resume`` acts on it. Raises NotFound for an unknown
     ticket, InvalidArguments where the payload does not fit the ticket's schema (the ticket still waits then), and Denied where
-    the ticket is not of session ``session_id`` (None: of any) or another answer, or its time, came before this one.
+    the ticket is not of session ``session_id`` (None: of any), another answer, or its time, came before this one, or this
+    decision was made before with other words or on another ticket.
     """
     record = None if tickets is None else await tickets.get(answer.ticket_id)
     if tickets is None or record is None or record.ticket.call is None:
@@ -48,6 +63,8 @@ async def settle_answer(
         raise InvalidArguments(f"the answer does not fit what was asked for: {wrong}")
     settled = await tickets.settle(answer, "denied" if is_refusal(answer) else "approved")
     record = await tickets.get(answer.ticket_id) or record
+    if settled == "repeated" and record.answer is not None and not _same(answer, record.answer):
+        raise Denied(f"the answer does not count: {why_not(record)}, by another answer with the same decision id")
     if settled == "refused":
         raise Denied(f"the answer does not count: {why_not(record)}")
     return record, settled

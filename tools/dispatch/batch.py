@@ -58,7 +58,7 @@ async def run_batch(
     Neighbouring parallel_safe calls are gated one by one and then run together; any other call is gated right before it
     runs, since an earlier one may have changed what it would do. After an ended run or an interrupt the rest is not started, and
     told so. Where ``scope.suspends`` and nobody can be asked now, a call that needs an answer is parked with its ticket. Later
-    ones are gated all the same; they run if they are parallel_safe or would do nothing that overlaps with an unsettled earlier
+    ones are gated all the same; they run, parallel_safe or not, if they would do nothing that overlaps with an unsettled earlier
     one, else they wait. What plugins scheduled for later is done when all results are there.
 
     ``turn`` names the reply that asked for them; the ledger keeps it. ``since``: they may have been begun by a process that died.
@@ -193,7 +193,7 @@ class _Batch:
             return await self._taken_up_again(item)
         current = self._begin(item.call)
         ended = None
-        if self.unsettled and not self._may_share(item):
+        if self.unsettled:
             ended = await self.dispatcher.look(current)
             current.trial = ended is None and await self._must_wait(current)
         if not current.trial:
@@ -257,7 +257,7 @@ class _Batch:
             denied = failed(call.name, Denied(why), inside=False)
             return self._after_gate(item, current, await self.dispatcher.end(current, denied))
         ended = None
-        if self.unsettled and _has_effects(record) and not self._may_share(item):
+        if self.unsettled and _has_effects(record):
             ended = await self.dispatcher.look(current)
             if ended is None and await self._must_wait(current):
                 item.effects = tuple(current.ctx.effects)

@@ -31,7 +31,9 @@ from toolcrib import (
     LeaseLost,
     Principal,
     SuspendTicket,
+    ToolCall,
     ToolCallContext,
+    ToolCallStatus,
     ToolResult,
 )
 from toolcrib._store import Store
@@ -171,25 +173,50 @@ async def parked(crib: Crib, *calls: tuple[str, Any], after: str = "done") -> tu
 
 
 async def test_what_overlaps_a_parked_call_waits(crib: Crib, tmp_path: Path) -> None:
-    """`cp x out/` never overtakes a parked `rm -rf out`; a file that nobody else touches is written."""
+    """Neither `cp x out/` nor reading and searching in `out` overtakes a parked `rm -rf out`."""
     (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.txt").write_text("old")
     (tmp_path / "a.txt").write_text("A")
     session, result = await parked(
         crib,
         ("terminal", {"command": "rm -rf out"}),
         ("terminal", {"command": "mkdir out && cp a.txt out/"}),
-        ("read_file", {"path": "a.txt"}),
+        ("read_file", {"path": "out/a.txt"}),
+        ("search_files", {"pattern": "old", "path": "out"}),
+        ("todo", {}),
     )
     assert (result.stopped, len(result.tickets)) == ("parked", 1)
     record = await crib.store.runs.current(session.id)
     assert record is not None
-    assert [one.status.value for one in RunState.of(record).batch] == ["suspended", "new", "succeeded"]
+    assert [one.status.value for one in RunState.of(record).batch] == ["suspended", "new", "new", "new", "succeeded"]
     await session.answer(answered(result.tickets[0], YES))
     last = await session.advance()
     assert last is not None
     assert last.text == "done"
     assert (tmp_path / "out" / "a.txt").read_text() == "A"
+    texts = [one["text"] for record in await session.records() if record["role"] == "results" for one in record["results"]]
+    assert len(texts) == 5
+    assert "old" not in texts[2]
+    assert "A" in texts[2]
     await session.close()
+
+
+async def test_what_another_process_downloaded_is_asked_about_here(crib: Crib, tmp_path: Path) -> None:
+    """Where files came from is read anew once another process had the session: in runs, and in calls by hand."""
+    for name in ("x.sh", "y.sh"):
+        (tmp_path / name).write_text("echo hello\n")
+    here = await crib.open(suspends=True)
+    assert (await here.acall(ToolCall("c1", "terminal", {"command": "bash x.sh"}))).result.is_success
+    with assemble(project_dir=tmp_path) as other:
+        there = await other.open(resume=here.id)
+        await there.acall(ToolCall("c2", "terminal", {"command": "curl -so x.sh file:///nowhere"}))
+        by_hand = await here.acall(ToolCall("c3", "terminal", {"command": "bash x.sh"}))
+        assert by_hand.status is ToolCallStatus.SUSPENDED
+        await there.acall(ToolCall("c4", "terminal", {"command": "curl -so y.sh file:///nowhere"}))
+        here.link.use(ScriptedSession([("terminal", {"command": "bash y.sh"})], "done"))
+        assert (await here.ask("go")).stopped == "parked"
+        await there.close()
+    await here.close()
 
 
 async def test_a_refusal_is_told_and_the_run_goes_on(crib: Crib, tmp_path: Path) -> None:
@@ -277,6 +304,23 @@ async def test_the_same_decision_twice_is_nothing_and_another_is_refused(crib: C
         await session.answer(answered(result.tickets[0], {"approved": False}))
     with pytest.raises(Denied, match="put to somebody else"):
         await session.answer(answered(result.tickets[0], YES), Principal("telegram", "7"))
+    await session.close()
+
+
+async def test_a_decision_that_says_something_else_does_not_count(crib: Crib, tmp_path: Path) -> None:
+    """002-31: the same decision id with other words, or for another ticket, is refused with what was decided."""
+    for name in ("out", "old"):
+        (tmp_path / name).mkdir()
+    calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("out", "old")]
+    session, result = await parked(crib, *calls)
+    first, second = result.tickets
+    no = answered(first, {"approved": False}, decision_id="click-1")
+    assert [await session.answer(no) for _ in range(2)] == ["settled", "repeated"]
+    with pytest.raises(Denied, match=r"settled before \(denied, by me\), by another answer with the same decision id"):
+        await session.answer(answered(first, YES, decision_id="click-1"))
+    with pytest.raises(Denied, match="made on another question before, and counts for that one; this question still waits"):
+        await session.answer(answered(second, YES, decision_id="click-1"))
+    assert await session.answer(answered(second, YES, decision_id="click-2")) == "settled"
     await session.close()
 
 
@@ -385,6 +429,43 @@ async def test_an_answer_from_elsewhere_wakes_the_host(crib: Crib, tmp_path: Pat
     assert (last.stopped, last.text) == ("done", "understood")
     await manager.close()
     assert not await hosted(crib.store, session_id)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(
+    ("who", "ends"), [(Principal("api", "bob"), False), (Principal("api", "ann"), True), (Principal(), True)]
+)
+async def test_only_whose_run_it_is_and_the_local_person_end_it(
+    crib: Crib, tmp_path: Path, who: Principal, ends: bool, elsewhere: bool
+) -> None:
+    """Anybody else's interrupt waits for the run's end, as what is queued does."""
+    running, over = asyncio.Event(), asyncio.Event()
+
+    async def hold(args: Any) -> str:
+        running.set()
+        await over.wait()
+        return "held"
+
+    crib.registry.register("hold", "terminal", {"description": "d"}, hold)
+    manager, came = await hosting(crib, [("hold", {})])
+    session = await manager.session("chat")
+    model = ScriptedSession([("hold", {})], "next", "last")
+    session.outfit, session.scope.granted = None, None
+    session.link.use(model)
+    await manager.say("chat", "go", principal=Principal("api", "ann"))
+    await asyncio.wait_for(running.wait(), 60)
+    if elsewhere:
+        with assemble(project_dir=tmp_path) as other:
+            there = await other.open(resume=session.id)
+            await there.say("stop", mode="interrupt", principal=who)
+            await there.close()
+    else:
+        await manager.say("chat", "stop", mode="interrupt", principal=who)
+    await asyncio.sleep(0.3)
+    over.set()
+    last = await asyncio.wait_for(came.get(), 60)
+    assert (last.stopped, last.text) == ("done", "next" if ends else "last")
+    await manager.close()
 
 
 async def test_messages_of_many_chats_are_answered_each_in_its_own(crib: Crib) -> None:

@@ -421,6 +421,23 @@ def test_what_interrupts_ends_the_run_and_is_answered_next(crib: Crib) -> None:
     asyncio.run(go())
 
 
+def test_what_interrupts_does_not_end_the_run_that_answers_it(crib: Crib) -> None:
+    """The news of a message may come late."""
+
+    async def go() -> None:
+        session = await crib.open()
+        item = await session.say("no, this", mode="interrupt")
+        assert item is not None
+        session.heed(item)
+        session.link.use(ScriptedSession(CALL, "looked at that"))
+        last = await session.advance(lambda event: session.heed(item))
+        assert last is not None
+        assert (last.stopped, last.text) == ("done", "looked at that")
+        await session.close()
+
+    asyncio.run(go())
+
+
 def test_what_was_said_behind_an_interrupted_run_is_answered(crib: Crib) -> None:
     """An interrupt ends one run; nothing that waits behind it is lost."""
 

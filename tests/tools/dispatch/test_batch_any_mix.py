@@ -102,6 +102,9 @@ class World:
 
         registry.register("write", "t", ANY, handle, kind="edit", effects=writes)
         registry.register("read", "t", ANY, handle, kind="read", effects=lambda args, ctx: [ReadsFile(args["path"])])
+        registry.register(
+            "peek", "t", ANY, handle, kind="read", parallel_safe=True, effects=lambda args, ctx: [ReadsFile(args["path"])]
+        )
         registry.register("look", "t", ANY, handle, kind="read", parallel_safe=True)
         registry.register("command", "t", ANY, handle, kind="execute", effects=lambda args, ctx: [RunsCommand("x", "/")])
         registry.register("plain", "t", ANY, handle)
@@ -130,7 +133,7 @@ class World:
 
 calls = st.builds(
     lambda name, path, asked, answers: (name, {"path": path, "asked": asked, "answers": answers}),
-    st.sampled_from(["write", "read", "look", "command", "plain"]),
+    st.sampled_from(["write", "read", "peek", "look", "command", "plain"]),
     st.sampled_from(PATHS),
     st.sampled_from([0, 0, 1, 2]),
     st.sampled_from([False, False, False, True]),
@@ -235,8 +238,7 @@ def test_every_call_gets_one_result_and_acts_once_in_order(
 
 def _must_keep_order(dispatcher: Dispatcher, made: Sequence[tuple[str, dict[str, Any]]], first: int, second: int) -> bool:
     entries = [dispatcher.registry.get(made[number][0]) for number in (first, second)]
-    assert entries[1] is not None
-    if entries[1].parallel_safe:
+    if all(entry is not None and entry.parallel_safe for entry in entries):
         return False
     reaches = []
     for entry, number in zip(entries, (first, second), strict=True):

@@ -12,6 +12,7 @@ from toolcrib import (
     Answer,
     Block,
     LeaseLost,
+    ReadsFile,
     RunsCommand,
     Suspend,
     SuspendTicket,
@@ -42,6 +43,7 @@ def desk(bench: Any) -> Any:
     bench.tool("run", handle, kind="execute", effects=lambda args, ctx: [RunsCommand("x", "/p")])
     bench.tool("write", handle, kind="edit", effects=lambda args, ctx: [WritesFile(args["path"])])
     bench.tool("look", handle, kind="read", parallel_safe=True)
+    bench.tool("read", handle, kind="read", parallel_safe=True, effects=lambda args, ctx: [ReadsFile(args["path"])])
     bench.tool("note", handle)
     bench.plugin(tool_gate=gate)
     bench.scope.suspends = True
@@ -91,6 +93,33 @@ def test_nothing_overtakes_what_it_overlaps_with(desk: Any) -> None:
     settle(desk, items[0])
     assert go(desk, rebuilt(items))
     assert desk.ran == ["c3", "c0", "c1", "c2"]
+
+
+def test_no_reading_overtakes_what_it_overlaps_with(desk: Any) -> None:
+    """Nor does a change overtake the reading that waits, where reads run together else."""
+    items = batch(
+        ("write", {"path": "/p/out", "ask": 1}),
+        ("read", {"path": "/p/out/a"}),
+        ("read", {"path": "/q"}),
+        ("look", {}),
+        ("write", {"path": "/p/out/a"}),
+        ("read", {"path": "/p", "ask": 1}),
+    )
+    assert not go(desk, items)
+    assert sorted(desk.ran) == ["c2", "c3"]
+    settle(desk, items[5])
+    again = rebuilt(items)
+    assert not go(desk, again)
+    assert sorted(desk.ran) == ["c2", "c3"], "one that was agreed to waits too"
+    settle(desk, again[0])
+    assert go(desk, rebuilt(again))
+    assert desk.ran[2:] == ["c0", "c1", "c4", "c5"]
+
+
+def test_nothing_that_reads_overtakes_a_parked_command(desk: Any) -> None:
+    items = batch(("run", {"ask": 1}), ("read", {"path": "/q"}), ("look", {}))
+    assert not go(desk, items)
+    assert desk.ran == ["c2"]
 
 
 def test_answers_in_any_order_keep_the_order_of_effects(desk: Any) -> None:

@@ -1,0 +1,40 @@
+"""Runs that wait for somebody, and whether a session could go on, by what the store has of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from agent.conversation.state import RunState
+from toolcrib._store import RunRecord, Store
+
+_PAGE = 200
+"""Parked runs that are read together."""
+
+
+async def parked_runs(store: Store) -> AsyncIterator[RunRecord]:
+    """Yield the parked runs of all sessions, in pages: there may be many."""
+    place = 0
+    while page := await store.runs.parked(_PAGE, place):
+        for run in page:
+            yield run
+        place += len(page)
+
+
+def tickets_of(run: RunRecord) -> Iterator[str]:
+    """Yield the ids of the tickets that a parked run waits for."""
+    for one in run.state.get("batch", ()):
+        yield from one["tickets"]
+
+
+async def has_work(store: Store, session_id: str) -> bool:
+    """Return True if a session can go on: with a run that does not wait, that was answered or interrupted, or with a message."""
+    run = await store.runs.current(session_id)
+    if run is None:
+        return bool(await store.inbox.waiting(session_id))
+    if run.status != "parked":
+        return True
+    state = RunState.of(run)
+    if any(map(state.ends_for, await store.inbox.waiting(session_id))):
+        return True
+    records = [await store.tickets.get(ticket) for ticket in tickets_of(run)]
+    return not records or any(record is None or record.state != "pending" for record in records)
