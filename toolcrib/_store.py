@@ -134,7 +134,7 @@ class GrantStore(Protocol):
     """Grants of sessions and principals."""
 
     async def add(self, grant: Grant) -> None:
-        """Keep a grant."""
+        """Keep a grant. One whose id is known changes nothing: what was spent of it stays spent."""
         ...
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:

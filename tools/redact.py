@@ -9,6 +9,14 @@ from collections.abc import Mapping
 from toolcrib._types import Json
 
 _SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)(?:_|$)", re.I)
+_MAYBE_SECRET = re.compile(
+    r"(?:PASSWORDS?|PASSWDS?|PASSPHRASE|SECRETS?|TOKENS?|CREDENTIALS?|API_?KEYS?|ACCESS_?KEYS?|PRIVATE_?KEYS?)(?:_|$)"
+    r"|(?:^|_)(?:(?:PASS|PWD|PW|KEY|AUTH|COOKIE)$|CONNECTION_?STRING|CONN_STR)",
+    re.I,
+)
+_HOLDS_PASSWORD = re.compile(
+    r"://[^\s/@]{0,500}:[^\s@]{1,500}@|(?:^|[?&;,\s])[\w-]*(?:password|passwd|pwd|token|secret|key|sig)=[^\s&;]", re.I
+)
 _SHORTEST = 8
 """Characters. A shorter value ("test", "1234") would blank out innocent text everywhere."""
 
@@ -29,6 +37,15 @@ _FORMATS: tuple[tuple[str, str], ...] = (
 )
 _HINTS = tuple(hint for hint, _ in _FORMATS)
 _KEYS = re.compile("|".join(pattern for _, pattern in _FORMATS))
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Return whether a variable may hold a secret, by its name or as a URL or connection string with a password in it.
+
+    Broader than what ``Redactor.of`` blanks out of results, where a wrong guess would hide innocent text.
+    """
+    named = name not in ("PWD", "OLDPWD") and _MAYBE_SECRET.search(name) is not None
+    return named or _HOLDS_PASSWORD.search(value) is not None
 
 
 class Redactor:

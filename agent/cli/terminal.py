@@ -58,8 +58,13 @@ def find_terminal() -> Terminal | None:
 @contextlib.contextmanager
 def controlling_terminal() -> Iterator[Terminal]:
     """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
-    or is not in the foreground there: then nobody sits before it.
+    or is not in the foreground there: then nobody sits before it. So it does below a command of a session, which may have opened
+    the terminal itself.
     """
+    from tools.environments.shell.launcher import is_below_a_shell
+
+    if is_below_a_shell(os.getpid()):
+        raise ToolcribError("this is for a person at a terminal; a terminal that a session's command opened is not a person's")
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -36,6 +36,7 @@ from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
+from tools.redact import may_be_secret
 
 if TYPE_CHECKING:
     from agent.backends import Backend
@@ -328,7 +329,11 @@ class Session:
             return before
         state = await environment.portable_state()
         redactor = self.scope.redactor
-        kept = {name: value for name, value in state.variables.items() if not redactor.touches(f"{name}={value}")}
+        kept = {
+            name: value
+            for name, value in state.variables.items()
+            if not (may_be_secret(name, value) or redactor.touches(f"{name}={value}"))
+        }
         return ParkedShell(state.cwd, kept)
 
     async def restore_shell(self, shell: ParkedShell | None) -> None:

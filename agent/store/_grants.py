@@ -16,11 +16,10 @@ class SqliteGrants:
         self._access = access
 
     async def add(self, grant: Grant) -> None:
-        """A grant with a known id takes the other's place."""
+        """A grant with a known id changes nothing."""
         await self._access.run(
             "INSERT INTO grants (id, session_id, scope, uses_left, principal, body) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, scope = excluded.scope,"
-            " uses_left = excluded.uses_left, principal = excluded.principal, body = excluded.body",
+            " ON CONFLICT (id) DO NOTHING",
             (text(grant.id), text(grant.session_id), grant.scope, grant.uses_left, text(grant.principal), dump_grant(grant)),
         )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.redact import Redactor
+from tools.redact import Redactor, may_be_secret
 
 REPEAT = "a1B2" * 20
 
@@ -65,3 +65,43 @@ def test_a_known_value_never_leaves_whatever_it_is(secret: str, before: str, aft
     assert redactor.touches(json.dumps(text, ensure_ascii=False))
     if secret not in "[redacted: S]":
         assert secret not in redactor.text(text).replace("[redacted: S]", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DB_PASSWORD", "x"),
+        ("PGPASSWORD", "x"),
+        ("MYSQL_PWD", "x"),
+        ("SMTP_PASS", "x"),
+        ("KUBE_TOKEN", "x"),
+        ("npm_config__authToken", "x"),
+        ("STRIPE_KEY", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+        ("DATABASE_URL", "postgres://u:pw@h/db"),
+        ("CACHE", "redis://:p/w@h"),
+        ("BLOB", "https://h/x?sv=1&sig=abc"),
+        ("DSN", "host=h user=u password=pw"),
+        ("ODBC", "Server=h;Uid=u;Pwd=pw"),
+    ],
+)
+def test_a_variable_may_be_a_secret_by_its_name_or_its_value(name: str, value: str) -> None:
+    assert may_be_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PWD", "/srv"),
+        ("OLDPWD", "/srv"),
+        ("PATH", "/usr/bin:/bin"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("KEYBOARD", "de"),
+        ("SSH_AUTH_SOCK", "/tmp/agent"),
+        ("DATABASE_URL", "postgres://u@h:5432/db"),
+        ("PIP_INDEX_URL", "https://h.example/simple"),
+        ("MAKEFLAGS", "-j2 PREFIX=/usr"),
+    ],
+)
+def test_other_variables_are_none(name: str, value: str) -> None:
+    assert not may_be_secret(name, value)

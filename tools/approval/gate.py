@@ -154,7 +154,8 @@ class ApprovalGate:
         scope = _granted_scope(ticket, answer)
         cwd = str(ticket.parameters.get("cwd", ""))
         asked = _asked(policy, ctx, findings, cwd, ticket.parameters.get("command"))
-        for grant in grants_of(asked, scope, answer.payload, by=answer.by, at=answer.at or time.time()):
+        at = answer.at or time.time()
+        for grant in grants_of(asked, scope, answer.payload, by=answer.by, at=at, ticket_id=ticket.id):
             await policy.grants.add(grant)
         await self._note(policy, call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
 

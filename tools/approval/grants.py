@@ -48,7 +48,7 @@ class MemoryGrants:
 
     async def add(self, grant: Grant) -> None:
         with self._lock:
-            self._grants[grant.id] = grant
+            self._grants.setdefault(grant.id, grant)
 
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         """Return the grants of this session and the permanent ones of this principal; without a session all."""
@@ -166,17 +166,20 @@ def new_grant(
     by: str = "",
     at: float = 0.0,
     principal: str = "",
+    ticket_id: str = "",
 ) -> Grant:
-    """A grant with a fresh id. ``once`` is no grant (ValueError): the answer itself covers that one call."""
+    """A grant with a fresh id, or the one that the answer to this ticket gives it: heard twice, it is the same grant.
+
+    ``once`` is no grant (ValueError): the answer itself covers that one call.
+    """
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")
     if scope == "always":
         # An id that every process gives it, so that it can be revoked from any.
         what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ())]
-        name = hashlib.sha256(json.dumps(what).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return Grant(name, "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
+        return Grant(_digest(what), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
     return Grant(
-        secrets.token_hex(16),
+        _digest([ticket_id, key, root]) if ticket_id else secrets.token_hex(16),
         scope,
         key,
         root,
@@ -188,6 +191,10 @@ def new_grant(
         at=at,
         principal=principal,
     )
+
+
+def _digest(what: Sequence[Json]) -> str:
+    return hashlib.sha256(json.dumps(what).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def to_allowlist(grant: Grant) -> dict[str, Json]:

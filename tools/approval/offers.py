@@ -51,8 +51,11 @@ def offers(asked: Asked) -> dict[str, str]:
     return found
 
 
-def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str, at: float) -> list[Grant]:
-    """The standing grants that an answer with this scope gives; [] for ``once``. Raises ValueError for what it can't mean."""
+def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str, at: float, ticket_id: str) -> list[Grant]:
+    """The standing grants that an answer with this scope gives; [] for ``once``. Raises ValueError for what it can't mean.
+
+    An answer to a ticket gives the same ids each time: a resumed call hears it again, after a restart that came too soon.
+    """
     if scope == "once":
         return []
     if scope == "always":
@@ -61,11 +64,14 @@ def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str,
     kept: dict[tuple[str, str], Grant] = {}
     for finding in asked.findings:
         for root in _roots(asked, finding, scope, payload):
-            kept.setdefault((finding.key, root), _standing(asked, finding.key, root, scope, payload, by=by, at=at))
+            grant = _standing(asked, finding.key, root, scope, payload, by=by, at=at, ticket_id=ticket_id)
+            kept.setdefault((finding.key, root), grant)
     return list(kept.values())
 
 
-def _standing(asked: Asked, key: str, root: str, scope: str, payload: Mapping[str, Json], *, by: str, at: float) -> Grant:
+def _standing(
+    asked: Asked, key: str, root: str, scope: str, payload: Mapping[str, Json], *, by: str, at: float, ticket_id: str
+) -> Grant:
     kind: GrantScope = "session"
     uses: int | None = None
     until: float | None = None
@@ -88,6 +94,7 @@ def _standing(asked: Asked, key: str, root: str, scope: str, payload: Mapping[st
         by=by,
         at=at,
         principal=asked.principal,
+        ticket_id=ticket_id,
     )
 
 
@@ -115,7 +122,7 @@ def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
     """Return whether the grants would cover a repetition of the call."""
     if not asked.root or not asked.session_id:
         return False
-    trial = grants_of(asked, scope, payload, by="", at=0.0)
+    trial = grants_of(asked, scope, payload, by="", at=0.0, ticket_id="")
     return all(
         any(covers(grant, part, session_id=asked.session_id, cwd=asked.cwd, task_id=asked.task_id) for grant in trial)
         for finding in asked.findings

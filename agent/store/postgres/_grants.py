@@ -17,13 +17,12 @@ class PostgresGrants:
         self._fence = fence
 
     async def add(self, grant: Grant) -> None:
-        """A grant with a known id takes the other's place."""
+        """A grant with a known id changes nothing."""
         await self._database.write(
             self._fence,
             "INSERT INTO grants (id, session_id, principal, scope, uses_left, body)"
             " VALUES (%(id)s, %(session)s, %(principal)s, %(scope)s, %(uses_left)s, %(body)s)"
-            " ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, principal = excluded.principal,"
-            " scope = excluded.scope, uses_left = excluded.uses_left, body = excluded.body RETURNING row",
+            " ON CONFLICT (id) DO NOTHING RETURNING row",
             {
                 "id": to_text(grant.id),
                 "session": to_text(grant.session_id),

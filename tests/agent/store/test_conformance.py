@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -398,6 +399,19 @@ async def test_grants_are_kept_spent_and_revoked(store: Store) -> None:
     assert await store.grants.revoke("u")
     assert not await store.grants.revoke("u")
     assert list(await store.grants.all("s")) == [mine, permanent]
+
+
+async def test_a_grant_that_is_known_changes_nothing(store: Store) -> None:
+    """An answer that is heard again, after a process was killed, gives no second grant."""
+    given = Grant("u", "uses", "k", "/", session_id="s", uses_left=2)
+    lease = await store.leases.take("s", "me", 60.0)
+    assert lease is not None
+    for grants in (store.grants, store.fenced(Fence(lease)).grants):
+        await grants.add(given)
+        await grants.spend("u")
+        await grants.add(replace(given, uses_left=9, key="other"))
+    assert [(grant.key, grant.uses_left) for grant in await store.grants.all("s")] == [("k", 0)]
+    assert not await store.grants.spend("u")
 
 
 def test_grants_of_memory_may_be_kept_elsewhere(store: Store) -> None:

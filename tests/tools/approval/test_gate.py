@@ -461,8 +461,24 @@ def test_a_grant_until_a_time_ends() -> None:
     (grant,) = run_async(desk.grants.all("s1"))
     assert grant.until is not None
     assert desk.run("rm -rf b") is None
+    run_async(desk.grants.revoke(grant.id))
     run_async(desk.grants.add(replace(grant, until=grant.until - 601)))
     assert isinstance(desk.run("rm -rf b"), Suspend)
+
+
+def test_an_answer_that_is_heard_again_grants_no_more() -> None:
+    """A process that was killed after it had kept the grant, and before the handler ran, hears the answer again."""
+    desk = Desk()
+    asked = desk.run("rm -rf a && git push --force")
+    ticket = asked.ticket
+    said = Answer(ticket.id, payload={**yes("uses"), "uses": 1}, by="ann")
+    settled(desk.gate.on_answer(ticket.call, ticket, said, desk.context(ticket.call, (), "s1")))
+    assert desk.answer(asked, said.payload) is None
+    kept = run_async(desk.grants.all("s1"))
+    assert {grant.key for grant in kept} == found(asked)
+    assert len({grant.id for grant in kept}) == len(kept) == 2
+    assert isinstance(desk.run("rm -rf b"), Suspend)
+    assert isinstance(desk.run("git push --force"), Suspend)
 
 
 @pytest.mark.parametrize("payload", [{"uses": 0}, {"uses": -1}, {"uses": "many"}, {"uses": 10**9}, {"uses": True}])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tools.approval.detect import detect_dangerous_command
@@ -14,6 +16,13 @@ OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
 @pytest.fixture(autouse=True)
 def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", HOME)
+
+
+@pytest.fixture(params=["python3 -c {0}", "python3 - <<'E'\n{1}\nE", "uv run python -c {0}", "env X=1 .venv/bin/python -c {0}"])
+def command_of(request: pytest.FixtureRequest) -> str:
+    """A command that runs Python: {0} is the code as a word, {1} as it is."""
+    command: str = request.param
+    return command
 
 
 def levels(command: str) -> set[str]:
@@ -49,6 +58,61 @@ def levels(command: str) -> set[str]:
 )
 def test_toolcribs_own_settings_are_refused_however_they_are_spelled(command: str) -> None:
     assert "block" in levels(command)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from toolcrib import Agent",
+        "from toolcrib import ToolResult, Agent as A",
+        "import toolcrib as t; t.Agent(parks=True)",
+        "import toolcrib; getattr(toolcrib, 'Age' + 'nt')()",
+        "from toolcrib import _store",
+        "from toolcrib._store import Store",
+        "import agent.crib",
+        "from agent import crib, run",
+        "import agent; agent.workspace.Workspace",
+        "from agent.conversation.answers import record_answer",
+        "from agent.store.sqlite import SqliteStore",
+        "import importlib; importlib.import_module('agent.conversation.' + 'answers')",
+        "__import__('agent.crib')",
+        "exec('from agent import crib')",
+        "async def go():\n    from agent.crib import Crib\n",
+        "if x():\n    import tools.approval.gate\n",
+        "from tools import approval",
+    ],
+)
+def test_no_command_brings_code_that_answers_for_a_person(command_of: str, code: str) -> None:
+    assert "block" in levels(command_of.format(shlex.quote(code), code))
+
+
+@pytest.mark.parametrize(
+    "code", ["import agent", "from agent import x", "import agent.models", "import model_tools", "from toolcrib import *"]
+)
+def test_what_may_be_somebody_elses_is_asked_about(command_of: str, code: str) -> None:
+    assert levels(command_of.format(shlex.quote(code), code)) == {"ask-once"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from toolcrib import ToolResult, hookimpl, tool",
+        "import toolcrib; print(toolcrib.__version__, toolcrib.registry)",
+        "from toolcrib.testing import ScriptedSession",
+        "import agents; agents.run()",
+        "def f(agent, toolcrib):\n    return agent.run(toolcrib.Agent)\n",
+        "from .agent import crib",
+        "import tools.mine; tools.mine.approval",
+        "print('from agent import crib')",
+    ],
+)
+def test_the_contract_and_other_names_are_free(command_of: str, code: str) -> None:
+    assert levels(command_of.format(shlex.quote(code), code)) == set()
+
+
+@pytest.mark.parametrize("command", ["pytest tests", "python -m pytest -x", "uv run pytest", "python -m unittest"])
+def test_a_plugins_tests_are_free(command: str) -> None:
+    assert levels(command) == set()
 
 
 @pytest.mark.parametrize(

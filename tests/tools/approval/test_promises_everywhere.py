@@ -271,6 +271,29 @@ def test_code_that_reaches_for_toolcrib_is_not_let_through(floor: Any, code: str
     assert floor.ran == []
 
 
+@pytest.mark.parametrize(
+    "code", ["from toolcrib import Agent", "from agent.conversation.answers import record_answer", "import agent"]
+)
+def test_scripts_that_could_answer_for_a_person_are_asked_about_every_time(floor: Any, code: str) -> None:
+    floor.call("write_file", {"path": "x.py", "content": f"import os\n{code}\n"})
+    floor.call("write_file", {"path": "y.py", "content": "import x\n"})
+    for command in ("python3 x.py", "python3 y.py", f"cat > z.py <<'E'\n{code}\nE\nsetsid python3 z.py > log 2>&1 &"):
+        assert "self.code" in floor.do(command), command
+    assert floor.ran == []
+
+
+def test_a_package_agent_of_the_projects_own_is_free(floor: Any) -> None:
+    floor.call("write_file", {"path": "agent/__init__.py", "content": ""})
+    floor.call("write_file", {"path": "main.py", "content": "from agent import planner\nimport agent.models\n"})
+    assert floor.do("python3 main.py") == "ran"
+    assert floor.do("python3 -c 'import agent'") == "ran"
+    floor.call("write_file", {"path": "main.py", "content": "from agent import crib\n"})
+    assert floor.do("python3 main.py") == {"self.code"}
+    floor.call("write_file", {"path": "lone/agent.py", "content": "x = 1"})
+    floor.call("write_file", {"path": "lone/main.py", "content": "import agent\n"})
+    assert floor.do("cd lone && python3 main.py") == "ran"
+
+
 def test_own_keys_and_state_are_closed_to_every_tool(floor: Any) -> None:
     for path in (f"{OWN[0]}/secrets.env", f"{OWN[0]}/config.yaml", f"{OWN[1]}/toolcrib.db", f"{HOME}/.config", OWN[1]):
         assert floor.call("read_file", {"path": path}) == "refused", path

@@ -316,6 +316,7 @@ def test_answers_while_a_grant_is_narrowed(house: House) -> None:
     scope = house.scope()
     assert house.resume(scope, house.ask(scope), {**YES, "scope": "session"}).result.is_success
     (grant,) = run_async(house.store.grants.all("s1"))
+    run_async(house.store.grants.revoke(grant.id))
     run_async(house.store.grants.add(replace(grant, root="/project/build")))
     executed = asyncio.run(house.dispatcher.call(ToolCall("c2", "run", {"command": "rm -rf build/x"}), scope))
     assert executed.result.is_success

@@ -5,6 +5,9 @@ An effect that the shell has a command for is reported as that command, from eve
 
 - ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
 - ``@forkbomb``: processes are forked in a loop without an end.
+- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.crib``, ``toolcrib.Agent``; not its contract).
+  WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` where a package of that name
+  lies beside the source: somebody else's, as a rule.
 - ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals
   as written, no final ``;``. Reported are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
   ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,

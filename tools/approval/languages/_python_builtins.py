@@ -45,6 +45,7 @@ def _import(m: Machine, args: list[Thing], named: dict[str, Thing]) -> Thing:
     name = text(args[0] if args else named.get("name"))
     if not name.known:
         return Name(HOLE)
+    m.own.imported(name.text)
     fromlist = args[3] if len(args) > 3 else named.get("fromlist")
     return m.module(name.text if fromlist else name.text.partition(".")[0])
 

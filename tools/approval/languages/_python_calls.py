@@ -9,6 +9,7 @@ from tools.approval.languages import _python_pure as pure
 from tools.approval.languages._python_effects import EFFECTS
 from tools.approval.languages._python_expr import Expressions
 from tools.approval.languages._python_objects import METHODS, method_of_unknown
+from tools.approval.languages._python_own import OwnCode
 from tools.approval.languages._python_values import (
     Class,
     Data,
@@ -41,6 +42,7 @@ class Calls(Expressions):
         self.returns: list[Thing] = []
         self.pending: list[Obj] = []
         """Programs that were started with a pipe as their input, of which nothing has been reported yet."""
+        self.own = OwnCode(tell, bool(path))
 
     def evaluate(self, source: Thing, want: bool = False) -> Thing:
         raise NotImplementedError
@@ -55,6 +57,7 @@ class Calls(Expressions):
 
     def attribute(self, owner: Thing, name: str) -> Thing:
         if isinstance(owner, Name):
+            self.own.attribute(owner.path, name)
             if owner.path == "os" and name in ("environ", "environb"):
                 return Obj("environ", None, taint=Taint.SECRET)
             return self.of_name(owner.path, name)

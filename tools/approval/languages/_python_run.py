@@ -11,6 +11,7 @@ from tools.approval.languages._python_calls import Calls
 from tools.approval.languages._python_effects import EFFECTS
 from tools.approval.languages._python_expr import HOLE_NAME, canonical
 from tools.approval.languages._python_loops import hoards
+from tools.approval.languages._python_own import MENTIONS
 from tools.approval.languages._python_values import (
     Class,
     Either,
@@ -69,7 +70,9 @@ class Machine(Calls):
             ast.Continue: lambda _node: True,
         }
 
-    def run(self, tree: ast.Module) -> None:
+    def run(self, tree: ast.Module, source: str) -> None:
+        if MENTIONS.search(source):
+            self.own.statements(tree)
         self.block(tree.body)
 
     def finish(self) -> None:
@@ -187,7 +190,8 @@ class Machine(Calls):
         return False
 
     def _import_from(self, node: ast.ImportFrom) -> bool:
-        owner = self.module(node.module or HOLE) if node.level == 0 or node.module else Unknown(Taint.NONE)
+        known = node.level == 0 or node.module
+        owner = self.module(node.module or HOLE, relative=node.level > 0) if known else Unknown(Taint.NONE)
         for alias in node.names:
             if alias.name == "*" and isinstance(owner, Name):
                 for path in EFFECTS:
@@ -201,9 +205,11 @@ class Machine(Calls):
                 self.scope.set(alias.asname or alias.name, self.attribute(owner, alias.name))
         return False
 
-    def module(self, name: str) -> Thing:
+    def module(self, name: str, *, relative: bool = False) -> Thing:
         """An imported module; one that lies beside the source is read."""
         name = canonical(name.removeprefix("six.moves."))
+        if not relative:
+            self.own.imported(name)
         if "." in name or name in sys.stdlib_module_names or HOLE in name:
             return Name(name)
         if name not in self.loaded:
@@ -219,13 +225,14 @@ class Machine(Calls):
             self.tell.code("python", source, path)
             return Unknown(source.taint | Taint.UNKNOWN)
         outer, self.scope = self.scope, Scope()
+        in_file, self.own.in_file = self.own.in_file, True
         self.scope.names["__name__"] = Value(path.removesuffix(".py"))
         self.evals += 1
         try:
-            self.block(tree.body)
+            self.run(tree, source.text)
             return Obj("module", None, **self.scope.names)
         finally:
-            self.scope = outer
+            self.scope, self.own.in_file = outer, in_file
             self.evals -= 1
 
     def evaluate(self, source: Thing, want: bool = False) -> Thing:
@@ -239,6 +246,8 @@ class Machine(Calls):
         if tree is None:
             self.tell.code("python", shown)
             return Unknown(shown.taint | Taint.UNKNOWN)
+        if MENTIONS.search(shown.text):
+            self.own.statements(tree)
         self.evals += 1
         try:
             if want and len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr):

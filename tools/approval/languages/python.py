@@ -31,7 +31,7 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     tell = Tell(sink)
     machine = Machine(tell, parse, args, code.text.taint & (Taint.DECODED | Taint.REMOTE), code.path, len(code.text.text))
     try:
-        machine.run(tree)
+        machine.run(tree, code.text.text)
         machine.finish()
     except (TooMuch, RecursionError, MemoryError):
         tell.flush()

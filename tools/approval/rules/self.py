@@ -119,12 +119,22 @@ def _has_terminal(view: ActView) -> bool:
 
 
 _OWN_CODE = re.compile(
-    r"(?:^|[;\n])\s*(?:from|import)\s+(?:agent\.(?:cli|config|allowlist|approvals|conversation|crib|run|store)|tools\.approval|toolcrib\._store)\b"
+    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|process|run|store|undo|workspace)(?:\.|$)"
+    r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )
+"""Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""
 
 
-def _imports_own(view: ActView) -> bool:
-    return any(code.source != "argument" and _OWN_CODE.search(code.text.text) for code in view.act.code)
+def _is_own(view: ActView) -> bool:
+    return _OWN_CODE.match(view.words[0]) is not None
+
+
+def _maybe_own(view: ActView) -> bool:
+    """A project may have a package of its own that is called agent. Where it lies beside the source, it is meant."""
+    return not _is_own(view) and view.words[1] != "beside"
+
+
+_WRITTEN_HERE = Test(_is_own) & Test(lambda view: view.words[1] == "here")
 
 
 _ANSWERS = opt("--yes --yolo --auto-approve --dangerously-skip-permissions --config --no-approval --approve") | text(
@@ -175,12 +185,10 @@ RULES = (
         "self.approval",
         "block",
         "python",
-        text(
-            r"-c .*(?:\bagent\.(?:config|cli|run|crib|conversation|store|approvals|allowlist)\b|tools\.approval|toolcrib\._store)"
-        ),
+        text(r"-c .*(?:\bagent\.(?:crib|conversation|approvals|allowlist)\b|tools\.approval|toolcrib\._store)"),
         "changes toolcrib's own settings or approvals; only a person may",
-        yes="python -c 'import agent.config'",
-        no=("python -c 'import toolcrib'", "python a.py"),
+        yes="python -c 'f(\"agent.crib\")'",
+        no=("python -c 'import toolcrib'", "python a.py", "python -c 'agent.run(x)'"),
         dry=False,
     ),
     rule(
@@ -208,12 +216,37 @@ RULES = (
         dry=False,
     ),
     rule(
+        "self.approval",
+        "block",
+        "@own-code",
+        _WRITTEN_HERE,
+        "runs code that uses toolcrib's own settings and approvals; only a person may",
+        yes=(
+            "python - <<< 'from agent.config import load_config'",
+            "python -c 'from toolcrib import Agent'",
+            "python -c 'from agent import crib, run'",
+        ),
+        no=("python - <<< 'import agents.config'", "python -c 'from toolcrib import ToolResult'"),
+        dry=False,
+    ),
+    rule(
         "self.code",
         "ask-once",
-        "python",
-        Test(_imports_own),
+        "@own-code",
+        Test(_is_own) & ~_WRITTEN_HERE,
         "runs code that uses toolcrib's own settings and approvals",
-        yes="python - <<< 'from agent.config import load_config'",
-        no="python - <<< 'import agents.config'",
+        yes=("@own-code agent.config file", "@own-code agent.crib beside", "@own-code toolcrib.Agent file"),
+        no="@own-code agent beside",
+        dry=False,
+    ),
+    rule(
+        "self.code",
+        "ask-once",
+        "@own-code",
+        Test(_maybe_own),
+        "runs code that may be toolcrib's own, which can change settings and approvals",
+        yes=("python -c 'import agent'", "python - <<< 'import model_tools'", "python -c 'from toolcrib import *'"),
+        no=("python -c 'import agents'", "@own-code agent.models beside"),
+        dry=False,
     ),
 )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Protocol
 
 from toolcrib import EnvironmentFailed
@@ -88,6 +89,28 @@ def is_supported() -> bool:
     return sys.platform == "linux" and hasattr(select, "epoll") and os.path.isdir("/proc/self") and bool(shutil.which("bash"))  # noqa: PTH112 - nothing here needs a Path
 
 
+_ARGV = ["bash", "--noprofile", "--norc", "bash"]
+"""Of every shell on this machine. The last is the FIFO that it reads, in a folder of its own."""
+_SHELL = "".join(f"{word}\0" for word in _ARGV).encode()
+_MOST_ANCESTORS = 1000
+
+
+def is_below_a_shell(pid: int) -> bool:
+    """Return whether the process descends from a session's shell on this machine. One that left it (``setsid --fork``) does not,
+    and without /proc none does.
+    """
+    for _ in range(_MOST_ANCESTORS):
+        try:
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == _SHELL:
+                return True
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+        if pid <= 1:
+            return False
+    return False
+
+
 class LocalProcess:
     """A bash on this machine. It stays unreaped until ``reap``: the kernel gives its number, which its session bears, to no
     other process.
@@ -156,7 +179,7 @@ class LocalLauncher:
     def start(self, inner_folder: str, folder: str) -> LocalProcess:
         try:
             process = started(
-                ["bash", "--noprofile", "--norc", "bash"],
+                _ARGV,
                 self._bash,
                 cwd=folder,
                 env={"TERM": "dumb"},
