@@ -19,6 +19,7 @@ from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
 from agent.plugins import PluginInfo, load_plugins
 from toolcrib import PluginError, ToolEntry
+from tools.dispatch.hooks import life_hooks
 from tools.dispatch.pipeline import Dispatcher
 from tools.environments import Factory, register_environment
 from toolsets import ToolsetCatalog
@@ -65,6 +66,9 @@ class ProcessPlugins:
             project_dir=Path.cwd(),
         )
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
+        for hook in life_hooks(self._dispatcher.hooks, "on_start"):
+            if any(info.name == hook.plugin for info in infos):
+                _log.warning("the plugin %s has on_start, which only a Crib calls: what it opens there is missing", hook.plugin)
         self._take_back += [
             functools.partial(self._take_out, entry, before.get(entry.name))
             for entry in self._registry.entries()

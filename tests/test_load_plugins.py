@@ -66,6 +66,13 @@ from toolcrib import hookimpl
 def register_tools(registry):
     registry.register("clarify", "mine", {"description": "d"}, lambda args: "mine")
 """
+OPENS = """
+from toolcrib import hookimpl
+
+@hookimpl
+def on_start():
+    raise AssertionError("nothing is started here")
+"""
 BROKEN = (
     "from toolcrib import hookimpl, registry\nregistry.register('half', 't', {'description': 'd'}, print)\nraise SystemExit(3)\n"
 )
@@ -78,7 +85,7 @@ def plugins(tmp_path: Path) -> Iterator[Write]:
     """``plugins("sky", "extra")``: a configuration that enables these."""
     folder = tmp_path / "settings" / "plugins"
     folder.mkdir(parents=True)
-    for name, text in {"sky": SKY, "extra": EXTRA, "takes": TAKES, "broken": BROKEN}.items():
+    for name, text in {"sky": SKY, "extra": EXTRA, "takes": TAKES, "opens": OPENS, "broken": BROKEN}.items():
         (folder / f"{name}.py").write_text(text)
 
     def enabled(*names: str, **options: Any) -> Config:
@@ -185,6 +192,11 @@ def test_one_that_fails_is_taken_back_whole(plugins: Write) -> None:
     assert "it called sys.exit(3)" in infos["broken"].error
     assert (registry.get("half"), infos["extra"].loaded) == (None, True)
     assert call("imported") == "imported"
+
+
+def test_what_is_not_started_here_is_named(plugins: Write, caplog: pytest.LogCaptureFixture) -> None:
+    assert [info.loaded for info in load_plugins(plugins("opens", "extra"))] == [True, True]
+    assert caplog.messages == ["the plugin opens has on_start, which only a Crib calls: what it opens there is missing"]
 
 
 def test_a_built_in_tool_that_was_replaced_comes_back(plugins: Write) -> None:
