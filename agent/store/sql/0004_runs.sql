@@ -19,6 +19,7 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_by_session ON runs (session_id);
 CREATE INDEX runs_parked ON runs (updated_at) WHERE status = 'parked';
+CREATE INDEX runs_running ON runs (session_id) WHERE status = 'running';
 
 CREATE TABLE inbox (
   row INTEGER PRIMARY KEY AUTOINCREMENT, -- a number never means another item
