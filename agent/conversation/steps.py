@@ -55,7 +55,7 @@ class Steps:
 
     async def begin(self, state: RunState, text: str, images: Sequence[Image]) -> RunState:
         """Record what a person said, which the run answers, and take it out of the inbox."""
-        record = user_record(text, images, state.principal)
+        record = user_record(text, images, state.principal, via=self._session.via)
         state = state.next(first=self._session.transcript.count)
         state = await self._keep(state, [record], taken=state.items)
         self._session.tell_model(text, images)

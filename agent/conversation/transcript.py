@@ -31,10 +31,13 @@ _PAGE = 64
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def user_record(text: str, images: Sequence[Image] = (), principal: Principal | None = None) -> Record:
-    """A message of a person. ``principal`` is kept where it is not the local person."""
+def user_record(
+    text: str, images: Sequence[Image] = (), principal: Principal | None = None, *, via: Mapping[str, Any] | None = None
+) -> Record:
+    """A message of a person. ``principal`` is kept where it is not the local person, ``via`` is what is to answer."""
     by = {} if principal is None or principal.is_local else {"principal": principal.to_json()}
-    return {"role": "user", "text": text, **_with(images), **by}
+    asked = {"via": dict(via)} if via else {}
+    return {"role": "user", "text": text, **_with(images), **by, **asked}
 
 
 def turn_record(
@@ -156,9 +159,10 @@ class Transcript:
         return {}
 
     async def talked_to(self) -> Mapping[str, Any]:
-        """Return ``via`` of the last reply, but for those of models that stood in for another; empty where it had none."""
+        """Return ``via`` of the last reply or question, but for those of models that stood in for another; empty where it had none."""
         async for record in self.backwards():
-            via: Mapping[str, Any] = record.get("via", {}) if record.get("role") == "assistant" else {"fallback": True}
+            unknown = {} if record.get("role") == "assistant" else {"fallback": True}
+            via: Mapping[str, Any] = record.get("via", unknown)
             if not via.get("fallback"):
                 return via
         return {}

@@ -174,6 +174,12 @@ def test_a_session_goes_on_where_nothing_is_configured(run: Any, monkeypatch: py
     assert (refused.code, "no model is configured" in refused.err) == (2, True)
 
 
+def test_a_session_whose_first_question_failed_knows_its_server(run: Any) -> None:
+    with ChatServer(ChatServer.body({"error": {"message": "no"}}, 400), ChatServer.text("Two.")) as server:
+        assert run("run", "a", "--base-url", server.base_url, "--model", "m").code != 0
+        assert run("run", "b", "--continue").out == "Two.\n"
+
+
 def test_a_key_that_has_gone_is_told(run: Any, vendors: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     servers = vendors([], [claude_reply({"type": "text", "text": "I am."})], [])
     assert run("run", "hello", "--provider", "anthropic", "--model", "claude-x").code == 0
