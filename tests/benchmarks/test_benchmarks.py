@@ -123,7 +123,8 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
         top for top, names in packages_distributions().items() if needed & {name.lower().replace("-", "_") for name in names}
     }
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
-    known = {*sys.stdlib_module_names, *brought, *own}
+    optional = {"psycopg"}  # its figures are left out where it is missing, and stderr says so
+    known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [
         f"{path.name} imports {name}"
@@ -180,14 +181,13 @@ def test_runs_take_turns() -> None:
 def test_the_store_is_measured_beside_another_process(root: Path) -> None:
     done = run(root, "store", "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr
-    assert done.stderr == ""
-    figures = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [figure["name"] for figure in figures] == [
-        "store.append",
-        "store.append_rate",
-        "store.append_alone",
-        "store.blocking",
-    ]
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    assert names[:4] == ["store.append", "store.append_rate", "store.append_alone", "store.blocking"]
+    if names[4:]:
+        assert names[4:] == ["store.append_postgres", "store.blocking_postgres"]
+        assert done.stderr == ""
+    else:
+        assert "the figures of PostgreSQL are left out" in done.stderr
 
 
 def test_many_sessions_are_measured(root: Path) -> None:
