@@ -153,7 +153,7 @@ def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeyp
             assert sent == 0
         if code == 0:
             break
-    assert number > 10  # how many commits there are depends on how many writes wait for each other
+    assert number > 10  # commits: writes that wait for each other share one
 
 
 WAITS = """
