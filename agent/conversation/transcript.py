@@ -159,7 +159,7 @@ class Transcript:
         return {}
 
     async def talked_to(self) -> Mapping[str, Any]:
-        """Return ``via`` of the last reply or question, but for those of models that stood in for another; empty where it had none."""
+        """Return ``via`` of the last reply or question, but for models that stood in for another; empty where it had none."""
         async for record in self.backwards():
             unknown = {} if record.get("role") == "assistant" else {"fallback": True}
             via: Mapping[str, Any] = record.get("via", unknown)
