@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ async def work(crib: Crib, options: argparse.Namespace) -> dict[str, Any]:
     project = Path(options.project)
     session = await crib.open(named=options.session, platform="api", suspends=True)
     session.scope.granted = None
+    session.limits = replace(session.limits, max_turns=1_000)
     session.link.use(Planned(session, json.loads((project / "plan.json").read_text())))
     session.holding.seconds = options.lease
     try:
