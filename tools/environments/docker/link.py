@@ -32,6 +32,8 @@ _DIAGNOSIS = 5.0
 _GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
+_LAST = 5.0
+"""Seconds for what is still begun while somebody leaves."""
 _FEW = 16
 """Number of processes with which a shell may fail to start."""
 _SOCKET = "unix:///var/run/docker.sock"
@@ -179,8 +181,8 @@ class DockerLink:
         return self._patiently(lambda: self._open(argv))
 
     def _patiently(self, work: Callable[[], Result]) -> Result:
-        try:
-            return self._patience.wait(work, self._limit)
+        try:  # also where the wait that hangs is only just given up, and nobody knows of it yet
+            return self._patience.wait(work, _LAST if self._leaves else None)
         except TimeoutError as error:
             raise unanswered(self._address, error) from error
 
