@@ -39,7 +39,7 @@ class Session(Protocol):
     """Whatever a caller keeps open between two commands; a rival's can be measured so, too."""
 
     async def run(self, command: str) -> str:
-        """What the command prints. Raises where it could not be run, or the session was told that something is lost."""
+        """Return what the command prints. Raises where it could not be run, or the session was told that something is lost."""
         ...
 
     async def close(self) -> None: ...
@@ -79,7 +79,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 class _Session:
-    """One of toolcrib's, with a shell, as a gateway has one for each chat."""
+    """Session of toolcrib's with a shell, as a gateway has one for each chat."""
 
     def __init__(self, session: ToolcribSession) -> None:
         self._session = session
@@ -126,7 +126,7 @@ async def many(open_session: Callable[[], Awaitable[Session]], number: int, seco
 
 
 async def _delays(work: Awaitable[object]) -> list[float]:
-    """How late the event loop was, in ms, while it did that."""
+    """Return how late the event loop was, in ms, while it did that."""
     loop, late = asyncio.get_running_loop(), []
     working = asyncio.ensure_future(work)
     while not working.done():

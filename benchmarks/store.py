@@ -54,7 +54,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _over_postgres(number: int, rounds: int, held: float, times: int) -> Iterator[Figure]:
-    """What the same costs with the PostgreSQL store; nothing, and why, where no server can be started here."""
+    """Yield what the same costs with the PostgreSQL store; nothing, and why, where no server can be started here."""
     try:
         from agent.store.postgres.store import PostgresStore
         from benchmarks._postgres import postgres_url

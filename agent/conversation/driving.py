@@ -139,7 +139,7 @@ class Driver:
 
     @asynccontextmanager
     async def _turn(self, emit: Emit | None) -> AsyncIterator[Steps]:
-        """One caller at a time; afterwards the session is again whose it was."""
+        """Let one caller in at a time; afterwards the session is again whose it was."""
         async with self._session.turnstile:
             try:
                 yield self._watched(emit)
@@ -377,7 +377,7 @@ class Driver:
             session.outfit(state.principal)
 
     def _fit_back(self) -> None:
-        """What is done by hand, and said next, is for whom the session was opened, whoever's run went before."""
+        """Give the session back to whom it was opened for, whoever's run went before."""
         session = self._session
         if session.identity.principal != session.opened_for.principal:
             session.scope.identity = session.opened_for

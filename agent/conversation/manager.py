@@ -252,7 +252,7 @@ class SessionManager:
         """Call back. What is wrong with a listener must not end the run that it listens to."""
         try:
             told(session_id, what)
-        except Exception:  # noqa: BLE001 - somebody else\'s code
+        except Exception:  # noqa: BLE001 - it is somebody else's code
             _log.exception("a listener of session %s failed", session_id[:12])
 
     # -- what wakes it -------------------------------------------------------------------------------------------
