@@ -372,14 +372,14 @@ def test_one_instance_serves_several_threads_and_loops(run: Run) -> None:
     assert sorted(results) == [b"0\n", b"1\n", b"2\n", b"3\n"]
 
 
-def test_nothing_stays_open(run: Run, open_files: Callable[[], int]) -> None:
+def test_nothing_stays_open(run: Run, open_files: Callable[[], int], eventually: Callable[[Callable[[], object]], None]) -> None:
     run("true")
     before = open_files()
     for command in ("true", "echo x >&2; exit 1", "kill -9 $$", "cat"):
         run(command, stdin=b"x")
     run("sleep 60", timeout=0.01)
     run("true")
-    assert open_files() <= before
+    eventually(lambda: open_files() <= before)  # a shell that ended is put away beside what runs
 
 
 def test_no_pidfd_is_needed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
