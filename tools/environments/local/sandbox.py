@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -17,10 +15,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
-from tools.environments import _groups
-from tools.environments._census import Sessions
 from tools.environments._started import started
 from tools.environments._workers import Workers
+from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
@@ -31,8 +28,8 @@ _EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
-_STATUS_LIMIT = 5.0
-"""Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
+_STARTS = 5
+"""Attempts where a mount ended while the sandbox was built over it: containers come and go."""
 _NEEDED = "install it (apt install bubblewrap), or choose sandbox: none"
 _KEEPER = r"""
 set -m
@@ -49,77 +46,8 @@ sandbox.
 """
 
 
-class _Process:
-    """A shell in the sandbox, and the ``wrapper`` that started it and will say how it ended. ``folder`` is where both began.
-
-    Numbers of its session count only in the sandbox's own process namespace: out here they may be another's one day.
-    Raises OSError where it is gone or is not that shell.
-    """
-
-    def __init__(self, pid: int, wrapper: int, folder: str) -> None:
-        self.pid = self.session = pid
-        self._status = f"{folder}/status"
-        self._code: int | None = None
-        self._wrapper = self._pidfd = -1
-        try:
-            self._wrapper, self._pidfd = os.pidfd_open(wrapper), os.pidfd_open(pid)
-            self._space = os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - a string is compared
-            if not _is_in(pid, folder) or os.getsid(pid) != pid:
-                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-        except OSError:
-            self._drop()
-            raise
-
-    def fileno(self) -> int:
-        return self._pidfd
-
-    def exit_code(self) -> int | None:
-        if self._code is None and self._pidfd >= 0 and _has_ended(self._pidfd):
-            self._code = self._said()
-        return self._code
-
-    def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
-        return [one for one in _groups.members(self.session, since) if self._is_inside(one.pid)]
-
-    def among(self, sessions: Sessions) -> list[_groups.Member]:
-        return [one for one in sessions.get(self.session, ()) if self._is_inside(one.pid)]
-
-    def _is_inside(self, pid: int) -> bool:
-        try:
-            return os.readlink(f"/proc/{pid}/ns/pid") == self._space  # noqa: PTH115 - as above
-        except OSError:  # gone
-            return False
-
-    def send(self, number: int) -> None:
-        if self._pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, number)
-
-    def reap(self) -> None:
-        """The sandbox does that itself."""
-
-    def _said(self) -> int:
-        """The wrapper writes its status and ends right after it; unless that died too, with the whole sandbox."""
-        _has_ended(self._wrapper, _STATUS_LIMIT)
-        with contextlib.suppress(OSError, ValueError):  # it is not there
-            # What is there may be anything: commands can reach it.
-            fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                return int(os.read(fd, 8)) & 0xFF
-            finally:
-                os.close(fd)
-        return 128 + signal.SIGKILL
-
-    def close(self) -> None:
-        if self._pidfd >= 0:
-            self.exit_code()
-        self._drop()
-
-    def _drop(self) -> None:
-        for fd in (self._pidfd, self._wrapper):
-            if fd >= 0:
-                os.close(fd)
-        self._pidfd = self._wrapper = -1
+class _MountEndedError(EnvironmentFailed):
+    """What was mounted when bubblewrap looked was no longer there when it made it read-only."""
 
 
 class Sandbox:
@@ -143,7 +71,7 @@ class Sandbox:
 
     # -- shells --------------------------------------------------------------------------------------------------
 
-    def start(self, inner_folder: str, folder: str) -> _Process:
+    def start(self, inner_folder: str, folder: str) -> SandboxedShell:
         give_up = time.monotonic() + _START_LIMIT
         with self._lock:
             while time.monotonic() < give_up and not os.path.lexists(f"{folder}/status"):
@@ -160,12 +88,12 @@ class Sandbox:
             "no shell could be started in the sandbox: too many processes may run already, or memory is short"
         )
 
-    def _find(self, folder: str) -> _Process | None:
+    def _find(self, folder: str) -> SandboxedShell | None:
         """The shell that was started in that folder, of which no other knows. The kernel's lists may leave somebody out."""
         for wrapper in _children(self._keeper):
-            for pid in _children(wrapper) if _is_in(wrapper, folder) else ():
+            for pid in _children(wrapper) if is_in(wrapper, folder) else ():
                 with contextlib.suppress(OSError):  # not yet a shell, or gone
-                    return _Process(pid, wrapper, folder)
+                    return SandboxedShell(pid, wrapper, folder)
         return None
 
     def attach(self, process: ShellProcess, said_pid: int) -> None:
@@ -222,6 +150,12 @@ class Sandbox:
             raise EnvironmentFailed(f"bubblewrap is not found on PATH, and nothing runs outside of the sandbox: {_NEEDED}")
         if shutil.which("setsid") is None:
             raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
+        for _ in range(_STARTS - 1):
+            with contextlib.suppress(_MountEndedError):
+                return self._begun(path)
+        return self._begun(path)
+
+    def _begun(self, path: str) -> subprocess.Popen[bytes]:
         info, ready = os.pipe(), os.pipe()
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
@@ -269,7 +203,8 @@ class Sandbox:
             process.kill()
             why = process.stderr.read(4000).decode(errors="replace").strip() or "it did not answer"
             self._forget()
-            raise EnvironmentFailed(
+            failed = _MountEndedError if "apply mount flags" in why else EnvironmentFailed
+            raise failed(
                 f"bubblewrap cannot work here, and nothing runs outside of the sandbox: {why}. User namespaces may be turned off "
                 "(sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns); or choose sandbox: none"
             )
@@ -291,7 +226,7 @@ class Sandbox:
         it.
         """
         # A process that dies loses its root folder first.
-        return len(self._pidfds) == 2 and not any(map(_has_ended, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
+        return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
 
     def options(self) -> list[str]:
         """Return bubblewrap's options, except for the folder through which we speak to shells."""
@@ -320,7 +255,7 @@ class Sandbox:
             with contextlib.suppress(ProcessLookupError):  # the first process takes all others with it
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for pidfd in self._pidfds:
-            _has_ended(pidfd, 5)  # its shells must not be taken for living ones
+            is_readable(pidfd, 5)  # its shells must not be taken for living ones
             os.close(pidfd)
         self._pidfds = ()
         for pipe in (process.stdin, process.stderr):
@@ -363,30 +298,12 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _is_in(pid: int, folder: str) -> bool:
-    """Return True if ``folder`` is the process's working folder, whatever path either side has for it."""
-    try:
-        return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
-    except OSError:
-        return False
-
-
-def _has_ended(pidfd: int, wait: float = 0) -> bool:
-    return _is_readable(pidfd, wait)
-
-
-def _is_readable(fd: int, wait: float) -> bool:
-    poll = select.poll()  # not `select`, which knows no descriptor above 1023
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(wait * 1000))
-
-
 def _read_all(fd: int, end: bytes) -> bytes:
     """Read up to ``end``; b"" where it does not come."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
     while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):
-        if not _is_readable(fd, max(0.0, give_up - time.monotonic())):
+        if not is_readable(fd, max(0.0, give_up - time.monotonic())):
             return b""
         chunk = os.read(fd, 4096)
         if not chunk:

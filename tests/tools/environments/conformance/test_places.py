@@ -179,6 +179,28 @@ def test_faults_in_its_options_are_named(boxed: Callable[..., Environment], opti
         boxed(**options)
 
 
+def test_mounts_end_while_it_is_built(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers come and go. Bubblewrap meets about one in a hundred such moments: a program stands in for it."""
+    import shutil
+
+    which, real, moments = shutil.which, shutil.which("bwrap"), tmp_path / "moments"
+    unlucky = tmp_path / "bwrap"
+    said = 'bwrap: cannot bind mount /oldroot/: Unable to apply mount flags: remount "/newroot/x": Invalid argument'
+    unlucky.write_text(f"""#!/bin/sh
+read -r left <{moments}
+if [ "$left" -gt 0 ]; then echo $((left - 1)) >{moments}; echo '{said}' >&2; exit 1; fi
+exec {real} "$@"
+""")
+    unlucky.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(unlucky) if name == "bwrap" else which(name))
+    moments.write_text("2\n")
+    assert command(boxed(), "echo here") == "here\n"
+    assert moments.read_text() == "0\n"
+    moments.write_text("1000\n")
+    with pytest.raises(EnvironmentFailed, match=r"nothing runs outside.*Unable to apply mount flags"):
+        command(boxed(), "echo here")
+
+
 def test_never_without_a_sandbox(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 

@@ -1,0 +1,103 @@
+"""Shell that runs in the sandbox, seen from outside."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import signal
+
+from tools.environments import _groups
+from tools.environments._census import Sessions
+
+_STATUS_LIMIT = 5.0
+"""Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
+
+
+class SandboxedShell:
+    """A shell in the sandbox, and the ``wrapper`` that started it and will say how it ended. ``folder`` is where both began.
+
+    Numbers of its session count only in the sandbox's own process namespace: out here they may be another's one day.
+    Raises OSError where it is gone or is not that shell.
+    """
+
+    def __init__(self, pid: int, wrapper: int, folder: str) -> None:
+        self.pid = self.session = pid
+        self._status = f"{folder}/status"
+        self._code: int | None = None
+        self._wrapper = self._pidfd = -1
+        try:
+            self._wrapper, self._pidfd = os.pidfd_open(wrapper), os.pidfd_open(pid)
+            self._space = os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - a string is compared
+            if not is_in(pid, folder) or os.getsid(pid) != pid:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+        except OSError:
+            self._drop()
+            raise
+
+    def fileno(self) -> int:
+        return self._pidfd
+
+    def exit_code(self) -> int | None:
+        if self._code is None and self._pidfd >= 0 and is_readable(self._pidfd):
+            self._code = self._said()
+        return self._code
+
+    def members(self, since: _groups.Moment | None = None) -> list[_groups.Member]:
+        return [one for one in _groups.members(self.session, since) if self._is_inside(one.pid)]
+
+    def among(self, sessions: Sessions) -> list[_groups.Member]:
+        return [one for one in sessions.get(self.session, ()) if self._is_inside(one.pid)]
+
+    def _is_inside(self, pid: int) -> bool:
+        try:
+            return os.readlink(f"/proc/{pid}/ns/pid") == self._space  # noqa: PTH115 - as above
+        except OSError:  # gone
+            return False
+
+    def send(self, number: int) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def reap(self) -> None:
+        """The sandbox does that itself."""
+
+    def _said(self) -> int:
+        """The wrapper writes its status and ends right after it; unless that died too, with the whole sandbox."""
+        is_readable(self._wrapper, _STATUS_LIMIT)
+        with contextlib.suppress(OSError, ValueError):  # it is not there
+            # What is there may be anything: commands can reach it.
+            fd = os.open(self._status, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                return int(os.read(fd, 8)) & 0xFF
+            finally:
+                os.close(fd)
+        return 128 + signal.SIGKILL
+
+    def close(self) -> None:
+        if self._pidfd >= 0:
+            self.exit_code()
+        self._drop()
+
+    def _drop(self) -> None:
+        for fd in (self._pidfd, self._wrapper):
+            if fd >= 0:
+                os.close(fd)
+        self._pidfd = self._wrapper = -1
+
+
+def is_in(pid: int, folder: str) -> bool:
+    """Return True if ``folder`` is the process's working folder, whatever path either side has for it."""
+    try:
+        return os.path.samestat(os.stat(f"/proc/{pid}/cwd"), os.stat(folder))  # noqa: PTH116 - every half millisecond
+    except OSError:
+        return False
+
+
+def is_readable(fd: int, wait: float = 0) -> bool:
+    """Return True if something can be read from it within ``wait`` seconds; a pidfd, if its process has ended."""
+    poll = select.poll()  # not `select`, which knows no descriptor above 1023
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(wait * 1000))
