@@ -120,7 +120,7 @@ class SessionManager:
         for session_id in list(self._open):
             try:
                 await self._close(session_id)
-            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+            except Exception:  # noqa: BLE001 - a session that can't be closed must not keep the others open
                 _log.exception("session %s could not be closed", session_id[:12])
         if self._host is not None:
             with contextlib.suppress(StoreFailed):  # it lapses by itself
@@ -219,7 +219,7 @@ class SessionManager:
                     break
             if parked:
                 await self._close(session_id)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other sessions go on
+        except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions go on
             self._again.discard(session_id)  # else it would fail again at once, and again
             _log.error("session %s could not go on: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             self._tell(self._done, session_id, error)
@@ -285,7 +285,7 @@ class SessionManager:
                 await self._give_back_idle()
             except StoreFailed as error:
                 _log.warning("the host lease could not be renewed: %s", error)
-            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+            except Exception:  # noqa: BLE001 - without this task the host's lease would lapse
                 _log.exception("idle sessions could not give back what they hold")
 
     async def _look_again(self) -> None:
@@ -297,7 +297,7 @@ class SessionManager:
             except StoreFailed as error:
                 _log.warning("parked runs could not be looked at: %s", error)
                 pause = min(_RETRY_SECONDS, self._look_seconds)
-            except Exception:  # noqa: BLE001 - whatever it is, the others go on
+            except Exception:  # noqa: BLE001 - without this task parked runs would never be looked at again
                 _log.exception("parked runs could not be looked at")
                 pause = self._look_seconds
             await asyncio.sleep(pause)

@@ -39,21 +39,22 @@ from tools.dispatch.bridge import run_async
 FORKS = '''
 import json, os, signal, sys, traceback
 from agent.run import Agent
-from agent.store._writer import Writer
+from agent.store._database import Database
 import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
 
 def die_at(number, after):
-    """SIGKILL before or after the write of that number: nothing in between is seen by the disk."""
-    left, do = [number], Writer._do_batch
-    def dies(then):
-        if then == after and left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    def counted(self, *args):
+    """SIGKILL before or after the write of that number: before, those that began earlier may or may not be on disk."""
+    left, write = [number], Database.write
+    async def counted(self, work):
         left[0] -= 1
-        dies(False)
-        do(self, *args)
-        dies(True)
-    Writer._do_batch = counted
+        last = left[0] == 0
+        if last and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = await write(self, work)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    Database.write = counted
 
 for line in sys.stdin:
     job = json.loads(line)
@@ -153,7 +154,7 @@ def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeyp
             assert sent == 0
         if code == 0:
             break
-    assert number > 10  # commits: writes that wait for each other share one
+    assert number > 15
 
 
 WAITS = """
