@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,11 @@ _LIMIT = 120.0
 
 @contextlib.contextmanager
 def postgres_url(*, durable: bool = True) -> Iterator[str]:
-    """The URL of an empty database. ``durable``: a commit is on disk. Raises CannotMeasureError where no server can run."""
+    """The URL of an empty database. ``durable``: a commit is on disk. Raises CannotMeasureError where there is no server, or no
+    client.
+    """
+    if importlib.util.find_spec("psycopg") is None:
+        raise CannotMeasureError("psycopg is not installed: pip install 'toolcrib[postgres]'")
     options = ["--durable"] if durable else []
     process = subprocess.Popen([sys.executable, str(_SCRIPT), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
