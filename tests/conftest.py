@@ -33,7 +33,7 @@ FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "to
 FULL_RUN_GROUPS = {"docker", "ssh", "bubblewrap"}
 """Groups of tests (xdist_group) that it leaves out: each opens a container, another host or a sandbox."""
 
-FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "toolcrib"}
+FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "toolcrib"}
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}
@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
         fixtures = set(getattr(item, "fixturenames", ()))
         in_folder = any(item.path.is_relative_to(folder) for folder in folders)
-        if in_folder or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES:
+        params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        if in_folder or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES or "postgres" in params:
             item.add_marker("full")
 
 

@@ -309,8 +309,10 @@ def test_a_project_is_trusted_only_as_it_was_read(world: World) -> None:
     assert world.load()[0].loaded
 
 
-def test_bytecode_beside_a_trusted_plugin_is_never_run(world: World) -> None:
+def test_bytecode_beside_a_trusted_plugin_is_never_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import py_compile
+
+    monkeypatch.setattr(sys, "pycache_prefix", None)  # which would put it elsewhere
 
     plugin = world.of_project("pack/__init__.py", "from . import part\n" + TOOL.format(tool="good"))
     part = world.of_project("pack/part.py", "x = 1 # same size as\n")

@@ -49,8 +49,8 @@ def _imports(node: ast.AST, package: str, *, at_import: bool) -> Iterator[tuple[
                 parts = package.split(".")
                 base = ".".join([*parts[: len(parts) - child.level + 1], *([base] if base else [])])
             yield from ((child.lineno, f"{base}.{name.name}", at_import) for name in child.names)
-        else:
-            later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        elif isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):  # expressions hold none
+            later = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
             typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
             yield from _imports(child, package, at_import=at_import and not later and not typing_only)
 

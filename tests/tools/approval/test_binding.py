@@ -70,6 +70,7 @@ def test_a_shell_that_was_not_used_binds_as_one_that_was(tmp_path: Path) -> None
     assert binds(tmp_path, "rm -rf out") == binds(tmp_path, "rm -rf out", "true", "ls")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "before", ["export TARGET=/", "alias x=echo", "x() { echo; }", "set -- a", "shopt -s dotglob", "set -f", "IFS=/", "cd /"]
 )

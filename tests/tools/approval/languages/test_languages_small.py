@@ -131,6 +131,7 @@ _REPEATED = re.findall(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_repetition_comes_to_an_end(recorder, language):
     for piece in [*_REPEATED, "\n", " ", "if a:\n", "system ", "begin "]:
