@@ -150,6 +150,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         disabled=args.disable,
         resume=args.resume,
         latest=args.latest,
+        choice=choice,
     )
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
