@@ -196,7 +196,7 @@ class _Opener:
         from agent.providers.http import HttpClient, HttpLimits
 
         model = self.session.config.model
-        limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout)
+        limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout, total=model.reply_timeout)
         client = HttpClient(endpoint, self.environ, limits)
         try:
             if not endpoint.model and not PROVIDERS[target.provider].lists:

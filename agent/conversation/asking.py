@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.providers._calls import MAX_CALLS, TOO_MANY
 from agent.providers.abilities import fall_back
 from agent.retry import with_retry
 from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
@@ -51,9 +53,18 @@ async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | N
 
 async def _with_hooks(session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit) -> ProviderTurn:
     await session.tell("pre_llm_call")
-    turn = await _ask(provider, limits, emit, _forwarder(emit, stream))
+    turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
     await session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
     return turn
+
+
+def _bounded(turn: ProviderTurn) -> ProviderTurn:
+    """Have no more calls run than one reply may have; the others are answered, so that each has its result (X-1)."""
+    calls = turn.tool_calls
+    if len(calls) <= MAX_CALLS:
+        return turn
+    rest = (call if call.fault is not None else replace(call, fault=TOO_MANY) for call in calls[MAX_CALLS:])
+    return replace(turn, tool_calls=(*calls[:MAX_CALLS], *rest))
 
 
 async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward: Callable[[StreamEvent], None]) -> ProviderTurn:

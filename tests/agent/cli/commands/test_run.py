@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,8 @@ def test_a_server_that_is_down(run: Any, config: Any) -> None:
 
 def test_a_slow_server(ask: Any, config: Any) -> None:
     config("retry: {attempts: 1}\nmodel: {between_bytes_timeout: 0.2}\n")
-    with ChatServer(ChatServer.text("late", pieces=50, pause=60)) as server:
+    late = ChatServer.text("late")
+    with ChatServer(replace(late, pieces=late.body.index(b"\n\n") + 2, pause=60)) as server:
         done = ask(server, "go")
     assert done.code == 1
     assert "sent nothing for 0.2 s" in done.err
