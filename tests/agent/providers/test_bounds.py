@@ -23,8 +23,10 @@ from toolcrib.testing import ChatServer, Response, ScriptedSession
 
 WIRES = ["chat", "responses", "anthropic", "gemini", "text"]
 SHORT = HttpLimits(connect=10, first_byte=0.5, between=30, total=60)
-TIMES, PAUSE = 200, 0.03
-"""Pieces of a drip, and seconds between them: far more than a limit of half a second."""
+BEGUN = replace(SHORT, first_byte=3)
+"""Where the beginning has to come in time: a busy machine may take a while."""
+TIMES, PAUSE = 600, 0.03
+"""Pieces of a drip, and seconds between them: far more than these limits."""
 
 
 class Dripping:
@@ -168,13 +170,14 @@ def test_what_keeps_the_connection_alive_is_no_beginning(wire: str, drip: Sequen
         assert not caught.value.retryable
 
 
-@pytest.mark.parametrize(("wire", "drip"), ALIVE)
+@pytest.mark.full
+@pytest.mark.parametrize(("wire", "drip"), [ALIVE[0], ALIVE[-1], *(ALIVE[place] for place in (8, 15, 17, 20, 22))])
 def test_nor_is_it_more_of_a_reply_that_has_begun(wire: str, drip: Sequence[bytes], dripping: Any) -> None:
     """And what had come is kept."""
     first, rest = SAID[wire]
     with dripping(first, drip, b"\n\n" + rest) as server:
-        with pytest.raises(StreamBroken, match=r"sent nothing more of its answer in 0\.5 s") as caught:
-            ask(server.base_url, wire)
+        with pytest.raises(StreamBroken, match="sent nothing more of its answer in 3 s") as caught:
+            ask(server.base_url, wire, BEGUN)
         assert not caught.value.retryable
         assert caught.value.text.startswith("Well")
 
@@ -191,17 +194,18 @@ def test_white_space_before_a_whole_reply_is_none_either(dripping: Any) -> None:
     with dripping(b"", (b"\n", b"  "), body, kind="application/json") as server, pytest.raises(ConnectionFailed):
         ask(server.base_url, stream=False)
     with dripping(body[:5], (b" ",), body[5:], kind="application/json") as server, pytest.raises(StreamBroken):
-        ask(server.base_url, stream=False)
+        ask(server.base_url, limits=BEGUN, stream=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_reply_without_end_is_ended(wire: str, dripping: Any) -> None:
     first, rest = SAID[wire]
     with (
         dripping(first, (first,), rest) as server,
-        pytest.raises(StreamBroken, match=r"did not end its answer in 0\.5 s.*reply_timeout") as caught,
+        pytest.raises(StreamBroken, match=r"did not end its answer in 3 s.*reply_timeout") as caught,
     ):
-        ask(server.base_url, wire, replace(SHORT, first_byte=30, total=0.5))
+        ask(server.base_url, wire, replace(SHORT, first_byte=30, total=3))
     assert not caught.value.retryable
     assert caught.value.text.startswith("WellWell" if wire != "text" else "Well Well")
 
@@ -229,7 +233,7 @@ def test_the_limits_are_those_of_the_configuration() -> None:
     ("settings", "first", "drip", "words"),
     [
         ({"first_byte_timeout": 0.5}, b"", b": ping\n\n", "did not begin to answer in 0.5 s"),
-        ({"reply_timeout": 0.5}, b"", SAID["chat"][0], "did not end its answer in 0.5 s"),
+        ({"reply_timeout": 3}, b"", SAID["chat"][0], "did not end its answer in 3 s"),
     ],
 )
 def test_a_run_asks_once_and_ends(
@@ -326,6 +330,7 @@ def test_a_hundred_and_twenty_eight_are_not_too_many(wire: str) -> None:
     assert [call.fault for call in turn.tool_calls] == [None] * 128
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "text"])
 def test_a_hundred_thousand_calls_are_read_without_holding_them(wire: str) -> None:
     """Neither they nor what of them goes back to the server; it hears of no call that is not kept."""
