@@ -18,7 +18,7 @@ from agent.config import Config, config_path
 from agent.providers import Endpoint, HttpClient, HttpLimits
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
 from agent.run import Agent
-from toolcrib import ConnectionFailed, ProviderTurn, StreamBroken, StreamEvent
+from toolcrib import ConnectionFailed, Overloaded, ProviderTurn, StreamBroken, StreamEvent
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 
 WIRES = ["chat", "responses", "anthropic", "gemini", "text"]
@@ -33,9 +33,16 @@ class Dripping:
     """A server that begins to answer with ``first``, then sends ``drip`` again and again, and at last all of ``then``."""
 
     def __init__(
-        self, first: bytes, drip: Sequence[bytes], then: bytes, *, kind: str = "text/event-stream", times: int = TIMES
+        self,
+        first: bytes,
+        drip: Sequence[bytes],
+        then: bytes,
+        *,
+        kind: str = "text/event-stream",
+        times: int = TIMES,
+        status: int = 200,
     ) -> None:
-        self.first, self.drip, self.then, self.kind, self.times = first, drip, then, kind, times
+        self.first, self.drip, self.then, self.kind, self.times, self.status = first, drip, then, kind, times, status
         self.requests = 0
         self.stopped = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _dripping(self))
@@ -78,7 +85,7 @@ def _dripping(server: Dripping) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True  # the client has given it up
 
         def _answer(self) -> None:
-            self.send_response(200)
+            self.send_response(server.status)
             self.send_header("Content-Type", server.kind)
             self.end_headers()
             self.wfile.write(server.first)
@@ -259,6 +266,26 @@ def test_a_reply_of_too_many_bytes_is_not_asked_for_again() -> None:
             ask(server.base_url, limits=replace(SHORT, first_byte=30, max_body=1_000_000))
         assert not caught.value.retryable
         assert len(caught.value.text) < 1_000_000
+
+
+def test_the_next_model_goes_on_where_nothing_came(dripping: Any, tmp_path: Path) -> None:
+    with dripping(b"", (b": ping\n\n",), b"") as server, ChatServer(ChatServer.text("Here I am.")) as other:
+        fallback = [{"name": "n", "base_url": other.base_url}]
+        config_path().parent.mkdir(parents=True, exist_ok=True)
+        config_path().write_text(json.dumps({"model": {"first_byte_timeout": 0.5, "fallback": fallback}}))
+        with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
+            assert agent.ask("go").text == "Here I am."
+
+
+def test_a_refusal_that_does_not_end_is_one_all_the_same(dripping: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what of its words came soon."""
+    monkeypatch.setattr("agent.providers.http._ERROR_SECONDS", 0.5)
+    with (
+        dripping(b"out of memory", (b".",), b"", status=500) as server,
+        pytest.raises(Overloaded, match="out of memory") as caught,
+    ):
+        ask(server.base_url, limits=replace(SHORT, first_byte=30))
+    assert caught.value.status == 500
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
