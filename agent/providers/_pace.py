@@ -67,7 +67,7 @@ class Pace:
         if count > self._known:
             self._known = count
             self._due = now + self._limits.first_byte
-        elif now >= min(self._due, self._end):
+        if now >= min(self._due, self._end):
             raise self._stalled()
         self._look = min(now + self._limits.first_byte / 4, self._due, self._end) if self._known else 0.0
 
