@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import model_tools
 from agent.allowlist import PermanentGrants
@@ -36,6 +36,9 @@ from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
+
+if TYPE_CHECKING:
+    from agent.models import ModelChoice
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: by most of them the local person speaks."""
@@ -286,6 +289,7 @@ class Crib:
         named: str = "",
         handlers: Mapping[str, Handler] | None = None,
         once: bool = False,
+        choice: ModelChoice | None = None,
     ) -> Session:
         """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
         run is parked instead. Close it at the end.
@@ -296,7 +300,8 @@ class Crib:
 
         ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
         and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
-        ``once``: nobody will continue it, so no container is kept for it. Raises ToolcribError where there is none or its backend
+        ``once``: nobody will continue it, so no container is kept for it. ``choice`` is the model that a new one will ask: it is
+        kept from the beginning on. Raises ToolcribError where there is none or its backend
         is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
         grants of command_allowlist can't be read or written.
         """
@@ -316,6 +321,7 @@ class Crib:
             named=named,
             handlers=handlers or {},
             once=once,
+            choice=choice,
         )
 
     def open_session(self, **wanted: Any) -> Session:

@@ -1,6 +1,7 @@
 """Events of the loop, sent as they happen.
 
-Each turn has fresh ids for its text and its thinking; every event of a call carries that call's id.
+Each turn has fresh ids for its text and its thinking, which no other turn of the conversation has, in any process; every event
+of a call carries that call's id.
 """
 
 from __future__ import annotations
@@ -68,12 +69,13 @@ class ImageMade:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The model has answered. ``usage`` is the server's count of tokens: input, output."""
+    """The model has answered. ``usage`` is the server's count of tokens: input, output; ``finish`` is that of ProviderTurn."""
 
     number: int
     text: str
     calls: int
     usage: Mapping[str, int] = field(default_factory=dict)
+    finish: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from agent.providers.factory import Plugins
     from toolcrib import ProviderSession
 
 
@@ -79,6 +80,25 @@ async def connect(
         if via and same_server(str(via["base_url"]), endpoint.base_url):
             choice = replace(choice, model=str(via["model"]))
     return await open_provider(session, choice, instructions=instructions)
+
+
+def via_of(target: ModelTarget, model: str = "") -> dict[str, str]:
+    """Return what a session records of the model that it asks; empty for the manual provider."""
+    endpoint = target.endpoint
+    if endpoint is None:
+        return {}
+    via = {"provider": target.provider, "model": model or endpoint.model, "base_url": endpoint.base_url}
+    return {**via, "key_env": endpoint.key_env} if endpoint.key_env else via
+
+
+def asked_by(config: Config, choice: ModelChoice, plugins: Plugins) -> dict[str, str]:
+    """Return what a new session with this choice will ask; empty where it can't be asked, which is told when it is to be."""
+    try:
+        target = choose_provider(config, choice)
+        check_name(target.provider, plugins)
+    except ConfigError:
+        return {}
+    return via_of(target)
 
 
 async def own_choice(session: Session, choice: ModelChoice) -> ModelChoice:
@@ -140,15 +160,9 @@ class _Opener:
             provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)
         else:
             target, provider = await self._over_http(target, target.endpoint)
-        session.via = {}
-        if target.endpoint is not None:
-            name = model_of(provider) or target.endpoint.model
-            await session.set_model(name)
-            session.via = {"provider": target.provider, "model": name, "base_url": target.endpoint.base_url}
-            if target.endpoint.key_env:
-                session.via["key_env"] = target.endpoint.key_env
-            if fallback:
-                session.via["fallback"] = True
+        via = via_of(target, model_of(provider))
+        session.via = {**via, "fallback": True} if via and fallback else via
+        await session.note_model(via, for_good=not fallback)
         session.wire = wire_of(target.provider)
         return provider
 
@@ -182,7 +196,7 @@ class _Opener:
         from agent.providers.http import HttpClient, HttpLimits
 
         model = self.session.config.model
-        limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout)
+        limits = HttpLimits(first_byte=model.first_byte_timeout, between=model.between_bytes_timeout, total=model.reply_timeout)
         client = HttpClient(endpoint, self.environ, limits)
         try:
             if not endpoint.model and not PROVIDERS[target.provider].lists:

@@ -114,14 +114,22 @@ class Agent:
         provider: str = "",
     ) -> None:
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
+        choice = ModelChoice(model, base_url, api_key_env, provider)
         self.crib = assemble(config=config, project_dir=folder)
         self.session: Session = self.crib.open_session(
-            platform="api", asker=asker, suspends=parks, cwd=cwd, backend=backend, enabled=toolsets, resume=resume
+            platform="api",
+            asker=asker,
+            suspends=parks,
+            cwd=cwd,
+            backend=backend,
+            enabled=toolsets,
+            resume=resume,
+            choice=choice,
         )
         self.session.watch = on_event
         if limits is not None:
             self.session.limits = limits
-        self.session.link.choice = ModelChoice(model, base_url, api_key_env, provider)
+        self.session.link.choice = choice
         self.session.link.instructions = instructions
         self._asking: set[asyncio.Task[Any] | None] = set()
 

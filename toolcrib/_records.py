@@ -85,7 +85,8 @@ class SessionInfo:
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
     session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
-    names the lease of the process that wants to continue its parked run; "" for none.
+    names the lease of the process that wants to continue its parked run; "" for none. ``via`` is what is asked for replies: its
+    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls.
     """
 
     id: str
@@ -99,6 +100,7 @@ class SessionInfo:
     messages: int
     place: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
+    via: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,6 +177,7 @@ class SessionStore(Protocol):
         model: str = "",
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
+        via: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Creating a session again leaves it as it is."""
         ...
@@ -190,6 +191,7 @@ class SessionStore(Protocol):
         cwd: str | None = None,
         place: Mapping[str, str] | None = None,
         host: str | None = None,
+        via: Mapping[str, str] | None = None,
     ) -> None:
         """Change what is given."""
         ...

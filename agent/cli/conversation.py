@@ -43,8 +43,10 @@ class ChatOpening:
     confirm: Callable[[str], Awaitable[bool]] | None = None
     """Asks the person yes or no; None where nobody can be asked."""
 
-    async def session(self, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
-        """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it."""
+    async def session(self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
+        """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it; a new
+        one will ask the model of ``choice``.
+        """
         goes_on = bool(resume or latest)
         session = await self.crib.open(
             platform="cli",
@@ -55,6 +57,7 @@ class ChatOpening:
             disabled=self.disabled,
             resume=resume,
             latest=latest,
+            choice=choice,
         )
         if self.asker is refuse:
             await leave_open(session)
@@ -96,9 +99,10 @@ class Conversation:
 
     async def open(self, *, resume: str = "", latest: bool = False, backend: str = "") -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        session = await self.opening.session(resume=resume, latest=latest, backend=backend)
+        choice = self._named if resume or latest else self.choice
+        session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend)
         try:
-            await self._connect(session, self._named if resume or latest else self.choice)
+            await self._connect(session, choice)
         except BaseException:
             await session.close()
             raise

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.faults import kind_of
+from agent.cli.view import CUT_SHORT
 from agent.events import (
     Event,
     ImageMade,
@@ -62,8 +63,8 @@ class JsonLines:
                 self.write("tool_call_delta", id=of, name=name, text=text)
             case TurnStarted(number=number):
                 self.write("turn_started", turn=number)
-            case TurnFinished(number=number, text=text, calls=calls, usage=usage):
-                self.write("turn_finished", turn=number, text=text, calls=calls, usage=dict(usage))
+            case TurnFinished():
+                self._turn_finished(event)
             case ImageMade(image=image, id=of):
                 saved = {} if self.images is None else {"path": str(self.images.save(image))}
                 self.write("image", id=of, **_told(image), **saved)
@@ -89,8 +90,14 @@ class JsonLines:
         ]
         self.write("run_parked", tickets=told)
 
-    def finished(self, *, stopped: str, text: str, usage: Mapping[str, int], turns: int, code: int) -> None:
-        self.write("run_finished", stopped=stopped, text=text, usage=dict(usage), turns=turns, exit_code=code)
+    def finished(self, *, stopped: str, finish: str, text: str, usage: Mapping[str, int], turns: int, code: int) -> None:
+        self.write("run_finished", stopped=stopped, finish=finish, text=text, usage=dict(usage), turns=turns, exit_code=code)
+
+    def _turn_finished(self, turn: TurnFinished) -> None:
+        number, finish = turn.number, turn.finish
+        self.write("turn_finished", turn=number, text=turn.text, calls=turn.calls, usage=dict(turn.usage), finish=finish)
+        if finish in CUT_SHORT:
+            self.write("warning", kind=finish, turn=number, message=CUT_SHORT[finish])
 
     def _finished(self, executed: ExecutedCall) -> None:
         result = executed.result

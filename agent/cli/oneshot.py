@@ -31,11 +31,12 @@ class Tally:
 
     turns: int = 0
     text: str = ""
+    finish: str = ""
     usage: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, TurnFinished):
-            self.turns, self.text = event.number, event.text
+            self.turns, self.text, self.finish = event.number, event.text, event.finish
             self.usage.update(event.usage)
 
 

@@ -37,6 +37,13 @@ _SILENT: Mapping[type[Event], str] = {
 """Events of which nothing is shown but that something goes on."""
 
 
+CUT_SHORT: Mapping[str, str] = {
+    "length": "the reply was cut off at its token limit; raise model.max_output_tokens, or the server's limit, or ask for less",
+    "content_filter": "the server's filter ended the reply before it was complete; put the task in other words",
+}
+"""Warnings about a reply that did not end by itself, by ``TurnFinished.finish``."""
+
+
 class View:
     """A listener for events. ``brief``: a model's calls get one line each; without it their results too, as for typed calls.
 
@@ -92,7 +99,7 @@ class View:
                 saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
                 self.screen.note(f"{image}{saved}")
             case TurnFinished():
-                self.end()
+                self._turn_ended(event)
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")
@@ -113,6 +120,11 @@ class View:
             self._held.clear()
         self._break()
         self._said = ""
+
+    def _turn_ended(self, turn: TurnFinished) -> None:
+        self.end()
+        if turn.finish in CUT_SHORT:
+            self.screen.note(CUT_SHORT[turn.finish])
 
     def _text(self, text: str) -> None:
         if self._mid_line == "thinking":

@@ -93,9 +93,16 @@ class ModelConfig:
         "a new one each time. resume: the same as long as the session goes on.",
     )
     first_byte_timeout: float = setting(
-        120.0, "Seconds that the server may take before its reply begins.", expect=SECONDS, check=above_zero
+        300.0,
+        "Seconds that the server may take before its reply begins, and again before more of it comes: comments and empty events\n"
+        "only keep the connection alive. A slow machine that reads a long prompt for longer needs more.",
+        expect=SECONDS,
+        check=above_zero,
     )
-    between_bytes_timeout: float = setting(60.0, "Seconds that a reply, once begun, may pause.", expect=SECONDS, check=above_zero)
+    between_bytes_timeout: float = setting(
+        60.0, "Seconds that a reply, once begun, may be silent.", expect=SECONDS, check=above_zero
+    )
+    reply_timeout: float = setting(3600.0, "Seconds that one reply may take in all.", expect=SECONDS, check=above_zero)
     prices: PricesConfig = field(default_factory=PricesConfig)
     fallback: tuple[FallbackConfig, ...] = setting(
         (),

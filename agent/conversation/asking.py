@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.providers._calls import MAX_CALLS, TOO_MANY
 from agent.providers.abilities import fall_back
 from agent.retry import with_retry
 from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
@@ -21,14 +24,14 @@ Emit = Callable[[Event], None]
 
 
 async def ask_model(
-    session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit
+    session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
 ) -> ProviderTurn | None:
-    """Return the reply, or None where it was interrupted. ``number`` is the turn's.
+    """Return the reply, or None where it was interrupted. ``stream`` is the beginning of its events' ids (``new_stream``).
 
     Plugins are told before and after; asking again after a fault, and the next model of a chain, are part of it. Raises the
     ProviderError that none of this could help.
     """
-    return await interruptible(session.scope, _with_hooks(session, provider, number, limits, emit))
+    return await interruptible(session.scope, _with_hooks(session, provider, stream, limits, emit))
 
 
 async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | None:
@@ -48,11 +51,20 @@ async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | N
         scope.running.discard(task)
 
 
-async def _with_hooks(session: Session, provider: ProviderSession, number: int, limits: RunLimits, emit: Emit) -> ProviderTurn:
+async def _with_hooks(session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit) -> ProviderTurn:
     await session.tell("pre_llm_call")
-    turn = await _ask(provider, limits, emit, _forwarder(emit, f"turn-{number}"))
+    turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
     await session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
     return turn
+
+
+def _bounded(turn: ProviderTurn) -> ProviderTurn:
+    """Have no more calls run than one reply may have; the others are answered, so that each has its result (X-1)."""
+    calls = turn.tool_calls
+    if len(calls) <= MAX_CALLS:
+        return turn
+    rest = (call if call.fault is not None else replace(call, fault=TOO_MANY) for call in calls[MAX_CALLS:])
+    return replace(turn, tool_calls=(*calls[:MAX_CALLS], *rest))
 
 
 async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward: Callable[[StreamEvent], None]) -> ProviderTurn:
@@ -70,14 +82,27 @@ async def _ask(provider: ProviderSession, limits: RunLimits, emit: Emit, forward
             emit(Retrying(1, 0.0, f"{error}; {following} goes on"))
 
 
-def _forwarder(emit: Emit, turn_id: str) -> Callable[[StreamEvent], None]:
-    text_id, thinking_id = f"{turn_id}-assistant", f"{turn_id}-thinking"
+def new_stream() -> str:
+    """Return what the ids of a reply's events begin with.
+
+    By chance, since nothing that a run stores tells a reply from one that a killed process had begun in its place (004-2).
+    """
+    return secrets.token_hex(8)
+
+
+def text_id(stream: str) -> str:
+    """Return the id of a reply's text."""
+    return f"{stream}-assistant"
+
+
+def _forwarder(emit: Emit, stream: str) -> Callable[[StreamEvent], None]:
+    said, thought = text_id(stream), f"{stream}-thinking"
 
     def forward(event: StreamEvent) -> None:
         if event.kind == "assistant_delta":
-            emit(TextDelta(event.text, text_id))
+            emit(TextDelta(event.text, said))
         elif event.kind == "thinking_delta":
-            emit(ThinkingDelta(event.text, thinking_id))
+            emit(ThinkingDelta(event.text, thought))
         else:
             emit(ToolCallDelta(event.call_id, event.name, event.text))
 

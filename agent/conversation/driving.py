@@ -271,7 +271,6 @@ class Driver:
     def _result(self, state: RunState) -> RunResult:
         provider = self._session.link.provider
         prices = (None if provider is None else prices_of(provider)) or state.limits.prices
-        tickets = [ticket for one in state.batch for ticket in one.tickets]
         return RunResult(
             state.text,
             state.stopped or "parked",
@@ -280,7 +279,8 @@ class Driver:
             None if prices is None else state.cost,
             state.data,
             tuple(self._images),
-            tickets,
+            [ticket for one in state.batch for ticket in one.tickets],
+            state.finish,
         )
 
     # -- what was left -------------------------------------------------------------------------------------------

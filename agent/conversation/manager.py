@@ -179,7 +179,9 @@ class SessionManager:
     async def _opened(self, session_id: str) -> Session:
         session = self._open.get(session_id)
         if session is None:
-            made = await self._crib.open(platform=self._platform, named=session_id, suspends=True, **self._opening)
+            made = await self._crib.open(
+                platform=self._platform, named=session_id, suspends=True, choice=self._choice, **self._opening
+            )
             session = self._open.setdefault(session_id, made)
             if session is not made:  # two at once
                 await made.close()

@@ -18,6 +18,7 @@ from toolcrib._types import Handler
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:
+    from agent.models import ModelChoice
     from agent.workspace import Workspace
 
 
@@ -44,6 +45,7 @@ class Opening:
     named: str = ""
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     once: bool = False
+    choice: ModelChoice | None = None
 
     @property
     def principal(self) -> Principal:
@@ -92,13 +94,30 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
-        create = store.sessions.create
-        await create(session_id, platform=wanted.platform, user=wanted.user, cwd=location.start, place=_record(here, location))
+        via = _asked(here, wanted)
+        await store.sessions.create(
+            session_id,
+            platform=wanted.platform,
+            user=wanted.user,
+            model=via.get("model", ""),
+            cwd=location.start,
+            place=_record(here, location),
+            via=via,
+        )
         return session
     if old.place != _record(here, location):
         await store.sessions.update(session_id, place=_record(here, location))
     await session.look()
     return session
+
+
+def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
+    """Return what a new session asks: who resumes it after a crash need not name the model again."""
+    if wanted.choice is None:
+        return {}
+    from agent.models import asked_by
+
+    return asked_by(here.config, wanted.choice, here.providers)
 
 
 def _workspace_of(here: Workspace, old: SessionInfo | None) -> Workspace:

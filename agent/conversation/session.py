@@ -259,9 +259,13 @@ class Session:
         """Hand a turn and its results to the provider session."""
         await self.link.hand_over(turn, executed)
 
-    async def set_model(self, model: str) -> None:
-        """Record which model the session talks to."""
-        await self.store.sessions.update(self.id, model=model)
+    async def note_model(self, via: Mapping[str, str], *, for_good: bool) -> None:
+        """Record which model the session talks to; ``for_good`` means that it is asked again when the session is resumed."""
+        known = await self.transcript.info()
+        stored = None if known is None or not for_good or known.via == via else via
+        model = via.get("model")
+        if stored is not None or (model is not None and known is not None and known.model != model):
+            await self.store.sessions.update(self.id, model=model, via=stored)
 
     # -- what is remembered --------------------------------------------------------------------------------------
 

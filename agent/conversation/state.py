@@ -94,6 +94,8 @@ class RunState:
     data: Json = None
     error: tuple[str, str] | None = None
     """The kind and the words of the RunError that ended it."""
+    finish: str = ""
+    """Reason why the last reply ended, as ProviderTurn has it."""
 
     @property
     def turn_id(self) -> str:
@@ -159,6 +161,7 @@ class RunState:
             "text": self.text,
             "data": self.data,
             "error": None if self.error is None else list(self.error),
+            "finish": self.finish,
         }
 
     @classmethod
@@ -206,3 +209,5 @@ class RunResult:
     """All that the model drew in the run, in order."""
     tickets: Sequence[str] = ()
     """Ids of the tickets that a parked run waits for."""
+    finish: str = ""
+    """Reason why the last reply ended, as ProviderTurn has it: ``length`` where it was cut off at its token limit."""

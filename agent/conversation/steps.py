@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.asking import Emit, ask_model
+from agent.conversation.asking import Emit, ask_model, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
@@ -77,20 +77,20 @@ class Steps:
         if not state.last and not state.mends and state.turn >= state.limits.max_turns:
             return await self._ask_last(state)
         provider = await session.provider()
-        number = state.turn + 1
+        number, stream = state.turn + 1, new_stream()
         self._emit(TurnStarted(number))
         held = state.last or state.mends
         if state.schema is not None or held:
             # where there are tools, some servers would hold the calls to the schema too
             steer(provider, "none" if held else "auto", state.schema if held or not session.names else None)
         try:
-            turn = await ask_model(session, provider, number, state.limits, self._emit)
+            turn = await ask_model(session, provider, stream, state.limits, self._emit)
         finally:
             if state.schema is not None or held:
                 steer(provider)
         if turn is None:
-            return await self._keep(state.ended("interrupted", turn=number))
-        return await self._answered(state, turn, provider)
+            return await self._keep(state.ended("interrupted", turn=number, finish=""))
+        return await self._answered(state, turn, provider, stream)
 
     async def _ask_last(self, state: RunState) -> RunState:
         """Ask for a final answer, as 000-41 says; or end the run, as 004-6 does."""
@@ -121,7 +121,7 @@ class Steps:
             self._session.tell_model(item.text, shown)
         return state
 
-    async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession) -> RunState:
+    async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession, stream: str) -> RunState:
         number, without_calls = state.turn + 1, state.last or state.mends
         after, fault = self._counted(state, turn, provider)
         wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
@@ -136,8 +136,8 @@ class Steps:
         else:
             after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
         for image in turn.images:
-            self._emit(ImageMade(image, f"turn-{number}-assistant"))
-        self._emit(TurnFinished(number, turn.assistant_text, len(turn.tool_calls), turn.usage))
+            self._emit(ImageMade(image, text_id(stream)))
+        self._emit(TurnFinished(number, turn.assistant_text, len(turn.tool_calls), turn.usage, turn.finish))
         return after
 
     async def _finish(self, state: RunState, text: str, stopped: Stopped, record: Record) -> RunState:
@@ -162,7 +162,7 @@ class Steps:
         """Return the state with this reply's tokens and cost, and what is wrong with them."""
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
-        state = replace(state, turn=state.turn + 1, usage=dict(usage))
+        state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
         prices, limits = prices_of(provider) or state.limits.prices, state.limits
         if prices is None:
             return state, None

@@ -159,7 +159,10 @@ class Transcript:
         return {}
 
     async def talked_to(self) -> Mapping[str, Any]:
-        """Return ``via`` of the last reply or question, but for models that stood in for another; empty where it had none."""
+        """Return ``via`` of what was chosen last, but for models that stood in for another; empty where it had none."""
+        info = await self.info()
+        if info is not None and info.via:
+            return info.via
         async for record in self.backwards():
             unknown = {} if record.get("role") == "assistant" else {"fallback": True}
             via: Mapping[str, Any] = record.get("via", unknown)

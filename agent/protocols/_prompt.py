@@ -63,7 +63,7 @@ def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) 
 
 def plain_result(executed: ExecutedCall) -> str:
     """A result as text: what the tool said as it is, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
-    from tools.dispatch.faces import as_json
+    from tools.dispatch.faces import as_json, reason
 
     result = executed.result
     if "model" in result.views:
@@ -73,8 +73,12 @@ def plain_result(executed: ExecutedCall) -> str:
             return "OK"
         return result.data if isinstance(result.data, str) else as_json(executed)
     if result.is_error:
-        return f"Error: {(result.message or 'the tool failed and said nothing of why').removeprefix('Error: ')}"
+        return _error(reason(result.message or "the tool failed and said nothing of why", executed.call.name))
     return as_json(executed)
+
+
+def _error(why: str) -> str:
+    return f"Error: {why.removeprefix('Error: ')}"
 
 
 def results_text(named: Sequence[tuple[str, str]]) -> str:
@@ -92,7 +96,9 @@ def recorded_result(result: Mapping[str, Json]) -> str:
     if isinstance(value, str):
         return value or "OK"
     if result.get("is_error") and isinstance(value, dict) and isinstance(value.get("error"), str):
-        return f"Error: {value['error'].removeprefix('Error: ')}"
+        from tools.dispatch.faces import reason
+
+        return _error(reason(value["error"], str(result.get("name", ""))))
     return "OK" if value is None else text
 
 

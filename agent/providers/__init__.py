@@ -7,8 +7,8 @@ row in agent/cli/commands/parse.py, so that `toolcrib parse --wire` finds its re
 calls, ``manual`` for no model, ``plugin`` for a plugin's provider; ``abilities`` asks what a session can do besides.
 
 Which server, model and key: ``endpoint``, ``factory``. Asking servers what they have: ``discover``, ``listing``. Below every
-wire: ``http`` over ``clients``, ``sse``, ``_reply``, ``_faults`` (a server's errors as ours), ``_calls``, ``_names``,
-``_images``.
+wire: ``http`` over ``clients``, ``_pace`` (what bounds a reply), ``sse``, ``_reply``, ``_faults`` (a server's errors as ours),
+``_calls``, ``_names``, ``_images``.
 """
 
 from __future__ import annotations

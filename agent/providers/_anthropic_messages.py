@@ -89,7 +89,7 @@ class AnthropicMessages(History):
         native = record.get("native")
         message = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "anthropic" else None
         if isinstance(message, Mapping) and isinstance(message.get("content"), list):
-            if not self._same_model(record.get("model") or ""):
+            if not self._is_ours(record):
                 # One model's signatures, and what only its server knows, are refused by another.
                 message = {**message, "content": [block for block in message["content"] if block.get("type") in _OURS]}
             self.assistant(message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.providers._calls import CUT_OFF, UNREADABLE, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from toolcrib import ProviderTurn, StreamEvent, ToolCall
 
@@ -65,7 +65,13 @@ class AnthropicReader(EventReader):
         self._blocks: dict[int, _Block] = {}
         self._finish = ""
         self._stopped = False
+        self._last: _Block | None = None
         self._counted: dict[str, Any] = {}
+        self._calls = 0
+
+    @property
+    def size(self) -> int:
+        return super().size + sum(len(part) for block in self._blocks.values() for part in block.parts)
 
     @property
     def ended(self) -> bool:
@@ -88,12 +94,13 @@ class AnthropicReader(EventReader):
         finish = _FINISH.get(self._finish, "other")
         calls: list[ToolCall] = []
         content: list[dict[str, Any]] = []
-        blocks = list(self._blocks.values())
-        for block in blocks:
+        for block in self._blocks.values():
             if block.kind != "tool_use":
                 content.append(block.native())
                 continue
-            cut = {"length": CUT_OFF, "content_filter": REFUSED}.get(finish) if block is blocks[-1] else None
+            cut = {"length": CUT_OFF, "content_filter": REFUSED}.get(finish) if block is self._last else None
+            if len(calls) >= MAX_CALLS:
+                cut = TOO_MANY
             if block.open and finish != "tool_calls" and not block.raw_input().strip():
                 cut = cut or CUT_OFF  # of no arguments nobody can say whether more were to come
             call = _call(block, cut)
@@ -137,7 +144,13 @@ class AnthropicReader(EventReader):
     def _open(self, index: Any, head: Any) -> _Block | None:
         if type(index) is not int or not isinstance(head, dict):
             return None
-        self._blocks[index] = block = _Block(head)
+        block = _Block(head)
+        if block.kind == "tool_use":
+            if self._calls > MAX_CALLS:
+                self._last = None
+                return None
+            self._calls += 1
+        self._blocks[index] = self._last = block
         if (key := _PARTS_KEY.get(block.kind)) is not None:
             begun = head.get(key)
             if isinstance(begun, str) and begun:

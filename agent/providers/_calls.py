@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from json.scanner import make_scanner
 from typing import Any, NoReturn
 
@@ -15,6 +16,13 @@ UNREADABLE = "INVALID_JSON"
 CUT_OFF = (
     "cut off: the reply reached its token limit inside this call, so it was not run. "
     "Call again with less in one call, for instance a long file in several parts"
+)
+MAX_CALLS = 128
+"""Calls of one reply that may run. One more is kept, and answered: by its result the model reads that the rest did not."""
+
+TOO_MANY = (
+    f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
+    " still needed, with fewer calls in one reply"
 )
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
@@ -59,7 +67,14 @@ class CallReader:
         self._by_index: dict[int, OpenCall] = {}
         self._by_id: dict[str, OpenCall] = {}
         self._ids: set[str] = set()
+        self._spare = OpenCall("", "")
+        """Stands for every call that is one too many: nothing of it is kept."""
         self.last: OpenCall | None = None
+
+    @property
+    def size(self) -> int:
+        """Return how many characters of names and arguments have come."""
+        return sum(len(call.name) + sum(map(len, call.parts)) for call in self.calls)
 
     def feed(self, deltas: list[Any]) -> None:
         touched: list[OpenCall] = []
@@ -86,11 +101,14 @@ class CallReader:
             call = self._by_index.get(index)
             if call is None or self._is_next(call, wire_id, name, arguments):
                 call = self._open(wire_id)
-            self._by_index[index] = call
         else:
             call = self._without_index(wire_id, name, arguments, touched)
-        touched.append(call)
         self.last = call
+        if call is self._spare:
+            return
+        if type(index) is int:
+            self._by_index[index] = call
+        touched.append(call)
         if not call.wire_id:
             call.wire_id = wire_id
         if name and name != call.name and not (call.name and (call.parts or wire_id)):
@@ -123,6 +141,8 @@ class CallReader:
         return bool(arguments.strip()) and call.complete()
 
     def _open(self, wire_id: str) -> OpenCall:
+        if len(self.calls) > MAX_CALLS:
+            return self._spare
         call_id = wire_id if wire_id and wire_id not in self._ids else ToolCall.new_id()
         call = OpenCall(call_id, wire_id)
         self._ids.add(call_id)
@@ -134,10 +154,12 @@ class CallReader:
     def finish(self, *, truncated: bool) -> tuple[list[ToolCall], list[dict[str, Any]]]:
         """(the calls, with their faults; the same as the wire's tool_calls). ``truncated``: the token limit ended the reply."""
         calls, native = [], []
-        for call in self.calls:
+        for place, call in enumerate(self.calls):
             raw = call.raw
             args, fault = read_arguments(raw)
-            if truncated and call is self.last:
+            if place >= MAX_CALLS:
+                fault = TOO_MANY
+            elif truncated and call is self.last:
                 fault = CUT_OFF
             elif not call.name:
                 fault = "the call names no tool"
@@ -149,6 +171,13 @@ class CallReader:
             function = {"name": call.name or "unnamed", "arguments": arguments}
             native.append({"id": call.id, "type": "function", "function": function, **call.extra})
         return calls, native
+
+
+def bounded(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Return the calls that may run and, where there are more, one that says so in its fault."""
+    if len(calls) <= MAX_CALLS:
+        return tuple(calls)
+    return (*calls[:MAX_CALLS], replace(calls[MAX_CALLS], fault=TOO_MANY))
 
 
 def read_arguments(raw: str) -> tuple[Any, str | None]:

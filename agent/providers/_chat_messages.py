@@ -71,7 +71,7 @@ class ChatMessages(History):
         if isinstance(native, Mapping):
             message = native.get("message") if native.get("wire") == "chat" else native
             if isinstance(message, Mapping) and message.get("role") == "assistant":
-                return message if self._same_model(record.get("model") or "") else _common(message)
+                return message if self._is_ours(record) else _common(message)
         message = {"role": "assistant", "content": record.get("text") or None}
         if calls := [self._call(call) for call in record.get("calls") or ()]:
             message["tool_calls"] = calls

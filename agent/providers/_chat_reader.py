@@ -40,6 +40,10 @@ class ChatReader(EventReader):
         self._finish = ""
 
     @property
+    def size(self) -> int:
+        return super().size + self._calls.size + len(self._details) + len(self._images)
+
+    @property
     def ended(self) -> bool:
         return self.done or bool(self._finish)
 

@@ -51,6 +51,11 @@ class EventReader:
         return "".join(self._reasoning)
 
     @property
+    def size(self) -> int:
+        """Return how many characters of the reply have come; what it is made of in other ways counts as one."""
+        return sum(map(len, self._text)) + sum(map(len, self._reasoning))
+
+    @property
     def ended(self) -> bool:
         """True once the server said that the reply is whole."""
         return self.done

@@ -11,6 +11,7 @@ from typing import Any
 from toolcrib import (
     AuthFailed,
     BadRequest,
+    ConnectionFailed,
     ContextTooLong,
     Overloaded,
     ProviderError,
@@ -39,6 +40,18 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 class QuotaSpent(RateLimited):
     """A 429 that no waiting mends: the account has nothing left."""
+
+    retryable = False
+
+
+class NoReply(ConnectionFailed):
+    """Nothing of a reply came in all the time that there is for it: another attempt would take as long."""
+
+    retryable = False
+
+
+class EndlessReply(StreamBroken):
+    """A reply reached a bound on its time or its size: another attempt would take as long, and show it all again."""
 
     retryable = False
 

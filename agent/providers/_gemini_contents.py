@@ -91,7 +91,7 @@ class GeminiContents(History):
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         calls = record.get("calls") or ()
         native = record.get("native")
-        if isinstance(native, Mapping) and native.get("wire") == "gemini" and self._same_model(record.get("model") or ""):
+        if isinstance(native, Mapping) and native.get("wire") == "gemini" and self._is_ours(record):
             content = native.get("message")
             if isinstance(content, Mapping) and len(_calls_in(content)) == len(calls):
                 self.model_content(content, [call["id"] for call in calls])

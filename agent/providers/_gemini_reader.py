@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from agent.providers._calls import CUT_OFF, UNREADABLE, new_event
+from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, new_event
 from agent.providers._events import EventReader, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
@@ -77,6 +77,11 @@ class GeminiReader(EventReader):
         self._finish_message = ""
 
     @property
+    def size(self) -> int:
+        written = sum(len(text) for call in self._calls for text in call.texts)
+        return super().size + written + sum(any(part.values()) for part in self._parts)
+
+    @property
     def ended(self) -> bool:
         """True once the server said why the reply ends."""
         return bool(self._finish)
@@ -101,7 +106,7 @@ class GeminiReader(EventReader):
         self._end_text()
         self._end_run()
         self.usage = self._sum_up()
-        calls = tuple(self._finished(call) for call in self._calls)
+        calls = bounded([self._finished(call) for call in self._calls])
         text = self.text
         if self._finish in _UNREADABLE_CALL and not calls:
             error = self._broken("could not read the model's call", self._finish_message)
@@ -279,6 +284,8 @@ class GeminiReader(EventReader):
         if last is None or (type(name) is str and name):
             if not call:
                 self._lone_signature(part)
+                return
+            if len(self._calls) > MAX_CALLS:
                 return
             last = self._open(part, call)
         elif "thoughtSignature" in part:

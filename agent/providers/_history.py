@@ -45,7 +45,7 @@ class History(ABC):
 
     def records(self, records: Iterable[Mapping[str, Any]], *, skip_system: bool) -> None:
         """Take a stored conversation. ``skip_system`` leaves its first system messages out, because there are newer ones."""
-        for record in carried(records, self.wire, self._same_model):
+        for record in carried(records, self.wire, self._is_ours):
             role = record.get("role")
             skip_system = skip_system and role == "system"
             if role == "system" and not skip_system:
@@ -62,6 +62,17 @@ class History(ABC):
 
     def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[Any]:
         return ((one["call_id"], one["text"]) for one in record["results"])
+
+    def _is_ours(self, record: Mapping[str, Any]) -> bool:
+        """Return True if the model that is asked now gave this reply: then its signatures and reasoning go back with it.
+
+        Servers answer under other names than they are asked by, so that what was asked counts first, and the server's name for
+        what answered only besides it. A reply of which neither is noted is taken for the model's own.
+        """
+        asked, answered = str((record.get("via") or {}).get("model") or ""), str(record.get("model") or "")
+        if asked and same_model(asked, self._model):
+            return True
+        return bool(answered or not asked) and self._same_model(answered)
 
     def _same_model(self, other: str) -> bool:
         return same_model(other, self._model)

@@ -43,7 +43,7 @@ def recorded(record: Mapping[str, Any]) -> Sequence[Image]:
 
 
 def carried(
-    records: Iterable[Mapping[str, Any]], wire: str = "", same_model: Callable[[str], bool] = bool
+    records: Iterable[Mapping[str, Any]], wire: str = "", is_ours: Callable[[Mapping[str, Any]], bool] = bool
 ) -> Iterator[Mapping[str, Any]]:
     """``records``; what another wire or model drew goes with the next thing that the person says.
 
@@ -54,7 +54,7 @@ def carried(
         role = record.get("role")
         if role == "assistant" and record.get("images"):
             native = record.get("native")
-            own = isinstance(native, Mapping) and native.get("wire") == wire and same_model(record.get("model") or "")
+            own = isinstance(native, Mapping) and native.get("wire") == wire and is_ours(record)
             drawn += () if own else record["images"]
         elif role == "user" and drawn:
             record, drawn = {**record, "images": [*drawn, *(record.get("images") or ())]}, []

@@ -21,7 +21,7 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
         raise StreamBroken(f"{server} answered with a web page; check the base URL, which usually ends in /v1")
     sse, start = SseReader(), b""
     try:
-        async for chunk in reply.chunks():
+        async for chunk in reply.chunks(lambda: reader.size):
             start = start or chunk[:200]
             if start.lstrip()[:1] in (b"{", b"["):
                 reader.read_body(_parsed(chunk + await reply.whole(), server))

@@ -73,7 +73,7 @@ class ResponsesItems(History):
     def _recorded_reply(self, record: Mapping[str, Any]) -> None:
         native = record.get("native")
         reply = native.get("message") if isinstance(native, Mapping) and native.get("wire") == "responses" else None
-        if isinstance(reply, Mapping) and self._same_model(record.get("model") or ""):
+        if isinstance(reply, Mapping) and self._is_ours(record):
             self.assistant(reply)
             return
         self._close_calls()

@@ -7,9 +7,10 @@ back unchanged. The server sends an item when it is done, which is taken before 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import CUT_OFF, UNREADABLE, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from agent.providers._images import drawn_in
 from toolcrib import ProviderTurn, StreamEvent, ToolCall
@@ -67,6 +68,13 @@ class ResponsesReader(EventReader):
         self._by_id: dict[str, _Item] = {}
         self._status = ""
         self._why = ""
+        self._calls = 0
+        self.cut = False
+        """True where the reply had more calls than are kept: what the server stored of it is not what goes back."""
+
+    @property
+    def size(self) -> int:
+        return super().size + sum(item.done + sum(map(len, item.parts)) for item in self._items)
 
     def read_body(self, body: Any) -> None:
         """Take a whole reply, as parsed JSON."""
@@ -87,13 +95,15 @@ class ResponsesReader(EventReader):
         for item in self._items:
             if item.kind == "function_call":
                 call = self._call(item)
+                if len(calls) >= MAX_CALLS:
+                    call = replace(call, args={UNREADABLE: item.arguments()}, fault=TOO_MANY)
                 calls.append(call)
                 output.append(_native_call(item, call))
             else:
                 output.append(item.item if item.done else _unfinished(item))
         if calls and finish == "stop":
             finish = "tool_calls"  # X-5: the calls say whether there are calls
-        native = {"id": self.response_id, "output": output}
+        native = {"id": "" if self.cut else self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
         images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")
         return ProviderTurn(text, tuple(calls), native, self.usage, finish, self.model, self.reasoning, images)
@@ -158,6 +168,11 @@ class ResponsesReader(EventReader):
 
     def _new(self, index: Any, item: dict[str, Any]) -> _Item:
         made = _Item(item)
+        if made.kind == "function_call":
+            if self._calls > MAX_CALLS:
+                self.cut = True
+                return made  # nothing of it is kept
+            self._calls += 1
         self._items.append(made)
         if type(index) is int:
             self._by_index[index] = made
@@ -195,7 +210,7 @@ class ResponsesReader(EventReader):
         found.seen = True
 
     def _arguments(self, item: _Item, piece: Any) -> None:
-        if type(piece) is str and piece:
+        if type(piece) is str and piece and item.call_id:
             item.seen = True
             item.parts.append(piece)
             self._on_event(new_event(StreamEvent, ("tool_call_delta", piece, item.call_id, item.shown)))

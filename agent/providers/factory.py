@@ -168,8 +168,11 @@ def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, 
     if wanted.provider:
         return wanted.provider
     if wanted.base_url:
-        known = standing not in ("", MANUAL) and configured.base_url and same_server(wanted.base_url, configured.base_url)
-        return standing if known else _kept_in_text(standing, name_for_server(wanted.base_url, environ))
+        found = name_for_server(wanted.base_url, environ)
+        if standing in ("", MANUAL):
+            return found
+        known = bool(configured.base_url) and same_server(wanted.base_url, configured.base_url)
+        return standing if known or not _is_of_another(wanted.base_url, standing, found) else found
     if standing == MANUAL and not wanted.model:
         return MANUAL
     if standing not in ("", MANUAL):
@@ -184,6 +187,14 @@ def _name(wanted: ModelRequest, configured: ModelRequest, environ: Mapping[str, 
     if not found and not _named(OPENAI, environ):  # no server at all: the error is to name that vendor's key
         found = next((name for name, one in PROVIDERS.items() if model and model.startswith(one.models)), "")
     return found or DEFAULT
+
+
+def _is_of_another(base_url: str, standing: str, found: str) -> bool:
+    """Return True if the server is known to be another vendor's than that of the configured provider, which stands else."""
+    ours = PROVIDERS[standing].vendor if standing in PROVIDERS else None
+    if found != DEFAULT:
+        return PROVIDERS[found].vendor is not ours
+    return ours is not PROVIDERS[DEFAULT].vendor and same_server(base_url, PROVIDERS[DEFAULT].vendor.base_url)
 
 
 def _kept_in_text(standing: str, found: str) -> str:

@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from agent.providers._faults import from_status
+from agent.providers._faults import EndlessReply, from_status
+from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key
 from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
@@ -18,20 +18,11 @@ from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
 if TYPE_CHECKING:
     import httpx
 
+__all__ = ["HttpClient", "HttpLimits", "Reply"]
 _MAX_ERROR = 64 * 1024
+_ERROR_SECONDS = 10.0
+"""Seconds that the body of a refusal may take; its status is known by then."""
 _AFTER_DONE = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
-    """Limits in seconds, and in bytes of a decoded body. ``first_byte`` is the wait for an answer to begin, ``between`` within
-    it.
-    """
-
-    connect: float = 10.0
-    first_byte: float = 120.0
-    between: float = 60.0
-    max_body: int = 64 * 1024 * 1024
 
 
 class HttpClient:
@@ -87,9 +78,9 @@ class HttpClient:
         cookies = self._own_cookies()
         request = client.build_request(method, self.endpoint.url(path), content=body, headers=self._headers(body))
         cookies.set_cookie_header(request)
-        response = await self._send(client, request)
+        response, asked = await self._send(client, request)
         cookies.extract_cookies(response)
-        reply = Reply(response, self)
+        reply = Reply(response, self, asked)
         try:
             if response.status_code != 200:
                 raise await self._refusal(reply)
@@ -120,22 +111,22 @@ class HttpClient:
             self._cookies = httpx.Cookies()
         return self._cookies
 
-    async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    async def _send(self, client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, float]:
+        """Return the response, and when by the loop's clock all of the request had been sent."""
         import httpx
 
         limits, server = self.limits, self.endpoint.server
         try:
             async with asyncio.timeout(limits.connect + limits.first_byte) as timer:
                 request.extensions["trace"] = _when_sent(timer, limits.first_byte)
-                return await client.send(request, stream=True)
+                response = await client.send(request, stream=True)
+                return response, (timer.when() or 0.0) - limits.first_byte
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = f"no connection in {limits.connect:g} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
             hint = _hint(self.endpoint, why)
             raise ConnectionFailed(f"could not connect to {server}: {why}; {hint}") from None
         except (TimeoutError, httpx.TimeoutException):
-            raise ConnectionFailed(
-                f"{server} did not begin to answer in {limits.first_byte:g} s; it may be loading the model: try again"
-            ) from None
+            raise no_reply(limits, server) from None
         except httpx.HTTPError as error:
             raise ConnectionFailed(f"the connection to {server} broke before it answered: {self.clean(_words(error))}") from None
         except httpx.InvalidURL as error:
@@ -162,34 +153,44 @@ class HttpClient:
 class Reply:
     """An answer with status 200, not yet read."""
 
-    def __init__(self, response: httpx.Response, client: HttpClient) -> None:
+    def __init__(self, response: httpx.Response, client: HttpClient, asked: float) -> None:
         self._response = response
         self._pieces = response.aiter_bytes()
         self._client = client
+        self._pace = Pace(client.limits, client.endpoint.server, asked, asyncio.get_running_loop().time)
+        self._size = 0
+        self._has_begun = False
         self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The decoded body in pieces as they come. Raises StreamBroken where it breaks, stalls or grows too large."""
+    async def chunks(self, came: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
+        """The decoded body in pieces as they come. ``came`` counts what of the reply has come by now, as far as it can be read;
+        without it the reply has begun where the body is more than white space.
+
+        Raises StreamBroken where it breaks, stalls, or has no end, and ConnectionFailed where it does not begin.
+        """
         import httpx
 
-        limits, server = self._client.limits, self._client.endpoint.server
-        wait, size = limits.first_byte, 0
+        limits, server, pace = self._client.limits, self._client.endpoint.server, self._pace
         while True:
             try:
-                async with asyncio.timeout(wait):
+                async with asyncio.timeout(pace.wait()):
                     piece = await anext(self._pieces, None)
             except (TimeoutError, httpx.TimeoutException):
-                raise StreamBroken(f"{server} sent nothing for {wait:g} s in the middle of its answer; try again") from None
+                raise pace.late() from None
             except (httpx.HTTPError, httpx.StreamError) as error:
                 raise StreamBroken(f"the connection to {server} broke in the middle of its answer: {_words(error)}") from None
             if piece is None:
                 return
-            wait = limits.between
-            size += len(piece)
-            if size > limits.max_body:
-                raise StreamBroken(f"{server} sent more than {limits.max_body:,} bytes in one answer; it was cut off there")
+            self._size += len(piece)
+            if self._size > limits.max_body:
+                raise EndlessReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; it was cut off there")
             yield piece
+            self._has_begun = self._has_begun or not piece.isspace()
+            pace.note(came or self._begun)
+
+    def _begun(self) -> int:
+        return int(self._has_begun)
 
     async def whole(self) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
@@ -198,11 +199,12 @@ class Reply:
         """Return at most ``size`` bytes of the body as text; a body that breaks off is returned as far as it came."""
         found = b""
         try:
-            async for piece in self.chunks():
-                found += piece
-                if len(found) >= size:
-                    break
-        except StreamBroken:
+            async with asyncio.timeout(_ERROR_SECONDS):
+                async for piece in self.chunks():
+                    found += piece
+                    if len(found) >= size:
+                        break
+        except (StreamBroken, ConnectionFailed, TimeoutError):
             pass  # a refusal that breaks off is still a refusal: its status has been read
         return found[:size].decode("utf-8", "replace")
 

@@ -32,8 +32,7 @@ class SseReader:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max = max_event
-        self._held: list[bytes] = []  # the beginning of an event that may be of the usual form; what follows knows nothing of it
-        self._held_size = 0
+        self._held = bytearray()  # the beginning of an event that may be of the usual form; what follows knows nothing of it
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._split_character = False
         self._begun = False
@@ -99,21 +98,19 @@ class SseReader:
         end = chunk.rfind(b"\n\r\n") + 3 if b"\r" in chunk else chunk.rfind(b"\n\n") + 2
         end = end if end > 2 else 0
         rest = chunk[end:]
-        size = len(rest) if end else len(rest) + self._held_size
+        size = len(rest) if end else len(rest) + len(self._held)
         # An end may not be in what is held back: not as "\n\n", nor with a CR, nor at the seam.
         unclear = b"\r" in rest or b"\n\n" in rest or (self._held and chunk[:1] in (b"\n", b"\r"))
         if not unclear and size <= self._max:
-            events = self._usual(b"".join((*self._held, chunk[:end]))) if end else []
+            events = self._usual(b"".join((self._held, chunk[:end]))) if end else []
             if events is not None:
                 if end:
-                    self._held = []
-                if rest:
-                    self._held.append(rest)
-                self._held_size = size
+                    self._held.clear()
+                self._held += rest
                 self._clean = not self._held
                 return events
-        chunk = b"".join((*self._held, chunk))
-        self._held, self._held_size = [], 0
+        chunk = b"".join((self._held, chunk))
+        self._held.clear()
         return self._feed(chunk)
 
     def _feed(self, chunk: bytes) -> list[SseEvent]:
@@ -130,12 +127,13 @@ class SseReader:
 
     def close(self) -> list[SseEvent]:
         """The event that the stream's end finished: servers forget the last empty line."""
-        events = self._feed(b"".join(self._held)) if self._held else []
+        events = self._feed(bytes(self._held)) if self._held else []
         rest = self._decoder.decode(b"", True)
         self._split_character = False
         self._read(rest + "\n\n", events)
-        self._held, self._line, self._data, self._event, self._clean = [], [], [], "", True
-        self._held_size = self._line_size = self._data_size = 0
+        self._held.clear()
+        self._line, self._data, self._event, self._clean = [], [], "", True
+        self._line_size = self._data_size = 0
         return events
 
     def _decode(self, chunk: bytes) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from agent.providers._calls import bounded
 from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
@@ -71,7 +72,7 @@ class TextSession(OpenAIChatSession):
         reply = reader.finish(truncated=raw.finish == "length")
         for event in reply.events:
             on_event(event)
-        calls = (*raw.tool_calls, *reply.calls)
+        calls = bounded((*raw.tool_calls, *reply.calls))
         return replace(
             raw,
             assistant_text=reply.content,

@@ -28,12 +28,14 @@ class MemorySessions(MemoryMember):
         model: str = "",
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
+        via: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Creating a session again leaves it as it is."""
         with self._writing:
             if session_id not in self._infos:
                 now = self._room.clock()
-                self._infos[session_id] = SessionInfo(session_id, "", platform, user, model, cwd, now, now, 0, dict(place))
+                about = session_id, "", platform, user, model, cwd, now, now
+                self._infos[session_id] = SessionInfo(*about, 0, dict(place), via=dict(via))
                 self._messages[session_id] = []
 
     async def update(
@@ -45,6 +47,7 @@ class MemorySessions(MemoryMember):
         cwd: str | None = None,
         place: Mapping[str, str] | None = None,
         host: str | None = None,
+        via: Mapping[str, str] | None = None,
     ) -> None:
         with self._writing:
             info = self._infos[session_id]
@@ -56,6 +59,7 @@ class MemorySessions(MemoryMember):
                     cwd=info.cwd if cwd is None else cwd,
                     place=info.place if place is None else dict(place),
                     host=info.host if host is None else host,
+                    via=info.via if via is None else dict(via),
                 )
             )
 

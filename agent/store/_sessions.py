@@ -16,7 +16,7 @@ from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
-_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host FROM sessions"
+_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via FROM sessions"
 _NO_END = 2**62
 _AT_ONCE = 64
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
@@ -36,13 +36,14 @@ class SqliteSessions:
         model: str = "",
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
+        via: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Creating a session again leaves it as it is."""
         now = self._clock()
         await self._access.run(
-            "INSERT INTO sessions (id, platform, user, model, cwd, place, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO NOTHING",
-            (*map(text, (session_id, platform, user, model, cwd)), json.dumps(dict(place)), now, now),
+            "INSERT INTO sessions (id, platform, user, model, cwd, place, via, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            (*map(text, (session_id, platform, user, model, cwd)), json.dumps(dict(place)), json.dumps(dict(via)), now, now),
         )
 
     async def update(
@@ -54,13 +55,14 @@ class SqliteSessions:
         cwd: str | None = None,
         place: Mapping[str, str] | None = None,
         host: str | None = None,
+        via: Mapping[str, str] | None = None,
     ) -> None:
         """Change what is given. Raises KeyError for a session that was never created."""
         values = [None if value is None else text(value) for value in (title, model, cwd, host)]
-        values.append(None if place is None else json.dumps(dict(place)))
+        values += [None if value is None else json.dumps(dict(value)) for value in (place, via)]
         changed = await self._access.run(
             "UPDATE sessions SET title = coalesce(?, title), model = coalesce(?, model), cwd = coalesce(?, cwd),"
-            " host = coalesce(?, host), place = coalesce(?, place), updated_at = ? WHERE id = ?",
+            " host = coalesce(?, host), place = coalesce(?, place), via = coalesce(?, via), updated_at = ? WHERE id = ?",
             (*values, self._clock(), text(session_id)),
         )
         if not changed:
@@ -160,6 +162,7 @@ def _info(
     messages: int,
     place: str,
     host: Stored,
+    via: str,
 ) -> SessionInfo:
     who = plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd)
-    return SessionInfo(*who, created_at, updated_at, messages, json.loads(place), plain(host))
+    return SessionInfo(*who, created_at, updated_at, messages, json.loads(place), plain(host), json.loads(via))

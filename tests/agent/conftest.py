@@ -1,4 +1,4 @@
-"""A server that answers each address with what the test wrote for it."""
+"""Servers: one answers each address with what the test wrote for it, one sends a piece once the one before was seen."""
 
 from __future__ import annotations
 
@@ -80,3 +80,74 @@ def _handler(routes: dict[str, Any], served: Served) -> type[BaseHTTPRequestHand
             self.wfile.write(sent)
 
     return Handler
+
+
+class OneByOne:
+    """A server that answers each POST with a list of pieces, and sends the next one when the test ``saw`` the one before.
+
+    ``unseen`` has the numbers of the pieces that nobody saw while the server waited. A context manager.
+    """
+
+    patience = 20.0
+    """Seconds that the server waits before it goes on all the same."""
+
+    def __init__(self, *replies: list[bytes]) -> None:
+        self.unseen: list[int] = []
+        self._replies = list(replies)
+        self._seen = threading.Semaphore(0)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _one_by_one(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def saw(self) -> None:
+        """Tell the server that what it sent last has come to who watches."""
+        self._seen.release()
+
+    def __enter__(self) -> OneByOne:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def pieces(self) -> Iterator[bytes]:
+        reply = self._replies.pop(0)
+        for number, piece in enumerate(reply):
+            yield piece
+            if number < len(reply) - 1 and not self._seen.acquire(timeout=self.patience):
+                self.unseen.append(number)
+
+
+def _one_by_one(server: OneByOne) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Quiet."""
+
+        def do_GET(self) -> None:
+            self.send_error(404)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if not self.path.endswith(("/completions", "/responses", "/messages", "alt=sse")):
+                self.send_error(404)  # it is asked about the model
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            for piece in server.pieces():
+                self.wfile.write(piece)
+                self.wfile.flush()
+
+    return Handler
+
+
+@pytest.fixture
+def one_by_one() -> type[OneByOne]:
+    """``with one_by_one([first, second], [another reply]) as server: ...``"""
+    return OneByOne

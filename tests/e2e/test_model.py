@@ -114,6 +114,7 @@ def test_a_question_of_the_models(talking: Any, server: ChatServer) -> None:
     assert "green" in server.requests[1]["messages"][-1]["content"]
 
 
+FIRST_EVENT = ChatServer.text("slow").body.index(b"\n\n") + 2
 FAULTS = [
     (ChatServer.body({"error": {"message": "out of cheese"}}, 500), "Overloaded", "out of cheese"),
     (
@@ -125,7 +126,7 @@ FAULTS = [
     (ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400), "ContextTooLong", "/new in the chat"),
     (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),
     (ChatServer.text("cut off in the", cut=160), "StreamBroken", "not part of the conversation"),
-    (ChatServer.text("slow", pieces=40, pause=60), "StreamBroken", "sent nothing for"),
+    (ChatServer.text("slow", pieces=FIRST_EVENT, pause=60), "StreamBroken", "sent nothing for"),
 ]
 
 

@@ -5,11 +5,14 @@ ToolResult.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from toolcrib import ExecutedCall, Image, ToolError, ToolResult, ToolStatus
 from toolcrib._types import Failure
 from tools.clip import encode
+
+_INSIDE = re.compile(r"Tool execution failed: (?P<kind>\w+): (?P<text>.*)", re.DOTALL)
 
 
 def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:
@@ -25,6 +28,15 @@ def words(failure: Failure, name: str) -> str:
     if failure.inside:
         return f"Tool execution failed: {failure.kind}: {failure.text}"
     return f"Error executing {name}: {failure.text}"
+
+
+def reason(message: str, name: str) -> str:
+    """Return the bare reason in a failure's message that ``words`` made; another message as it is."""
+    before = f"Error executing {name}: "
+    if message.startswith(before):
+        return message.removeprefix(before)
+    found = _INSIDE.match(message)
+    return message if found is None else found["text"] or found["kind"]
 
 
 def as_json(executed: ExecutedCall) -> str:

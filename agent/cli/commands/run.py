@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent.cli.oneshot import Tally, TaskOutcome, Watch
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.events import Event
 
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\
@@ -121,7 +122,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
             tracer = Tracer(session) if wants_trace(args) else None
-            watches: list[Watch] = [tally, view if lines is None else lines]
+            watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
             try:
                 return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model), tracer))
             finally:
@@ -150,6 +151,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         disabled=args.disable,
         resume=args.resume,
         latest=args.latest,
+        choice=choice,
     )
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
@@ -196,6 +198,15 @@ def _started(lines: JsonLines | None, session: Session, model: str) -> None:
         lines.started(session.identity.session_id, model, session.names)
 
 
+def _warn(event: Event) -> None:
+    """Tell people too of a reply that was cut short, where the output is for programs."""
+    from agent.cli.view import CUT_SHORT
+    from agent.events import TurnFinished
+
+    if isinstance(event, TurnFinished) and event.finish in CUT_SHORT:
+        print(f"toolcrib: {CUT_SHORT[event.finish]}", file=sys.stderr, flush=True)
+
+
 def tell(error: ToolcribError, lines: JsonLines | None) -> None:
     from agent.cli.faults import explained
 
@@ -229,4 +240,11 @@ def _finish(lines: JsonLines | None, outcome: TaskOutcome, tally: Tally) -> None
         if outcome.stopped == "parked":
             lines.parked(outcome.tickets)
         text = outcome.text or tally.text
-        lines.finished(stopped=outcome.stopped, text=text, usage=tally.usage, turns=tally.turns, code=outcome.code)
+        lines.finished(
+            stopped=outcome.stopped,
+            finish=tally.finish,
+            text=text,
+            usage=tally.usage,
+            turns=tally.turns,
+            code=outcome.code,
+        )

@@ -17,7 +17,7 @@ from toolcrib._types import Json
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host FROM sessions'
+_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via FROM sessions'
 _AT_ONCE = 256
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -58,11 +58,12 @@ class PostgresSessions:
         model: str = "",
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
+        via: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         await self._database.write(
             self._fence,
-            'INSERT INTO sessions (id, platform, "user", model, cwd, place, created_at, updated_at)'  # noqa: S608 - NOW is ours
-            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, at, at"
+            'INSERT INTO sessions (id, platform, "user", model, cwd, place, via, created_at, updated_at)'  # noqa: S608 - NOW is ours
+            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, %(via)s, at, at"
             f" FROM (SELECT {NOW} AS at) AS now ON CONFLICT (id) DO NOTHING RETURNING row",
             {
                 **self._database.now(),
@@ -72,6 +73,7 @@ class PostgresSessions:
                 "model": to_text(model),
                 "cwd": to_text(cwd),
                 "place": json.dumps(dict(place)),
+                "via": json.dumps(dict(via)),
             },
         )
 
@@ -84,17 +86,20 @@ class PostgresSessions:
         cwd: str | None = None,
         place: Mapping[str, str] | None = None,
         host: str | None = None,
+        via: Mapping[str, str] | None = None,
     ) -> None:
         given = {"title": title, "model": model, "cwd": cwd, "host": host}
         changed = await self._database.write(
             self._fence,
             "UPDATE sessions SET title = coalesce(%(title)s, title), model = coalesce(%(model)s, model),"  # noqa: S608 - NOW is ours
             " cwd = coalesce(%(cwd)s, cwd), host = coalesce(%(host)s, host), place = coalesce(%(place)s, place),"
+            " via = coalesce(%(via)s, via),"
             f" updated_at = {NOW} WHERE id = %(id)s RETURNING row",
             {
                 **self._database.now(),
                 **{name: None if value is None else to_text(value) for name, value in given.items()},
                 "place": None if place is None else json.dumps(dict(place)),
+                "via": None if via is None else json.dumps(dict(via)),
                 "id": to_text(session_id),
             },
         )
@@ -158,7 +163,8 @@ class PostgresSessions:
 
 
 def _info(*columns: Any) -> SessionInfo:
-    *names, created_at, updated_at, messages, place, host = columns
+    *names, created_at, updated_at, messages, place, host, via = columns
     session_id, title, platform, user, model, cwd = map(from_text, names)
     times = created_at, updated_at, messages
-    return SessionInfo(session_id, title, platform, user, model, cwd, *times, json.loads(place), from_text(host))
+    where = json.loads(place), from_text(host), json.loads(via)
+    return SessionInfo(session_id, title, platform, user, model, cwd, *times, *where)

@@ -83,9 +83,10 @@ def test_004_21_what_the_model_draws_is_told_and_saved(run: Any, tmp_path: Path)
         done = ask(run, server, "draw", "--save-images", "other", "--json")
     told = [json.loads(line) for line in done.out.splitlines()]
     images = [one for one in told if one["type"] == "image"]
+    (of,) = {one["id"] for one in told if one["type"] in ("image", "text_delta")}
     assert images == [
-        {"v": 1, "type": "image", "id": "turn-1-assistant", "media_type": "image/png", "bytes": 512, "path": "other/image-1.png"},
-        {"v": 1, "type": "image", "id": "turn-1-assistant", "media_type": "image/gif", "bytes": 100, "path": "other/image-1.gif"},
+        {"v": 1, "type": "image", "id": of, "media_type": "image/png", "bytes": 512, "path": "other/image-1.png"},
+        {"v": 1, "type": "image", "id": of, "media_type": "image/gif", "bytes": 100, "path": "other/image-1.gif"},
     ]
     assert [one["type"] for one in told[-4:]] == ["image", "image", "turn_finished", "run_finished"]
     assert (folder / "image-1.png").read_text() == "mine"

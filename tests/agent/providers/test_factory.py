@@ -88,6 +88,16 @@ NOTHING = Wanted()
         (Wanted("", "claude-x"), Wanted("text", "c"), K | A, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "claude-x", "ANTHROPIC_API_KEY")),
         (Wanted("", "claude-x"), Wanted("gemini", "c", f"{PROXY}/v1"), A | G, ("gemini", f"{PROXY}/v1", "claude-x", None)),
+        # a configured provider stays where another server is named, but for one that is known to be another vendor's
+        (Wanted("", "", LOCAL), Wanted("anthropic", "c"), {}, ("anthropic", LOCAL, "c", None)),
+        (Wanted("", "x", f"{PROXY}/v1"), Wanted("anthropic", "c", ANTHROPIC), A, ("anthropic", f"{PROXY}/v1", "x", None)),
+        (Wanted("", "x", LOCAL), Wanted("responses", "c"), K, ("responses", LOCAL, "x", None)),
+        (Wanted("", "x", LOCAL), Wanted("hello"), K, ("hello", LOCAL, "x", None)),
+        (Wanted("", "x", LOCAL), Wanted("gemini", "c", PROXY), {"GEMINI_BASE_URL": PROXY}, ("gemini", LOCAL, "x", None)),
+        (Wanted("", "x", OPENAI), Wanted("anthropic", "c"), K | A, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("", "x", OPENAI), Wanted("responses", "c"), K, ("responses", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("", "x", OPENAI), Wanted("hello"), K, ("chat", OPENAI, "x", "OPENAI_API_KEY")),
+        (Wanted("", "x", ANTHROPIC), Wanted("gemini", "c"), A | G, ("anthropic", ANTHROPIC, "x", "ANTHROPIC_API_KEY")),
         # what is configured for one is not for another: neither its server, nor its model, nor its key
         (Wanted("gemini", "x"), Wanted("chat", "c", LOCAL, "MINE"), G | {"MINE": "k"}, ("gemini", GEMINI, "x", "GEMINI_API_KEY")),
         (Wanted("text"), Wanted("chat", "c", LOCAL, "MINE"), {"MINE": "k"}, ("text", LOCAL, "c", "MINE")),

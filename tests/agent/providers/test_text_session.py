@@ -16,7 +16,7 @@ from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient
 from agent.providers.text import TextSession
 from agent.run import assemble
-from toolcrib import BadRequest, ConfigError, ExecutedCall, StreamEvent, ToolCall, ToolCallStatus, ToolResult
+from toolcrib import BadRequest, ConfigError, ExecutedCall, ExecutionFailed, StreamEvent, ToolCall, ToolCallStatus, ToolResult
 from toolcrib.testing import ChatServer, Response
 
 TOOLS = [
@@ -298,7 +298,52 @@ def test_000_30_000_36_000_40_a_run_of_three_turns(tmp_path: Path, protocol: str
     assert "hi" in told
     assert "rror" not in told
     if protocol != "json_object":
-        assert unknown_told.startswith("Tool results:\n\n[no_such_tool] Error: ")
+        assert unknown_told.startswith("Tool results:\n\n[no_such_tool] Error: Unknown tool: no_such_tool")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (ValueError("boom"), "Error: boom"),
+        (ValueError("Error: boom"), "Error: boom"),
+        (KeyError("x: y"), "Error: 'x: y'"),
+        (RuntimeError(), "Error: RuntimeError"),
+        (ExecutionFailed("two\nlines"), "Error: two\nlines"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("protocol", ["tags", "command", "hermes"])
+def test_000_36_an_exception_is_its_message(tmp_path: Path, protocol: str, fault: Exception, words: str) -> None:
+    """000-36: nothing stands between, neither when it happens nor when the conversation is resumed."""
+
+    def fail(args: Any) -> Any:
+        raise fault
+
+    text = find_protocol(protocol).render_reply("", [ToolCall("1", "fail", {})])
+    with ChatServer(*map(ChatServer.text, (text, "I see.", "Yes."))) as server, assemble(project_dir=tmp_path) as crib:
+        take_back = crib.registry.checkpoint()
+        crib.registry.register("fail", "terminal", {"description": "d"}, fail)
+
+        async def ask(task: str, resume: str = "") -> str:
+            session = await crib.open(resume=resume)
+            session.scope.granted = None
+            client = HttpClient(Endpoint(server.base_url, "m", None), {})
+            definitions, records = crib.registry.get_definitions(["fail"]), list(await session.records())
+            provider = TextSession(client, protocol=find_protocol(protocol), model="m", tools=definitions, records=records)
+            session.link.use(provider)
+            try:
+                await session.ask(task)
+                return session.id
+            finally:
+                await session.close()
+
+        begun = asyncio.run(ask("go"))
+        asyncio.run(ask("once more", begun))
+        take_back()
+        fresh, stored = server.requests[1]["messages"][3], server.requests[2]["messages"][3]
+    assert fresh == stored
+    told = fresh["content"].removeprefix("Tool results:\n\n[fail] ")
+    assert told == words
 
 
 def test_001_9_001_11_a_refused_reply_is_asked_for_again_but_not_for_ever(tmp_path: Path) -> None:

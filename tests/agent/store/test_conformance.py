@@ -306,6 +306,25 @@ async def test_a_session_is_described(make_store: MakeStore) -> None:
         await store.sessions.update("never", title="x")
 
 
+async def test_what_a_session_asks_is_kept_from_its_creation_on(store: Store) -> None:
+    """An update that does not name it leaves it, and an empty one clears it."""
+    asked = {"provider": "chat", "model": "m", "base_url": "http://127.0.0.1:1/v1", "key_env": "MINE"}
+    await store.sessions.create("s", platform="cli", user="me", via=asked)
+
+    async def via() -> Mapping[str, str]:
+        info = await store.sessions.get("s")
+        assert info is not None
+        return info.via
+
+    assert await via() == asked
+    await store.sessions.update("s", title="t")
+    assert await via() == asked
+    await store.sessions.update("s", via={"provider": "gemini", "model": "\ud800"})
+    assert await via() == {"provider": "gemini", "model": "\ud800"}
+    await store.sessions.update("s", via={})
+    assert await via() == {}
+
+
 async def test_a_session_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     for session_id in ("abc1", "abc2", "abc", "b%_*"):
         await talk(store, session_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +99,32 @@ def test_json_lines_tell_it_all(ask: Any) -> None:
     assert of_call[-1]["status"] == "succeeded"
     assert json.loads(of_call[-1]["result"])["output"] == "hi\n"
     assert told[-1] == {
-        "v": 1, "type": "run_finished", "stopped": "done", "text": "It says hi.",
+        "v": 1, "type": "run_finished", "stopped": "done", "finish": "stop", "text": "It says hi.",
         "usage": {"input": 20, "output": 10}, "turns": 2, "exit_code": 0,
     }  # fmt: skip
+
+
+def cut_off(text: str, finish: str) -> Response:
+    choices = [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]
+    return ChatServer.stream({"choices": choices})
+
+
+@pytest.mark.parametrize(("finish", "words"), [("length", "cut off at its token limit"), ("content_filter", "server's filter")])
+def test_a_reply_that_was_cut_off_is_warned_of(ask: Any, finish: str, words: str) -> None:
+    with ChatServer(cut_off("Half an", finish), cut_off("Half an", finish), ChatServer.text("All of it.")) as server:
+        plain = ask(server, "go")
+        told = ask(server, "go", "--json")
+        whole = ask(server, "go", "--json")
+    assert (plain.code, plain.out) == (0, "Half an\n")
+    assert words in plain.err
+    turn, warning, last = events(told)[-3:]
+    assert (turn["type"], turn["finish"], last["type"], last["finish"]) == ("turn_finished", finish, "run_finished", finish)
+    assert (warning["type"], warning["kind"], warning["turn"]) == ("warning", finish, 1)
+    assert words in warning["message"]
+    assert f"toolcrib: {warning['message']}\n" in told.err
+    assert [one["finish"] for one in events(whole)[-2:]] == ["stop", "stop"]
+    assert of_type(whole, "warning") == []
+    assert whole.err == ""
 
 
 def test_json_lines_are_json_whatever_the_model_writes(ask: Any) -> None:
@@ -119,6 +143,7 @@ def test_every_type_is_documented(root: Path) -> None:
     page = (root / "docs" / "events.md").read_text()
     source = Path(jsonl.__file__).read_text()
     for kind in ("run_started", "turn_started", "text_delta", "thinking_delta", "tool_call_delta", "retrying", "turn_finished",
+                 "warning",
                  "tool_started", "tool_finished", "error", "run_finished"):  # fmt: skip
         assert f"`{kind}`" in page
         assert f'"{kind}"' in source
@@ -252,7 +277,8 @@ def test_a_server_that_is_down(run: Any, config: Any) -> None:
 
 def test_a_slow_server(ask: Any, config: Any) -> None:
     config("retry: {attempts: 1}\nmodel: {between_bytes_timeout: 0.2}\n")
-    with ChatServer(ChatServer.text("late", pieces=50, pause=60)) as server:
+    late = ChatServer.text("late")
+    with ChatServer(replace(late, pieces=late.body.index(b"\n\n") + 2, pause=60)) as server:
         done = ask(server, "go")
     assert done.code == 1
     assert "sent nothing for 0.2 s" in done.err

@@ -1,0 +1,112 @@
+"""A stored conversation that goes on with the model that was asked before, whatever name its server answers under."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agent.run import Agent
+from toolcrib.testing import ChatServer, Response
+
+SIGNATURE = "c2lnbmVkIGJ5IHRoZSBtb2RlbA=="
+
+
+class Wire(NamedTuple):
+    """A wire's name; the model as it is asked, and as the server calls it; a signed reply with a call, and a last one."""
+
+    provider: str
+    asked: str
+    answered: str
+    signed: Callable[[str], Response]
+    last: Callable[[str], Response]
+
+
+def chat(message: dict[str, Any]) -> Callable[[str], Response]:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return lambda model: ChatServer.body({"object": "chat.completion", "model": model, "choices": [choice]})
+
+
+def anthropic(*content: dict[str, Any]) -> Callable[[str], Response]:
+    return lambda model: ChatServer.body({"type": "message", "model": model, "stop_reason": "end_turn", "content": [*content]})
+
+
+def responses(*output: dict[str, Any]) -> Callable[[str], Response]:
+    return lambda model: ChatServer.body({"id": "r1", "model": model, "status": "completed", "output": [*output]})
+
+
+def gemini(*parts: dict[str, Any]) -> Callable[[str], Response]:
+    candidate = {"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}
+    return lambda model: ChatServer.body({"modelVersion": model, "candidates": [candidate]})
+
+
+NOTHING_TO_DO = {"name": "todo", "arguments": "{}"}
+WIRES = [
+    Wire(
+        "chat",
+        "gemini-flash",
+        "gemini-3-flash-preview",
+        chat({"tool_calls": [{"id": "c", "type": "function", "function": NOTHING_TO_DO, "extra_content": SIGNATURE}]}),
+        chat({"content": "Done."}),
+    ),
+    Wire(
+        "anthropic",
+        "claude-sonnet-4-0",
+        "claude-sonnet-4-20250514",
+        anthropic(
+            {"type": "thinking", "thinking": "hm", "signature": SIGNATURE},
+            {"type": "tool_use", "id": "c", "name": "todo", "input": {}},
+        ),
+        anthropic({"type": "text", "text": "Done."}),
+    ),
+    Wire(
+        "responses",
+        "our-deployment",
+        "gpt-5-2025-08-07",
+        responses(
+            {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": SIGNATURE},
+            {"type": "function_call", "id": "fc", "call_id": "c", "status": "completed", **NOTHING_TO_DO},
+        ),
+        responses({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}),
+    ),
+    Wire(
+        "gemini",
+        "gemini-3-pro",
+        "gemini-3-pro-preview-11-2025",
+        gemini({"functionCall": {"name": "todo", "args": {}}, "thoughtSignature": SIGNATURE}),
+        gemini({"text": "Done."}),
+    ),
+]
+
+
+def sent_on(wire: Wire, project: Path, *, then: str, now: str, answered: str) -> str:
+    """Return the request with which another process, which asks for ``now``, goes on with what ``then`` began."""
+    with ChatServer(wire.signed(answered), wire.last(answered), wire.last(answered)) as server:
+        about = {"base_url": server.base_url, "provider": wire.provider, "project_dir": project}
+        with Agent(model=then, **about) as agent:
+            assert agent.ask("go").text == "Done."
+            begun = agent.session.id
+        with Agent(model=now, resume=begun, **about) as agent:
+            agent.ask("and now?")
+        return json.dumps(server.requests[-1])
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+def test_what_was_asked_is_compared_with_what_is_asked(wire: Wire, tmp_path: Path) -> None:
+    """004-13, 004-14, 004-15: reasoning and signatures go back in another process, under whatever name the server answers."""
+    assert SIGNATURE in sent_on(wire, tmp_path, then=wire.asked, now=wire.asked, answered=wire.answered)
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+def test_another_model_does_not_get_them(wire: Wire, tmp_path: Path) -> None:
+    """Though neither server says what answers."""
+    assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered=wire.answered)
+    assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered="")
+
+
+def test_the_model_that_answered_gets_them_when_it_is_asked_by_that_name(tmp_path: Path) -> None:
+    wire = next(one for one in WIRES if one.provider == "anthropic")
+    assert SIGNATURE in sent_on(wire, tmp_path, then="our-proxy-model", now=wire.answered, answered=wire.answered)
