@@ -18,6 +18,8 @@ _APART = 24 * 3600.0
 """Seconds by which the older copy is older, at least: damage that nobody saw yet may be in the newer one."""
 _LARGEST, _LARGEST_AT_CLOSE = 256 * 1024 * 1024, 16 * 1024 * 1024
 """Bytes of a file that is copied at all, and while somebody waits for the process to end."""
+_LEFT = 256 * 1024 * 1024
+"""Bytes of the disk that copies leave free: the store itself needs them first."""
 
 
 class Backups:
@@ -41,7 +43,7 @@ class Backups:
             size = self._path.stat().st_size
             if not size or size > (_LARGEST_AT_CLOSE if closing else _LARGEST) or _age(self._newest) < _EVERY:
                 return False
-            return shutil.disk_usage(self._path.parent).free > 4 * size
+            return shutil.disk_usage(self._path.parent).free > _LEFT + 2 * size
         except OSError as error:
             _log.debug("whether a backup of %s is due is unknown: %s", self._path, error)
             return False

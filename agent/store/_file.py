@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import sqlite3
 import stat
 import threading
@@ -19,6 +20,9 @@ from toolcrib import StoreFailed
 _log = logging.getLogger(__name__)
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+_FULL = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+_A_LITTLE = 64 * 1024
+"""Bytes: the index of the log alone takes half of it."""
 BUSY_SECONDS = 10.0
 """Longest time that another process may keep the file locked."""
 
@@ -119,6 +123,14 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
         _log.warning("%s: this file system has no write-ahead log (%s is used): slower, and as safe", path, mode)
 
 
+def _is_full(folder: Path) -> bool:
+    """Return whether there is no room for a page or two: some of what SQLite does reports a full disk as a broken one."""
+    try:
+        return shutil.disk_usage(folder).free < _A_LITTLE
+    except OSError:
+        return False
+
+
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
@@ -134,7 +146,9 @@ def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
         case sqlite3.SQLITE_CORRUPT:
             return _damage.damaged(path, [str(error)])
         case sqlite3.SQLITE_FULL:
-            why = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+            why = _FULL
+        case sqlite3.SQLITE_IOERR if _is_full(path.parent):
+            why = _FULL
         case sqlite3.SQLITE_IOERR:
             why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
