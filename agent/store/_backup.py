@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,7 +16,7 @@ _log = logging.getLogger(__name__)
 _EVERY = 6 * 3600.0
 """Seconds between two copies."""
 _APART = 24 * 3600.0
-"""Seconds by which the older copy is older, at least: damage that nobody saw yet may be in the newer one."""
+"""Seconds for which the older copy stays: damage that nobody saw yet may be in the newer one."""
 _LARGEST, _LARGEST_AT_CLOSE = 256 * 1024 * 1024, 16 * 1024 * 1024
 """Bytes of a file that is copied at all, and while somebody waits for the process to end."""
 _LEFT = 256 * 1024 * 1024
@@ -23,7 +24,7 @@ _LEFT = 256 * 1024 * 1024
 
 
 class Backups:
-    """The copies of one file: ``NAME-backup``, and ``NAME-backup-before`` from at least a day earlier.
+    """The copies of one file: ``NAME-backup``, and ``NAME-backup-before``, which the former becomes once a day at most.
 
     A copy that can't be made is no fault of whoever uses the store: it is logged, and made at another time.
     """
@@ -32,6 +33,7 @@ class Backups:
         self._path = path
         self._newest = path.with_name(f"{path.name}-backup")
         self._older = path.with_name(f"{path.name}-backup-before")
+        self._making = threading.Lock()
 
     def found(self) -> Sequence[Path]:
         """Return the copies that there are, the newest first."""
@@ -49,7 +51,18 @@ class Backups:
             return False
 
     def make(self, connection: sqlite3.Connection) -> None:
-        """Copy what the connection reads, if anybody said anything in it. Blocks while the file is copied."""
+        """Copy what the connection reads, if anybody said anything in it. Blocks while the file is copied.
+
+        Does nothing while another thread makes a copy.
+        """
+        if not self._making.acquire(blocking=False):
+            return
+        try:
+            self._make(connection)
+        finally:
+            self._making.release()
+
+    def _make(self, connection: sqlite3.Connection) -> None:
         fresh = self._path.with_name(f"{self._path.name}-backup-new-{os.getpid()}")
         try:
             if connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from toolcrib import StoreFailed
@@ -52,11 +53,26 @@ def _is_filled(path: Path) -> bool:
         return False
 
 
+def check_log(path: Path) -> None:
+    """Do ``check_opened`` for a file that has a log, without writing: whoever closes it would take a foreign log into the file.
+
+    Raises StoreFailed, and sqlite3.Error where SQLite can't read it at all.
+    """
+    if _is_filled(path.with_name(f"{path.name}-wal")):
+        with closing(_read_only(path)) as connection:
+            check_opened(connection, path)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
 def check_opened(connection: sqlite3.Connection, path: Path) -> None:
     """Raise StoreFailed for damage that can be seen in little time. Raises sqlite3.Error where SQLite sees it itself."""
     if path.stat().st_size <= LOOKED_AT:
-        found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(1)")]
-        if found != ["ok"]:
+        if found := _faults(connection, most=1):
             raise damaged(path, found)
         return
     for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -77,30 +93,26 @@ def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
     Raises StoreFailed for damage, and sqlite3.Error where SQLite can't read it at all.
     """
     check_unopened(path, evidence)
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-        found = [] if found == ["ok"] else found
-        if not found:
-            found = [f"a row of {table} names one of {other} that is not there" for table, _, other, _ in _dangling(connection)]
-            found += _miscounted(connection)
-    finally:
-        connection.close()
-    if found:
-        raise damaged(path, found)
+    with closing(_read_only(path)) as connection:
+        if found := _faults(connection, most=20) or _miscounted(connection, most=20):
+            raise damaged(path, found)
 
 
-def _dangling(connection: sqlite3.Connection) -> list[tuple[str, int, str, int]]:
-    return connection.execute("PRAGMA foreign_key_check").fetchall()
+def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
+    """Return what is wrong in the pages; where nothing is, the rows that do not belong together."""
+    found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({most})")]
+    if found != ["ok"]:
+        return found
+    dangling = connection.execute("PRAGMA foreign_key_check").fetchmany(most)
+    return [f"a row of {table} names one of {other} that is not there" for table, _, other, _ in dangling]
 
 
-def _miscounted(connection: sqlite3.Connection) -> list[str]:
+def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
     """Return the conversations that have not the messages that they count: rows of another state of the file."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"sessions", "messages"} <= tables:
         return []
-    return [f"the session {name} has not the messages that it counts" for (name,) in connection.execute(UNEVEN).fetchall()]
+    return [f"the session {name} has not the messages that it counts" for (name,) in connection.execute(UNEVEN).fetchmany(most)]
 
 
 UNEVEN = (

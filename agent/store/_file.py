@@ -38,6 +38,7 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
     try:
         _damage.check_unopened(path, evidence)
         _make_file(path)
+        _damage.check_log(path)
         return _connect(path, synchronous, tables)
     except sqlite3.Error as error:
         raise explained(path, error) from error

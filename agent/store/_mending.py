@@ -75,14 +75,17 @@ def _name_sessions(connection: sqlite3.Connection, now: float) -> int:
 
 
 def _join_messages(connection: sqlite3.Connection) -> int:
-    """Number the messages of each conversation anew where some are missing. Return how many are."""
+    """Number the messages of each conversation anew where some are missing or do not fit. Return how many are missing."""
     missing = 0
-    for (name,) in connection.execute(UNEVEN).fetchall():
-        row, counted = connection.execute("SELECT row, messages FROM sessions WHERE id = ?", (name,)).fetchone()
-        found = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,)).fetchall()
+    uneven = {name for (name,) in connection.execute(UNEVEN)}
+    for row, name, counted in connection.execute("SELECT row, id, messages FROM sessions").fetchall():
+        stored = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,)).fetchall()
+        found = [load(body) for (body,) in stored]
+        kept = list(_paired(found))
+        if name not in uneven and kept == found:
+            continue
         missing += max(0, counted - len(found))
         connection.execute("DELETE FROM messages WHERE session = ?", (row,))
-        kept = list(_paired([load(body) for (body,) in found]))
         connection.executemany(
             "INSERT INTO messages (session, seq, body) VALUES (?, ?, ?)",
             [(row, number, dump(record)) for number, record in enumerate(kept)],

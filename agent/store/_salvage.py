@@ -7,28 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from agent.store._codec import load, plain
+from agent.store._codec import load, load_answer, load_call, load_result, load_ticket, plain
 from agent.store._pages import PageRow, Pages, Value
-from tools.undo.contents import digest_of
+from agent.store._steps import load_changes
 
-_Kind: TypeAlias = Literal["key", "text", "integer", "real", "blob"]
+_Kind: TypeAlias = Literal["key", "text", "integer", "real"]
 _TYPES: Mapping[_Kind, tuple[type, ...]] = {
     "key": (int,),
     "text": (str, bytes),
     "integer": (int,),
     "real": (int, float),
-    "blob": (bytes,),
 }
-_JSON = {
-    "sessions": ("place",),
-    "messages": ("body",),
-    "calls": ("call", "result"),
-    "tickets": ("ticket", "answer"),
-    "grants": ("body",),
-    "audit": ("detail",),
-    "steps": ("changes",),
-    "runs": ("state",),
+_READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
+    "sessions": {"place": lambda stored: dict(load(stored))},
+    "messages": {"body": lambda stored: _check_message(load(stored))},
+    "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
+    "tickets": {"ticket": load_ticket, "answer": load_answer},
+    "audit": {"detail": lambda stored: dict(load(stored))},
+    "steps": {"changes": load_changes},
+    "runs": {"state": lambda stored: dict(load(stored))},
 }
+"""Columns with JSON, and what reads each; it raises for what is none of ours."""
 _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "sessions": lambda row: float(row["updated_at"]),
     "runs": lambda row: float(row["step"]),
@@ -120,7 +119,7 @@ def _tables(connection: sqlite3.Connection) -> list[_Table]:
 
 
 def _kind(declared: str) -> _Kind:
-    kinds: Mapping[str, _Kind] = {"TEXT": "text", "INTEGER": "integer", "REAL": "real", "BLOB": "blob"}
+    kinds: Mapping[str, _Kind] = {"TEXT": "text", "INTEGER": "integer", "REAL": "real"}
     return kinds[declared]
 
 
@@ -133,20 +132,34 @@ def _told(tables: Sequence[_Table], row: PageRow) -> tuple[_Table | None, dict[s
 
 def _is_path(value: Any) -> bool:
     """Return whether it is a file's: entries of an index have the same shape as the origin of a file."""
-    return plain(value).startswith("/")
+    return bool(value.startswith("/" if isinstance(value, str) else b"/"))
 
 
 def _is_sound(table: str, values: Mapping[str, Any]) -> bool:
     """Return whether the contents of a row can be used: no checksum says so."""
-    if table == "contents":
-        return digest_of(values["body"]) == values["digest"]
     try:
-        for name in _JSON.get(table, ()):
+        for name, read in _READERS.get(table, {}).items():
             if values.get(name) is not None:
-                load(values[name])
-    except (ValueError, RecursionError):
+                read(values[name])
+        for value in values.values():
+            if isinstance(value, bytes):
+                plain(value)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
     return True
+
+
+def _check_message(record: Any) -> None:
+    """Raise for what is no record of a conversation: see agent.conversation.transcript."""
+    match record["role"]:
+        case "results":
+            texts = [one[key] for one in record["results"] for key in ("call_id", "name", "text")]
+        case "assistant" | "user" | "system":
+            texts = [record["text"], *(call[key] for call in record.get("calls") or () for key in ("id", "name"))]
+        case role:
+            raise ValueError(f"{role!r} is no role")
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("ids, names and texts are text")
 
 
 def _insert(connection: sqlite3.Connection, otherwise: str, table: str, values: Mapping[str, Value]) -> bool:

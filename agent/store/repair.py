@@ -18,6 +18,8 @@ from agent.store._pages import Pages
 from agent.store._salvage import count_rows, fill
 from toolcrib import StoreFailed
 
+_NO_VERSION = 10_000
+"""A version that no file has: it was overwritten."""
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
 """The bytes of a file on which every connection of SQLite holds a lock while it is open."""
 
@@ -137,22 +139,18 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
     wal = path.with_name(f"{path.name}-wal")
     pages = Pages.of(descriptor, wal.read_bytes() if wal.exists() else b"")
     newest = len(_schema.steps(_schema.FOLDER))
-    _check_is_ours(pages, path, newest)
+    if pages.application == _schema.APPLICATION_ID and newest < pages.version < _NO_VERSION:
+        raise StoreFailed(f"{path} was written by a newer toolcrib, and was left as it is; upgrade toolcrib, and repair it then")
     _make_empty(fresh)
     with closing(_connected(fresh)) as connection:
         version = pages.version if 1 <= pages.version <= newest else newest
         _schema.upgrade(connection, fresh, _schema.FOLDER, upto=version)
         unreadable = fill(connection, pages)
         _schema.upgrade(connection, fresh, _schema.FOLDER)
-        return _Draft(count_rows(connection), unreadable, pages.missing)
-
-
-def _check_is_ours(pages: Pages, path: Path, newest: int) -> None:
-    """Raise StoreFailed where the first page is whole and says that somebody else wrote it."""
-    if pages.application not in (None, _schema.APPLICATION_ID):
-        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
-    if pages.application is not None and pages.version > newest:
-        raise StoreFailed(f"{path} was written by a newer toolcrib, and was left as it is; upgrade toolcrib, and repair it then")
+        found = count_rows(connection)
+        if not found and pages.application not in (None, _schema.APPLICATION_ID):  # with rows of ours it was damaged there too
+            raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
+        return _Draft(found, unreadable, pages.missing)
 
 
 def _make_empty(fresh: Path) -> None:
