@@ -98,8 +98,9 @@ def forget_contents(path: Path) -> Path:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             _lock(descriptor, path)
-            kept = _aside(path)
+            kept = _dated(path)
             path.rename(kept)
+            _move_beside(path, kept)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -174,24 +175,28 @@ def _replaced(descriptor: int, path: Path, fresh: Path, draft: _Draft, saved: Ma
     found = os.fstat(descriptor)
     with suppress(PermissionError):
         os.chown(fresh, found.st_uid, found.st_gid)
-    kept = _aside(path)
+    kept = _dated(path)
     try:
         os.link(path, kept)
     except OSError:  # a file system without hard links
         path.rename(kept)
+    _move_beside(path, kept)
     fresh.replace(path)
     return Repaired(path, kept, saved, draft.unreadable, draft.missing_pages, mended, made)
 
 
-def _aside(path: Path) -> Path:
-    """Choose a dated name for a damaged file, and put its log and its index under it."""
+def _dated(path: Path) -> Path:
+    """Choose a name for a damaged file that no other has."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     names = (path.with_name(f"{path.name}-damaged-{stamp}{more}") for more in ("", *(f".{number}" for number in range(1, 100))))
-    kept = next(name for name in names if not name.exists())
+    return next(name for name in names if not name.exists())
+
+
+def _move_beside(path: Path, kept: Path) -> None:
+    """Put the log and the index of a damaged file beside it: the new file must not meet them."""
     for beside, name in zip(_beside(path), _beside(kept), strict=True):
         if beside.exists():
             beside.rename(name)
-    return kept
 
 
 def _beside(path: Path) -> tuple[Path, Path]:

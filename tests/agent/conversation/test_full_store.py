@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from agent.events import Event, ToolFinished
+from agent.cli.jsonl import JsonLines
+from agent.cli.render import brief_line
+from agent.conversation.session import Session
+from agent.events import Event, SessionBusy, ToolFinished
 from agent.run import Agent
+from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
 from toolcrib import Block, StoreFailed, ToolCall, ToolCallContext, hookimpl
 from toolcrib.testing import ChatServer
@@ -37,6 +42,12 @@ def conversation(server: ChatServer, project: Path, seen: list[Event]) -> Agent:
     return Agent(model="m", base_url=server.base_url, project_dir=project, on_event=seen.append)
 
 
+def as_line(event: Event) -> str:
+    out = io.StringIO()
+    JsonLines(out)(event)
+    return out.getvalue()
+
+
 def results(server: ChatServer) -> list[str]:
     return [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "tool"]
 
@@ -48,8 +59,6 @@ def test_an_end_that_is_not_on_record_is_no_success_and_is_recorded_later(
     seen: list[Event] = []
     responses = [ChatServer.calls(("write_file", {"path": "a", "content": "x"})), ChatServer.text("ok")]
     with ChatServer(*responses) as server, conversation(server, tmp_path, seen) as agent:
-        from agent.conversation.session import Session
-
         with failing(monkeypatch, "finish"), monkeypatch.context() as patch:
             keep = Session.keep
 
@@ -64,6 +73,8 @@ def test_an_end_that_is_not_on_record_is_no_success_and_is_recorded_later(
         (finished,) = [event for event in seen if isinstance(event, ToolFinished)]
         assert finished.executed.unrecorded
         assert finished.executed.result.is_success
+        assert "it ran; its end could not be recorded" in brief_line(finished.executed, "")
+        assert '"status": "unrecorded"' in as_line(finished)
         assert (tmp_path / "a").read_text() == "x"
         agent.ask("go on")
         (told,) = results(server)
@@ -112,9 +123,6 @@ def test_a_gate_that_the_store_fails_is_one_line(tmp_path: Path, caplog: pytest.
 
 def test_a_lease_that_cannot_be_given_back_is_not_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would have waited for itself until the lease lapses."""
-    from agent.events import SessionBusy
-    from agent.store._leases import SqliteLeases
-
     seen: list[Event] = []
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server, conversation(server, tmp_path, seen) as agent:
 
