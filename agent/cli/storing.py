@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from agent.store.repair import Repaired
 
 _REPAIR = "end what uses it, then run `toolcrib doctor --repair-store`"
-_NAMES = {"steps": "undo steps", "audit": "audit entries", "origins": "origins of files"}
+_NAMES = {"steps": "undo step*", "audit": "decision*", "origins": "file origin*", "inbox": "taken message*"}
+"""Names of rows, where they are not their table's; ``*`` is an s where there are several."""
 
 
 def check_files(config: Config) -> Iterator[CheckFinding]:
@@ -86,26 +87,30 @@ def _lines(done: Repaired) -> Iterator[str]:
     yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
     mended = done.mended
     lost = [
-        (done.missing_pages, "pages of the file"),
-        (done.unreadable, "rows that could not be read"),
-        (mended.messages, "messages of conversations that are there"),
+        (done.missing_pages, "page* of the file"),
+        (done.unreadable, "row* that could not be read"),
+        (mended.messages, "message* of conversations that are there"),
     ]
     if done.backup is None:
-        gone = ", ".join(f"{number} {what}" for number, what in lost if number)
+        gone = _told(lost)
         yield f"  lost: {gone or 'nothing that it still had a trace of'}"
     ended = [
-        (mended.runs, "unfinished runs"),
-        (mended.calls, "calls under way, which may have run"),
-        (mended.tickets, "questions that waited"),
-        (mended.waiting, "messages that waited"),
-        (mended.grants, "grants"),
+        (mended.runs, "unfinished run*"),
+        (mended.calls, "call* under way, which may have run"),
+        (mended.tickets, "question* that waited"),
+        (mended.waiting, "message* that waited"),
+        (mended.grants, "grant*"),
     ]
-    if told := ", ".join(f"{number} {what}" for number, what in ended if number):
+    if told := _told(ended):
         yield f"  ended, so that nothing runs or counts twice: {told}"
     if mended.nameless:
-        yield f"  {mended.nameless} conversations lost their names, and are listed as yours"
+        yield f"  {_told([(mended.nameless, 'conversation*')])} lost the name, and will be listed as yours"
     yield f"  the damaged file is kept: {done.kept}"
 
 
 def _counts(done: Repaired) -> str:
-    return ", ".join(f"{number} {_NAMES.get(name, name)}" for name, number in done.saved.items())
+    return _told([(number, _NAMES.get(name, f"{name.removesuffix('s')}*")) for name, number in done.saved.items()])
+
+
+def _told(numbers: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(f"{number} {what.replace('*', '' if number == 1 else 's')}" for number, what in numbers if number)

@@ -206,14 +206,14 @@ def _history(file: Path | None) -> History:
     if file is None:
         return InMemoryHistory()
 
-    class Kept(FileHistory):
+    class TypedLines(FileHistory):
         def store_string(self, string: str) -> None:
             try:
                 super().store_string(string)
             except OSError as error:
                 print(f"toolcrib: this line is not remembered: {file}: {error.strerror or error}", file=sys.stderr)
 
-    return Kept(file)
+    return TypedLines(file)
 
 
 def _history_file() -> Path | None:

@@ -68,7 +68,7 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert f"repaired {store_file} from its backup of 2" in done.out
-    assert "saved: 1 sessions, 4 messages, " in done.out
+    assert "saved: 1 session, 4 messages, " in done.out
     assert titles(store_file) == ["write it"]
     assert run("doctor").code == 0
 
@@ -80,8 +80,8 @@ def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert f"repaired {store_file} with what could still be read of it" in done.out
-    assert "saved: 1 sessions, 4 messages, " in done.out
-    assert "1 undo steps" in done.out
+    assert "saved: 1 session, 4 messages, " in done.out
+    assert "1 undo step, " in done.out
     assert "lost: nothing that it still had a trace of" in done.out
     (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
     assert f"the damaged file is kept: {kept}" in done.out
