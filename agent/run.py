@@ -79,8 +79,11 @@ def open_store(config: Config, *, late: bool = False) -> Store:
 
         return PostgresStore(config.store_url, late=late)
     from agent.store.sqlite import SqliteStore
+    from agent.undo import evidence_of
 
-    return SqliteStore(config.store_path, synchronous=config.store.synchronous, late=late)
+    return SqliteStore(
+        config.store_path, synchronous=config.store.synchronous, late=late, backups=True, evidence=evidence_of(config)
+    )
 
 
 class Agent:

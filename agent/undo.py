@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agent.config import Config, state_dir
@@ -36,10 +37,20 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
         return UndoStore(store.changes, kept, slots, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
     from agent.store.contents import SqliteContents
 
-    folder = state_dir() / "undo"
-    contents = SqliteContents(folder / "contents.db", max_bytes=most, seconds=seconds, synchronous=config.store.synchronous)
-    locks = FileSlots(folder / "locks")
+    path = contents_path()
+    contents = SqliteContents(path, max_bytes=most, seconds=seconds, synchronous=config.store.synchronous)
+    locks = FileSlots(path.with_name("locks"))
     return UndoStore(store.changes, contents, locks, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
+
+
+def contents_path() -> Path:
+    """Return the file that keeps old contents; it need not exist."""
+    return state_dir() / "undo" / "contents.db"
+
+
+def evidence_of(config: Config) -> Sequence[Path]:
+    """Return files that are there only where the store was used before."""
+    return [contents_path()] if config.store_path.parent == state_dir() else []
 
 
 class NothingToUndoError(ToolcribError):

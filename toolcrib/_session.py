@@ -48,7 +48,8 @@ class ExecutedCall:
 
     ``duration`` is in seconds; ``end_run`` means that a gate ended the whole run.
 
-    ``encoded`` is the JSON text of ``result.data`` where it is known already.
+    ``encoded`` is the JSON text of ``result.data`` where it is known already. ``unrecorded`` means that the store could not keep
+    how it ended: should the process end now, the model will read that it may have run, so that nobody is to be told more.
     """
 
     call: ToolCall
@@ -57,6 +58,7 @@ class ExecutedCall:
     duration: float = 0.0
     end_run: bool = False
     encoded: str | None = field(default=None, repr=False, compare=False)
+    unrecorded: bool = False
 
 
 class ProviderSession(Protocol):

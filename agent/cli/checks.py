@@ -143,12 +143,16 @@ def check_tools() -> Iterator[CheckFinding]:
 
 def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
     from agent.cli.names import unknown_names
+    from agent.cli.storing import check_files
     from agent.run import assemble, open_store
     from toolcrib import registry
 
     before = len(registry.problems)
+    damage = list(check_files(config))
+    yield from damage
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
-        yield from _store(crib)
+        if all(finding.level == "ok" for finding in damage):
+            yield from _store(crib)
         run_async(crib.start())
         yield from _plugins(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked

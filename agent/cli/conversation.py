@@ -158,11 +158,15 @@ class Conversation:
         session.scope.clear_interrupt()
         session.watch = self._view
         self._view.brief = False
-        await session.calls(
-            [call],
-            on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
-            on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
-        )
+        try:
+            await session.calls(
+                [call],
+                on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
+                on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
+            )
+        except ToolcribError as error:
+            self._view.end()
+            self._tell(error)
 
     async def go_on(self) -> None:
         """Continue a run that was parked, or whose process ended while somebody was asked: the person is asked here."""

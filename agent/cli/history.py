@@ -9,7 +9,9 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import heading
+from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
+from tools.dispatch.faces import as_json
 
 _PREVIEW = 200
 
@@ -58,13 +60,18 @@ def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[Audit
         return
     took = "still open" if record.ended_at is None else f"{max(0.0, record.ended_at - record.opened_at):.3f} s"
     result = record.result
-    size = "" if result is None else f", result of {len(json.dumps(result.data, ensure_ascii=False, default=str))} characters"
+    size = "" if result is None else f", result of {len(_as_read(record, result))} characters"
     why = f": {one_line(result.message, _PREVIEW)}" if result is not None and result.is_error and result.message else ""
     yield f"    {record.status.value}, {took}{size}{why}"
     for entry in audit:
         if entry.call_id == record.call.id and _within(entry, record):
             keys = ", ".join(str(key) for key in entry.detail.get("keys") or ())
             yield tame(f"    {entry.decision} by {entry.by}{f' ({keys})' if keys else ''}")
+
+
+def _as_read(record: CallRecord, result: ToolResult) -> str:
+    """Return the text that the model reads, as `--trace` counts it: of a failure that is its reason, and not its data."""
+    return as_json(ExecutedCall(record.call, result, record.status))
 
 
 def _within(entry: AuditEntry, record: CallRecord) -> bool:

@@ -103,6 +103,7 @@ class JsonLines:
         result = executed.result
         denied = result.failure is not None and result.failure.kind == "Denied"
         status = "denied" if denied else _STATUS.get(executed.status, executed.status.value)
+        status = "unrecorded" if executed.unrecorded and status == "succeeded" else status
         told = {"error": result.message or as_json(executed)} if result.is_error else {"result": as_json(executed)}
         images = {"images": [_told(image) for image in shown]} if (shown := images_of(executed)) else {}
         call, duration = executed.call, round(executed.duration, 6)

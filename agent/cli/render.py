@@ -23,7 +23,9 @@ _OUTCOMES = {
 
 
 def outcome(executed: ExecutedCall) -> tuple[str, str]:
-    """(one word or few, colour)"""
+    """(one word or few, colour). A call whose end is not on record is never shown as one that succeeded."""
+    if executed.unrecorded and executed.status is ToolCallStatus.SUCCEEDED:
+        return "it ran; its end could not be recorded", "red"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
         return "denied", "red"
     return _OUTCOMES.get(executed.status, (executed.status.value, "red"))

@@ -288,6 +288,7 @@ class Driver:
     async def _look(self, *, fresh: bool) -> None:
         """Take stock of what other processes did, once the lease is ours."""
         session = self._session
+        await session.scope.record_again()
         if fresh:
             session.forget_origins()
             await session.store.recover(session.id)

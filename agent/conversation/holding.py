@@ -71,9 +71,9 @@ class Holding:
                 first = self._taking.acquire(blocking=False)
             if first:
                 try:
-                    left, self._left = self._left, None
-                    if left is not None:
-                        await self._give_back(left)
+                    if self._left is not None:  # where even that can't be written, nothing can
+                        await self._store.leases.release(self._left)
+                        self._left = None
                     lease = await self._take()
                     if lease is not None:
                         with self._lock:
@@ -114,7 +114,7 @@ class Holding:
             await self._store.leases.release(lease)
         except StoreFailed as error:  # it lapses by itself, or is given back before we take the next
             self._left = lease
-            _log.warning("the lease of session %s could not be given back: %s", self._name[:12], error)
+            _log.info("the lease of session %s could not be given back: %s", self._name[:12], error)
 
     async def _renew(self) -> None:
         while True:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.store import _file, _schema
+from agent.store._backup import Backups
 from agent.store._codec import text
 from agent.store._file import Synchronous
 from agent.store._jobs import Job, Work
@@ -21,6 +23,8 @@ from toolcrib import StoreFailed
 from toolcrib._store import Fence, Lease
 
 T = TypeVar("T")
+_LOOKS_EVERY = 60.0
+"""Seconds between two looks at whether a backup is due, at writes."""
 _FORKED: list[sqlite3.Connection] = []
 """Connections of the process that this one was forked from: closing them would write to its file."""
 
@@ -70,16 +74,28 @@ class Access(ABC):
 
 class Database(Access):
     """May be used from any thread and any loop. ``tables``: the folder of SQL files that make its tables. ``late``: the file is
-    opened, and made, when it is first used. ``prepare``: statements that the connection which writes begins with.
+    opened, and made, when it is first used. ``prepare``: statements that the connection which writes begins with. ``backups``
+    are made at times: where it is used for long by a thread that reads, else when it is closed. ``evidence``: see _file.
     """
 
     def __init__(
-        self, path: Path, synchronous: Synchronous, tables: Path | None = None, *, late: bool = False, prepare: Sequence[str] = ()
+        self,
+        path: Path,
+        synchronous: Synchronous,
+        tables: Path | None = None,
+        *,
+        late: bool = False,
+        prepare: Sequence[str] = (),
+        backups: Backups | None = None,
+        evidence: Sequence[Path] = (),
     ) -> None:
         if synchronous not in ("NORMAL", "FULL"):
             raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
         self.path = path
         self._how = synchronous, tables or _schema.FOLDER, prepare
+        self.backups = backups
+        self._evidence = evidence
+        self._next_look = time.monotonic() + _LOOKS_EVERY
         self._opening = threading.Lock()
         self._handing = threading.Lock()
         self._closed = False
@@ -99,6 +115,10 @@ class Database(Access):
         return 0
 
     async def write(self, work: Work[T]) -> T:
+        if self.backups is not None and time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + _LOOKS_EVERY
+            if self.backups.is_due():
+                self._handed(self._readers_of, Job(self.backups.make))  # nobody waits for it
         return await self._handed(self._writer_of, Job(work))
 
     async def alone(self, work: Work[T]) -> T:
@@ -121,6 +141,8 @@ class Database(Access):
         self._writer.close()
         connection, self._connection = self._connection, None
         if connection is not None:  # the last one: it takes the log into the file
+            if self.backups is not None and self.backups.is_due(closing=True):
+                self.backups.make(connection)
             _file.close_quietly(connection, self.path)
 
     def _writer_of(self, job: Job[Any]) -> None:
@@ -147,7 +169,8 @@ class Database(Access):
         with self._opening:
             if self._connection is None:
                 synchronous, tables, prepare = self._how
-                connection = _file.open_writer(self.path, synchronous, tables)
+                evidence = [*self._evidence, *(self.backups.found() if self.backups is not None else ())]
+                connection = _file.open_writer(self.path, synchronous, tables, evidence)
                 for statement in prepare:
                     connection.execute(statement)
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":

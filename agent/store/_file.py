@@ -5,19 +5,24 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.store import _schema
+from agent.store import _damage, _schema
 from toolcrib import StoreFailed
 
 _log = logging.getLogger(__name__)
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+_FULL = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+_A_LITTLE = 64 * 1024
+"""Bytes: the index of the log alone takes half of it."""
 BUSY_SECONDS = 10.0
 """Longest time that another process may keep the file locked."""
 
@@ -25,10 +30,15 @@ _CREATING = threading.Lock()
 """Closing any handle of a file drops all its POSIX locks, SQLite's too: nobody may connect while the file is being made."""
 
 
-def open_writer(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
-    """Make the file and its tables where they are missing, and connect. Raises StoreFailed."""
+def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[Path] = ()) -> sqlite3.Connection:
+    """Make the file and its tables where they are missing, and connect. Raises StoreFailed, for a damaged file too.
+
+    ``evidence`` are files that are there only where this one was used before.
+    """
     try:
+        _damage.check_unopened(path, evidence)
         _make_file(path)
+        _damage.check_log(path)
         return _connect(path, synchronous, tables)
     except sqlite3.Error as error:
         raise explained(path, error) from error
@@ -89,7 +99,8 @@ def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        _schema.check(connection, path, len(_schema.steps(tables)))  # before anything is written to what is not ours
+        if _schema.check(connection, path, len(_schema.steps(tables))):  # before anything is written to what is not ours
+            _damage.check_opened(connection, path)
         _use_wal(connection, path)
         _schema.upgrade(connection, path, tables)
     except BaseException:
@@ -113,6 +124,14 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
         _log.warning("%s: this file system has no write-ahead log (%s is used): slower, and as safe", path, mode)
 
 
+def _is_full(folder: Path) -> bool:
+    """Return whether there is no room for a page or two: some of what SQLite does reports a full disk as a broken one."""
+    try:
+        return shutil.disk_usage(folder).free < _A_LITTLE
+    except OSError:
+        return False
+
+
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
@@ -121,14 +140,16 @@ def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
     """Return the meaning of SQLite's error, with what to do."""
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
-            why = f"is not a database, and was left as it is; move it away, or {_schema.ELSEWHERE}"
-        case sqlite3.SQLITE_CORRUPT:
             why = (
-                "is damaged, and was left as it is; move it away with its -wal and -shm files to begin anew"
-                f" (sqlite3 {path.name} .recover may save what it holds)"
+                f"is not a database, and was left as it is. If it was toolcrib's, {_damage.REPAIR};"
+                f" else move it away, or {_schema.ELSEWHERE}"
             )
+        case sqlite3.SQLITE_CORRUPT:
+            return _damage.damaged(path, [str(error)])
         case sqlite3.SQLITE_FULL:
-            why = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+            why = _FULL
+        case sqlite3.SQLITE_IOERR if _is_full(path.parent):
+            why = _FULL
         case sqlite3.SQLITE_IOERR:
             why = "cannot be read or written by the disk; look for a full or failing disk. What it held before is kept"
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:

@@ -57,6 +57,8 @@ async def prune(database: Database, clock: Clock, before: float) -> int:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     forgotten = await database.write(forget)
+    if database.backups is not None:
+        database.backups.forget()
     try:
         await database.alone(shrink)
     except StoreFailed as error:

@@ -23,11 +23,11 @@ def steps(folder: Path) -> dict[int, Path]:
     return dict(found)
 
 
-def upgrade(connection: sqlite3.Connection, path: Path, folder: Path) -> None:
-    """Bring the file to the newest version, each step whole or not at all. Two processes may do it at once."""
+def upgrade(connection: sqlite3.Connection, path: Path, folder: Path, *, upto: int | None = None) -> None:
+    """Bring the file to the newest version, or to ``upto``, each step whole or not at all. Two processes may do it at once."""
     files = steps(folder)
     for number, file in sorted(files.items()):
-        if check(connection, path, len(files)) >= number:
+        if check(connection, path, len(files)) >= number or (upto is not None and number > upto):
             continue
         connection.execute("BEGIN IMMEDIATE")
         try:

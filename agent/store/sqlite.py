@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.store._backup import Backups
 from agent.store._changes import SqliteChanges
 from agent.store._database import Access, Database, FencedDatabase
 from agent.store._file import Synchronous
@@ -117,11 +118,23 @@ class SqliteStore(SqliteView):
     The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
     that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that
     happens when something is first read or written, for who may need nothing of it, or has an event loop running.
+    ``backups``: copies are kept beside the file, see _backup. ``evidence``: files that are there only where the store was used
+    before, so that a file which was emptied is not taken for a new one.
     """
 
-    def __init__(self, path: Path, *, synchronous: Synchronous = "NORMAL", clock: Clock = time.time, late: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        synchronous: Synchronous = "NORMAL",
+        clock: Clock = time.time,
+        late: bool = False,
+        backups: bool = False,
+        evidence: Sequence[Path] = (),
+    ) -> None:
         self.path = Path(path)
-        database = Database(self.path, synchronous, late=late)
+        kept = Backups(self.path) if backups else None
+        database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
         super().__init__(database, database, clock, SocketSignals(self.path.with_name(f"{self.path.name}-signals")))
 
     def close(self) -> None:

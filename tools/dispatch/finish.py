@@ -35,16 +35,17 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
         status = ToolCallStatus.CANCELLED
     else:
         status = ToolCallStatus.outcome_of(result.status)
+    unrecorded = False
     if current.scope.ledger is not None:
         current.ended = ExecutedCall(
             current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded
         )
-        await current.finish(result, status)
+        unrecorded = current.ended.unrecorded = not await current.finish(result, status)
     if hooks is not None and hooks.after:
         said = await observe(current, hooks.after, current.call, result, current.ctx)
         if said:
             take(current, said)
-    return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded)
+    return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded, unrecorded)
 
 
 async def observe(current: CallInProgress, hooks: Iterable[Hook], *values: Any) -> list[tuple[str, object]]:

@@ -322,7 +322,7 @@ async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> 
         try:
             if current.ended is not None:
                 # it may have been interrupted; again it changes nothing
-                await current.finish(current.ended.result, current.ended.status)
+                current.ended.unrecorded = not await current.finish(current.ended.result, current.ended.status)
                 return current.ended
             return await close(current, failed(current.call.name, Cancelled(text), inside=False))
         except asyncio.CancelledError:  # interrupted once more: the session closes

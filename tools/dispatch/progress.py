@@ -113,7 +113,16 @@ class CallInProgress:
             raise error
 
     def log_failure(self, error: BaseException, message: str, *args: object) -> None:
-        """Log what a plugin or handler raised, with its trace, and without the secrets that either may hold."""
+        """Log what a plugin or handler raised, with its trace, and without the secrets that either may hold.
+
+        An error of the store is one line, and only the first of several alike: it says what to do, and where it came up helps
+        nobody.
+        """
+        if isinstance(error, StoreFailed):
+            said, self.scope.said_of_store = self.scope.said_of_store, str(error)
+            level = logging.DEBUG if said == str(error) else logging.ERROR
+            _log.log(level, f"{message}: %s", *args, self.scope.redactor.text(str(error)))
+            return
         trace = "".join(traceback.format_exception(error))
         _log.error(f"{message}\n%s", *args, self.scope.redactor.text(trace))
 
@@ -147,13 +156,14 @@ class CallInProgress:
             await self.move(ToolCallStatus.RESUMING)
             self.parked = False
 
-    async def finish(self, result: ToolResult, status: ToolCallStatus) -> None:
-        """Record the end. Where that fails, it is logged and the result stands: what was done was done.
+    async def finish(self, result: ToolResult, status: ToolCallStatus) -> bool:
+        """Record the end, and return whether the ledger has it. Where that fails, it is logged and the result stands: what was
+        done was done. The scope keeps it, to record it once the store can be written again.
 
         Raises LeaseLost: whoever took the session over says what becomes of the call.
         """
         if self.scope.ledger is None:
-            return
+            return True
         try:
             await self.open()
             if status is not ToolCallStatus.CANCELLED:
@@ -161,10 +171,13 @@ class CallInProgress:
             await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result, end_run=self.end_run)
         except LeaseLost:
             raise
-        except StoreFailed as error:  # it says what to do
-            _log.error("the end of %s could not be recorded: %s", self.call.name, error)
         except Exception as error:
             self.log_failure(error, "the end of %s could not be recorded", self.call.name)
+            if isinstance(error, StoreFailed) and status.is_terminal:
+                self.scope.unrecorded.append(ExecutedCall(self.call, result, status, end_run=self.end_run))
+            return False
+        self.scope.said_of_store = ""
+        return True
 
     async def settle(self, value: Any, seconds: float | None = None) -> Any:
         """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""

@@ -120,6 +120,10 @@ class CallScope:
         self.asking: set[str] = set()
         """Tickets that somebody is being asked about at this moment."""
         self._resuming: set[str] = set()
+        self.unrecorded: list[ExecutedCall] = []
+        """Calls whose end the ledger could not take; see ``record_again``."""
+        self.said_of_store = ""
+        """Text of the store's error that was logged last, until the ledger takes something again."""
         self.cancelled = False
         self.calls: list[None] = []
         """An element for each call that runs, where the owner of the scope closes unused ones."""
@@ -163,6 +167,15 @@ class CallScope:
         """Replaced as a whole, so that snapshots which were taken stay as they were. From any thread."""
         with self._state_lock:
             self.state = MappingProxyType({**self.state, **changes})
+
+    async def record_again(self) -> None:
+        """Record the ends of calls that the ledger could not take before. Raises StoreFailed where it still can't."""
+        while self.unrecorded and self.ledger is not None:
+            ended, session_id = self.unrecorded[0], self.identity.session_id
+            known = await self.ledger.get(session_id, ended.call.id)
+            if known is not None and known.call.name == ended.call.name and known.status.can_become(ended.status):
+                await self.ledger.finish(session_id, ended.call.id, ended.status, ended.result, end_run=ended.end_run)
+            self.unrecorded.pop(0)
 
     def begin_run(self, user_task: str | None) -> None:
         """Say which request of a person the calls from now on serve: its text reaches handlers as ``user_task``.

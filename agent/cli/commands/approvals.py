@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import OK, open_crib, running_crib
+from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
-from toolcrib import ToolcribError
+from toolcrib import Denied, ToolcribError
 
 if TYPE_CHECKING:
     from agent.approvals import Approvals
@@ -38,8 +38,8 @@ open in a process that waits for it, that process goes on; else the call is run 
 rest of its run too. Where what was asked about has changed since, the answer is not used, and a new ticket waits.
 `toolcrib explain` tells how a command would be judged.
 
-exit codes of answer: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with --continue
-those of `toolcrib run`.
+exit codes of answer and deny: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with
+--continue those of `toolcrib run`.
 """
 _ACTIONS = ("list", "narrow", "revoke", "pending", "answer", "deny", "history")
 _WIDE = 60
@@ -73,7 +73,13 @@ def run(args: argparse.Namespace) -> int:
     with open_crib(args) as crib:
         if crib.grants.problem is not None:
             raise crib.grants.problem
-        run_async(_act(crib, args))
+        try:
+            run_async(_act(crib, args))
+        except Denied as error:
+            if args.action != "deny":
+                raise
+            print(f"toolcrib: {error}", file=sys.stderr)
+            return FAILED
     return OK
 
 

@@ -19,6 +19,8 @@ from agent.cli.signals import Ended, interrupting
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from prompt_toolkit.history import History
+
     from agent.cli.conversation import Conversation
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal
@@ -156,13 +158,11 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner) -> int:
 
 def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     from agent.cli.complete import LineCompleter
 
-    file = _history_file()
     prompt: PromptSession[str] = PromptSession(
-        history=InMemoryHistory() if file is None else FileHistory(file),
+        history=_history(_history_file()),
         completer=LineCompleter(conversation.session.definitions),
         complete_while_typing=False,
         enable_suspend=True,
@@ -197,6 +197,23 @@ def _terminal_restored() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _history(file: Path | None) -> History:
+    """Return what remembers the lines that are typed. One that can't be kept, such as on a full disk, does not end the chat."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    if file is None:
+        return InMemoryHistory()
+
+    class TypedLines(FileHistory):
+        def store_string(self, string: str) -> None:
+            try:
+                super().store_string(string)
+            except OSError as error:
+                print(f"toolcrib: this line is not remembered: {file}: {error.strerror or error}", file=sys.stderr)
+
+    return TypedLines(file)
 
 
 def _history_file() -> Path | None:

@@ -194,6 +194,17 @@ def test_the_trace_of_a_stored_session(chat: Any, run: Any, tmp_path: Path, monk
     assert "very-secret-value" not in told
 
 
+def test_a_stored_trace_counts_what_the_model_reads(chat: Any, run: Any) -> None:
+    """000-47: of a call that failed, its reason."""
+    calls = [ChatServer.calls(("read_file", {"path": name})) for name in ("here", "nowhere")]
+    Path("here").write_text("some text\n")
+    with ChatServer(*calls, ChatServer.text("No.")) as server:
+        chat(server, "read them")
+        read = [one["content"] for one in server.requests[-1]["messages"] if one["role"] == "tool"]
+    counted = [line.partition("result of ")[2] for line in run("trace").out.splitlines() if "result of " in line]
+    assert [line.split()[0] for line in counted] == [str(len(text)) for text in read]
+
+
 @pytest.mark.parametrize("line", ["/new and mend the test", "/tools file", "/sessions 20"])
 def test_a_command_that_takes_nothing_loses_no_words(chat: Any, line: str) -> None:
     with ChatServer(ChatServer.text("one"), ChatServer.text("two")) as server:

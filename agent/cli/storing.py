@@ -1,0 +1,116 @@
+"""The store as `toolcrib doctor` sees it: the whole check of its files, and their repair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK
+from agent.cli.finding import CheckFinding
+from toolcrib import StoreFailed, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.store.repair import Repaired
+
+_REPAIR = "end what uses it, then run `toolcrib doctor --repair-store`"
+_NAMES = {"steps": "undo step*", "audit": "decision*", "origins": "file origin*", "inbox": "taken message*"}
+"""Names of rows, where they are not their table's; ``*`` is an s where there are several."""
+
+
+def check_files(config: Config) -> Iterator[CheckFinding]:
+    """Check every page of the sessions' file, and of the file with old contents of files. Nothing is written."""
+    from agent.store._backup import Backups
+    from agent.store.repair import examine
+    from agent.undo import contents_path, evidence_of
+
+    if not config.store.enabled or config.store_url is not None:
+        return
+    path = config.store_path
+    for file, evidence in ((path, evidence_of(config)), (contents_path(), [])):
+        try:
+            examine(file, evidence)
+        except StoreFailed as error:
+            yield CheckFinding("wrong", str(error), _REPAIR)
+        else:
+            if file == path and file.exists():
+                copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(file).found()]
+                yield CheckFinding("ok", f"store {file}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
+
+
+def repair_store(config: Config, *, agreed: bool) -> int:
+    """Repair what is damaged, once the person agreed. Return the exit code. Raises ToolcribError kinds."""
+    from agent.store.repair import examine, forget_contents, repair
+    from agent.undo import contents_path, evidence_of
+
+    if not config.store.enabled:
+        raise ToolcribError("nothing is kept (store.enabled is false), so that there is nothing to repair")
+    if config.store_url is not None:
+        raise ToolcribError("the store is on a PostgreSQL server; its own tools check, back up and restore it")
+    sound = True
+    for path, evidence in ((config.store_path, evidence_of(config)), (contents_path(), [])):
+        try:
+            examine(path, evidence)
+        except StoreFailed as error:
+            sound = False
+            print(error)
+            if not agreed and not _agreed(path):
+                print("nothing was changed")
+                return FAILED
+            if path == contents_path():
+                print(f"what is there to undo with is lost; the damaged file is kept: {forget_contents(path)}")
+            else:
+                print("\n".join(_lines(repair(path))))
+    if sound:
+        print(f"nothing is damaged, and nothing was changed: {config.store_path}")
+    return OK
+
+
+def _agreed(path: Path) -> bool:
+    from agent.cli.terminal import confirm_by_word, is_interactive
+
+    question = f"Repair {path} now? The damaged file is kept beside it."
+    if not is_interactive():
+        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+    return confirm_by_word(question)
+
+
+def _lines(done: Repaired) -> Iterator[str]:
+    """Say what was saved and what was lost, in numbers."""
+    if done.backup is None:
+        yield f"repaired {done.path} with what could still be read of it"
+    else:
+        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(done.backup))
+        yield f"repaired {done.path} from its backup of {made}; what came later is lost"
+    yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
+    mended = done.mended
+    lost = [
+        (done.missing_pages, "page* of the file"),
+        (done.unreadable, "row* that could not be read"),
+        (mended.messages, "message* of conversations that are there"),
+    ]
+    if done.backup is None:
+        gone = _told(lost)
+        yield f"  lost: {gone or 'nothing that it still had a trace of'}"
+    ended = [
+        (mended.runs, "unfinished run*"),
+        (mended.calls, "call* under way, which may have run"),
+        (mended.tickets, "question* that waited"),
+        (mended.waiting, "message* that waited"),
+        (mended.grants, "grant*"),
+    ]
+    if told := _told(ended):
+        yield f"  ended, so that nothing runs or counts twice: {told}"
+    if mended.nameless:
+        yield f"  {_told([(mended.nameless, 'conversation*')])} lost the name, and will be listed as yours"
+    yield f"  the damaged file is kept: {done.kept}"
+
+
+def _counts(done: Repaired) -> str:
+    return _told([(number, _NAMES.get(name, f"{name.removesuffix('s')}*")) for name, number in done.saved.items()])
+
+
+def _told(numbers: Sequence[tuple[int, str]]) -> str:
+    return ", ".join(f"{number} {what.replace('*', '' if number == 1 else 's')}" for number, what in numbers if number)

@@ -1,0 +1,105 @@
+"""Copies of the store that it is restored from when it is damaged: two at most, made now and then by whoever uses it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+_EVERY = 6 * 3600.0
+"""Seconds between two copies."""
+_APART = 24 * 3600.0
+"""Seconds for which the older copy stays: damage that nobody saw yet may be in the newer one."""
+_LARGEST, _LARGEST_AT_CLOSE = 256 * 1024 * 1024, 16 * 1024 * 1024
+"""Bytes of a file that is copied at all, and while somebody waits for the process to end."""
+_LEFT = 256 * 1024 * 1024
+"""Bytes of the disk that copies leave free: the store itself needs them first."""
+
+
+class Backups:
+    """The copies of one file: ``NAME-backup``, and ``NAME-backup-before``, which the former becomes once a day at most.
+
+    A copy that can't be made is no fault of whoever uses the store: it is logged, and made at another time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._newest = path.with_name(f"{path.name}-backup")
+        self._older = path.with_name(f"{path.name}-backup-before")
+        self._making = threading.Lock()
+
+    def found(self) -> Sequence[Path]:
+        """Return the copies that there are, the newest first."""
+        return [path for path in (self._newest, self._older) if path.exists()]
+
+    def is_due(self, *, closing: bool = False) -> bool:
+        """Return whether a copy should be made now, and can be: the file is small enough, and the disk has room for it."""
+        try:
+            size = self._path.stat().st_size
+            if not size or size > (_LARGEST_AT_CLOSE if closing else _LARGEST) or _age(self._newest) < _EVERY:
+                return False
+            return shutil.disk_usage(self._path.parent).free > _LEFT + 2 * size
+        except OSError as error:
+            _log.debug("whether a backup of %s is due is unknown: %s", self._path, error)
+            return False
+
+    def make(self, connection: sqlite3.Connection) -> None:
+        """Copy what the connection reads, if anybody said anything in it. Blocks while the file is copied.
+
+        Does nothing while another thread makes a copy.
+        """
+        if not self._making.acquire(blocking=False):
+            return
+        try:
+            self._make(connection)
+        finally:
+            self._making.release()
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        fresh = self._path.with_name(f"{self._path.name}-backup-new-{os.getpid()}")
+        try:
+            if connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is None:
+                return
+            _copied(connection, fresh)
+            if self._newest.exists() and _age(self._older) - _age(self._newest) > _APART:
+                self._newest.replace(self._older)
+            fresh.replace(self._newest)
+        except (OSError, sqlite3.Error) as error:
+            _log.info("no backup of %s was made: %s", self._path, error)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove the copies: they hold what was forgotten since."""
+        for path in (self._newest, self._older):
+            path.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    """Return the seconds since the copy was made; endless where there is none."""
+    try:
+        return max(0.0, time.time() - path.stat().st_mtime)
+    except FileNotFoundError:
+        return float("inf")
+
+
+def _copied(connection: sqlite3.Connection, target: Path) -> None:
+    """Make the copy, for its owner only. Raises sqlite3.Error and OSError, also for a damaged copy.
+
+    Nothing waits for the disk: of a copy that a loss of power spoils, the repair takes the older one.
+    """
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")
+        connection.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # else it would need files beside it
+        found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(str(found))

@@ -1,0 +1,121 @@
+"""Damage of a SQLite file: a cheap look whenever it is opened, and the whole check that `toolcrib doctor` makes."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from toolcrib import StoreFailed
+
+REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, or saves what can still be read"
+LOOKED_AT = 1024 * 1024
+"""Bytes of the largest file that is checked whole when it is opened; of larger ones the ends of each table are read."""
+_SHOWN = 5
+_BEING_MADE = 0.5
+"""Seconds after which an empty file is no longer taken for one that another process is making."""
+
+
+def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
+    """Raise StoreFailed for a file that was emptied, or whose log was removed: SQLite takes the one for new, the other for whole.
+
+    ``evidence`` are files that are there only where the store was used before. Looks at names and sizes, opens nothing.
+    """
+    why = _missing(path, evidence)
+    if why:
+        time.sleep(_BEING_MADE)  # another process may be about to make it, or to close it
+        why = _missing(path, evidence)
+    if why:
+        raise StoreFailed(f"{path} is damaged: {why}. {REPAIR}")
+
+
+def _missing(path: Path, evidence: Sequence[Path]) -> str:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return ""
+    wal, shm = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
+    if size == 0:
+        used = wal if _is_filled(wal) else next(filter(_is_filled, evidence), None)
+        return "" if used is None else f"it is empty, though {used} shows that it was used"
+    # SQLite removes -shm before -wal, and makes it after: alone it is never seen
+    if not wal.exists() and shm.exists() and not wal.exists():
+        return f"its log {wal.name} is gone, with what was written last"
+    return ""
+
+
+def _is_filled(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def check_log(path: Path) -> None:
+    """Do ``check_opened`` for a file that has a log, without writing: whoever closes it would take a foreign log into the file.
+
+    Raises StoreFailed, and sqlite3.Error where SQLite can't read it at all.
+    """
+    if _is_filled(path.with_name(f"{path.name}-wal")):
+        with closing(_read_only(path)) as connection:
+            check_opened(connection, path)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
+
+
+def check_opened(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreFailed for damage that can be seen in little time. Raises sqlite3.Error where SQLite sees it itself."""
+    if path.stat().st_size <= LOOKED_AT:
+        if found := _faults(connection, most=1):
+            raise damaged(path, found)
+        return
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+        for order in ("ASC", "DESC"):
+            connection.execute(f'SELECT * FROM "{table}" ORDER BY 1 {order} LIMIT 1').fetchone()  # noqa: S608 - a name of ours
+
+
+def damaged(path: Path, found: Sequence[str]) -> StoreFailed:
+    """Return the error for a file in which ``found`` is wrong."""
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    said = "; ".join(" ".join(line.split()) for line in found[:_SHOWN])
+    return StoreFailed(f"{path} is damaged ({said}{more}), and was left as it is. {REPAIR}")
+
+
+def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
+    """Check all of a file, which may take a second for each gigabyte or more. Nothing is written.
+
+    Raises StoreFailed for damage, and sqlite3.Error where SQLite can't read it at all.
+    """
+    check_unopened(path, evidence)
+    with closing(_read_only(path)) as connection:
+        if found := _faults(connection, most=20) or _miscounted(connection, most=20):
+            raise damaged(path, found)
+
+
+def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
+    """Return what is wrong in the pages; where nothing is, the rows that do not belong together."""
+    found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({most})")]
+    if found != ["ok"]:
+        return found
+    dangling = connection.execute("PRAGMA foreign_key_check").fetchmany(most)
+    return [f"a row of {table} names one of {other} that is not there" for table, _, other, _ in dangling]
+
+
+def _miscounted(connection: sqlite3.Connection, most: int) -> list[str]:
+    """Return the conversations that have not the messages that they count: rows of another state of the file."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"sessions", "messages"} <= tables:
+        return []
+    return [f"the session {name} has not the messages that it counts" for (name,) in connection.execute(UNEVEN).fetchmany(most)]
+
+
+UNEVEN = (
+    "SELECT sessions.id FROM sessions LEFT JOIN messages ON messages.session = sessions.row GROUP BY sessions.row"
+    " HAVING count(messages.row) <> sessions.messages OR coalesce(max(messages.seq), -1) <> sessions.messages - 1"
+)

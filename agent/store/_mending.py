@@ -1,0 +1,146 @@
+"""Putting in order what was restored: whole conversations again, and nothing left that would run or count a second time.
+
+What is restored may be older than what happened. So nothing of it is under way any more, and nothing that was agreed holds: a run
+that went on would repeat what was done meanwhile, and a grant may have been revoked.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.store._codec import Stored, dump, dump_result, load, load_call, text
+from agent.store._damage import UNEVEN
+from agent.store._shared import interrupted, title_of
+from tools.clip import encode
+
+_UNDER_WAY = "status IN ('new', 'running', 'suspended', 'resuming')"
+_LOST = "its result was lost when the store was damaged; it may have run"
+
+
+@dataclass(slots=True)
+class Mended:
+    """Numbers of what was not restored as it was."""
+
+    calls: int = 0
+    """Calls that were under way."""
+    runs: int = 0
+    tickets: int = 0
+    waiting: int = 0
+    """Messages that no run had taken."""
+    grants: int = 0
+    messages: int = 0
+    """Messages that are missing in the midst or at the end of conversations."""
+    nameless: int = 0
+    """Conversations of which only messages are left."""
+
+
+def mend(connection: sqlite3.Connection, now: float) -> Mended:
+    """Do all of it, in one transaction."""
+    done = Mended()
+    connection.execute("BEGIN")
+    done.nameless = _name_sessions(connection, now)
+    done.messages = _join_messages(connection)
+    done.calls = _end_calls(connection, now)
+    done.runs = _end_runs(connection)
+    done.tickets = connection.execute("UPDATE tickets SET state = 'expired' WHERE state = 'pending'").rowcount
+    connection.execute("UPDATE tickets SET call_row = NULL WHERE call_row NOT IN (SELECT row FROM calls)")
+    _keep_counting(connection)
+    done.waiting = connection.execute("UPDATE inbox SET taken = 1, body = '' WHERE NOT taken").rowcount
+    connection.execute("DELETE FROM inbox WHERE key = ''")
+    done.grants = connection.execute("DELETE FROM grants").rowcount
+    connection.execute("UPDATE leases SET expires_at = 0")
+    connection.execute("COMMIT")
+    return done
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+
+def _name_sessions(connection: sqlite3.Connection, now: float) -> int:
+    """Make a session of messages whose own was lost: one of the local person."""
+    found = connection.execute("SELECT DISTINCT session FROM messages WHERE session NOT IN (SELECT row FROM sessions)").fetchall()
+    for (row,) in found:
+        bodies = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,))
+        title = next(filter(None, (title_of(load(body)) for (body,) in bodies)), "")
+        connection.execute(
+            "INSERT INTO sessions (row, id, platform, user, model, cwd, title, spoken, messages, created_at, updated_at)"
+            " SELECT ?, ?, 'cli', '', '', '', ?, 1, count(*), ?, ? FROM messages WHERE session = ?",
+            (row, uuid.uuid4().hex, text(title), now, now, row),
+        )
+    return len(found)
+
+
+def _join_messages(connection: sqlite3.Connection) -> int:
+    """Number the messages of each conversation anew where some are missing or do not fit. Return how many are missing."""
+    missing = 0
+    uneven = {name for (name,) in connection.execute(UNEVEN)}
+    for row, name, counted in connection.execute("SELECT row, id, messages FROM sessions").fetchall():
+        stored = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,)).fetchall()
+        found = [load(body) for (body,) in stored]
+        kept = list(_paired(found))
+        if name not in uneven and kept == found:
+            continue
+        missing += max(0, counted - len(found))
+        connection.execute("DELETE FROM messages WHERE session = ?", (row,))
+        connection.executemany(
+            "INSERT INTO messages (session, seq, body) VALUES (?, ?, ?)",
+            [(row, number, dump(record)) for number, record in enumerate(kept)],
+        )
+        connection.execute("UPDATE sessions SET messages = ? WHERE row = ?", (len(kept), row))
+    return missing
+
+
+def _paired(records: Sequence[Any]) -> Iterator[Any]:
+    """Yield records so that results stand behind the calls that they are of, and every call but the last reply's has one."""
+    open_calls: Sequence[Any] = ()
+    for record in records:
+        is_results = record.get("role") == "results"
+        if is_results and [one["call_id"] for one in record["results"]] != [call["id"] for call in open_calls]:
+            continue
+        if open_calls and not is_results:
+            yield {"role": "results", "results": [_lost_result(call) for call in open_calls]}
+        open_calls = () if is_results else record.get("calls") or ()
+        yield record
+
+
+def _lost_result(call: Any) -> dict[str, Any]:
+    words = encode({"error": f"Error executing {call['name']}: {_LOST}"})
+    return {"call_id": call["id"], "name": call["name"], "text": words, "is_error": True}
+
+
+# -- what was under way ------------------------------------------------------------------------------------------------
+
+
+def _end_calls(connection: sqlite3.Connection, now: float) -> int:
+    found = connection.execute(f"SELECT row, call FROM calls WHERE {_UNDER_WAY}").fetchall()  # noqa: S608 - ours
+    ended = [(_result(call), now, row) for row, call in found]
+    connection.executemany(
+        "UPDATE calls SET status = 'failed', handler_started = 1, result = ?, ended_at = ? WHERE row = ?", ended
+    )
+    return len(found)
+
+
+def _result(call: Stored) -> Stored:
+    return dump_result(interrupted(load_call("", call)[0].name, handler_started=True))
+
+
+def _end_runs(connection: sqlite3.Connection) -> int:
+    found = connection.execute("SELECT row, state FROM runs WHERE status <> 'ended'").fetchall()
+    for row, stored in found:
+        state = {**load(stored), "phase": "ended", "stopped": "interrupted", "batch": [], "shell": None}
+        connection.execute("UPDATE runs SET status = 'ended', step = step + 1, state = ? WHERE row = ?", (dump(state), row))
+    return len(found)
+
+
+def _keep_counting(connection: sqlite3.Connection) -> None:
+    """Let the inbox count on from where it was: runs are named after its numbers."""
+    names = [str(name).rpartition("-")[2] for (name,) in connection.execute("SELECT id FROM runs")]
+    known = connection.execute("SELECT coalesce(max(row), 0) FROM inbox").fetchone()[0]
+    highest = max([known, *(int(name) for name in names if name.isdecimal() and len(name) < 16)])
+    if highest:
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'inbox'")
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('inbox', ?)", (highest,))

@@ -1,0 +1,147 @@
+"""``toolcrib doctor`` and the store's file: what it finds, and ``--repair-store``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.run import assemble
+from agent.store.sqlite import SqliteStore
+from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
+
+
+@pytest.fixture
+def store_file(run: Any, tmp_path: Path) -> Path:
+    """The store of a task that wrote a file."""
+    with ChatServer(ChatServer.calls(("write_file", {"path": "a.txt", "content": "new"})), ChatServer.text("done")) as server:
+        done = run("run", "write it", "--model", "m", "--base-url", server.base_url)
+    assert (done.code, done.out) == (0, "done\n")
+    with assemble() as crib:
+        path = crib.config.store_path
+    backup = path.with_name("toolcrib.db-backup")
+    assert backup.stat().st_mode & 0o777 == 0o600
+    assert (path.with_name("undo") / "contents.db").exists()
+    return path
+
+
+def titles(path: Path) -> list[str]:
+    store = SqliteStore(path)
+    try:
+        return [info.title for info in run_async(store.sessions.list())]
+    finally:
+        store.close()
+
+
+def test_a_sound_store_has_its_line(run: Any, store_file: Path) -> None:
+    done = run("doctor")
+    assert (done.code, done.err) == (0, "")
+    assert f"✓ store {store_file}, backup of 2" in done.out
+    done = run("doctor", "--repair-store", "--yes")
+    assert (done.code, done.out) == (0, f"nothing is damaged, and nothing was changed: {store_file}\n")
+
+
+def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file: Path) -> None:
+    """By the undo data beside it alone; then from the backup."""
+    backup = store_file.with_name("toolcrib.db-backup")
+    kept = backup.read_bytes()
+    backup.unlink()
+    os.truncate(store_file, 0)
+    with ChatServer(ChatServer.text("no")) as server:
+        done = run("run", "more", "--model", "m", "--base-url", server.base_url)
+        assert server.requests == []
+    assert (done.code, done.out) == (1, "")
+    assert "toolcrib.db is damaged: it is empty, though" in done.err
+    assert "`toolcrib doctor --repair-store` restores it" in done.err
+    assert "Traceback" not in done.err
+    done = run("doctor")
+    assert done.code == 1
+    assert done.out.count("it is empty, though") == 1
+    assert "fix: end what uses it, then run `toolcrib doctor --repair-store`" in done.out
+    assert store_file.stat().st_size == 0
+    backup.write_bytes(kept)
+    done = run("doctor", "--repair-store", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert f"repaired {store_file} from its backup of 2" in done.out
+    assert "saved: 1 session, 4 messages, " in done.out
+    assert titles(store_file) == ["write it"]
+    assert run("doctor").code == 0
+
+
+def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_file: Path) -> None:
+    store_file.with_name("toolcrib.db-backup").unlink()
+    data = store_file.read_bytes()
+    store_file.write_bytes(b"\0" * 100 + data[100:])
+    done = run("doctor", "--repair-store", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert f"repaired {store_file} with what could still be read of it" in done.out
+    assert "saved: 1 session, 4 messages, " in done.out
+    assert "1 undo step, " in done.out
+    assert "lost: nothing that it still had a trace of" in done.out
+    (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
+    assert f"the damaged file is kept: {kept}" in done.out
+    assert kept.read_bytes()[100:] == data[100:]
+    assert titles(store_file) == ["write it"]
+    with ChatServer(ChatServer.text("hello again")) as server:
+        done = run("run", "more", "--continue", "--model", "m", "--base-url", server.base_url)
+    assert (done.code, done.out) == (0, "hello again\n")
+    assert run("undo", "--yes").code == 0
+
+
+def test_it_asks_first_and_says_so_where_nobody_can_be_asked(run: Any, store_file: Path) -> None:
+    os.truncate(store_file, 0)
+    done = run("doctor", "--repair-store")
+    assert done.code == 2
+    assert "Nobody can be asked here: add --yes" in done.err
+    assert store_file.stat().st_size == 0
+    assert "--yes goes with --repair-store" in run("doctor", "--yes").err
+
+
+def test_damaged_undo_data_is_put_aside(run: Any, store_file: Path) -> None:
+    contents = store_file.with_name("undo") / "contents.db"
+    os.truncate(contents, 2 * 4096)
+    done = run("doctor")
+    assert done.code == 1
+    assert f"✗ {contents} is damaged" in done.out
+    done = run("doctor", "--repair-store", "--yes")
+    assert done.code == 0
+    assert "what is there to undo with is lost; the damaged file is kept: " in done.out
+    assert run("doctor").code == 0
+    assert titles(store_file) == ["write it"]
+
+
+HOLDS = """
+import asyncio, sys
+from pathlib import Path
+from agent.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+asyncio.run(store.sessions.list())
+print("open", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
+def test_it_refuses_while_another_process_uses_the_store(run: Any, store_file: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(store_file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "open\n"
+        os.truncate(store_file, 5 * 4096)
+        done = run("doctor", "--repair-store", "--yes")
+        assert done.code == 2
+        assert "toolcrib.db is in use by another process; end it" in done.err
+        process.stdin.close()
+    assert run("doctor", "--repair-store", "--yes").code == 0
+
+
+def test_a_store_on_a_server_is_not_repaired_here(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://127.0.0.1:1/none")
+    assert "its own tools check, back up and restore it" in run("doctor", "--repair-store", "--yes").err

@@ -1,0 +1,540 @@
+"""Damage of the file: found when it is opened and by the whole check, and repaired with all that can still be read."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.store import _schema
+from agent.store._backup import Backups
+from agent.store._codec import dump, dump_call, dump_result
+from agent.store.repair import Repaired, examine, repair
+from agent.store.sqlite import SqliteStore
+from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._store import Fence, Grant, InboxItem, RunRecord, TicketRecord
+from toolcrib._undo import ChangeStep, FileChange, FileState
+
+Open = Callable[..., SqliteStore]
+PAGE = 4096
+SESSIONS, EACH = 6, 40
+
+
+async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH, first: int = 0) -> None:
+    """Talk in some sessions, with calls and all that belongs to them; the long texts fill pages of their own."""
+    for number in range(first, first + sessions):
+        name = f"session-{number}"
+        await store.sessions.create(name, platform="cli", user="me", cwd="/work")
+        for turn in range(each // 4):
+            call = {"id": f"c{turn}", "name": "terminal", "args": {"command": f"make {turn}"}}
+            result = {"call_id": call["id"], "name": "terminal", "text": f'"{number}/{turn} done"', "is_error": False}
+            await store.sessions.append_many(
+                name,
+                [
+                    {"role": "user", "text": f"{number}/{turn} please"},
+                    {"role": "assistant", "text": "", "calls": [call]},
+                    {"role": "results", "results": [result]},
+                    {"role": "assistant", "text": f"{number}/{turn} " + "x" * (9000 if turn == 3 else 300), "calls": []},
+                ],
+            )
+            done = ToolCall(f"c{turn}", "terminal", {"command": f"make {turn}"})
+            await store.ledger.open(done, name, ToolCallStatus.RUNNING)
+            await store.ledger.handler_started(name, done.id)
+            await store.ledger.finish(name, done.id, ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
+        await store.origins.remember(name, {f"/work/{number}.sh": 1})
+        step = ChangeStep(name, 1, "c0", "write_file", 5.0, (FileChange("/work/a", "", None, FileState("d", 1, 0o600)),))
+        await store.changes.begin(step)
+
+
+async def leave_open(store: SqliteStore) -> None:
+    """Leave a call, a run, a ticket, a message and a grant that wait."""
+    name, call = "session-0", ToolCall("open", "terminal", {"command": "rm -rf build"})
+    await store.ledger.open(call, name, ToolCallStatus.RUNNING)
+    await store.tickets.put(TicketRecord(SuspendTicket("approve", "?", call, id="t"), name, at=5.0))
+    await store.ledger.move(name, call.id, ToolCallStatus.SUSPENDED)
+    await store.runs.commit(RunRecord("session-0-7", name, "parked", 3, {"phase": "parked", "batch": [1], "shell": {}}, 5.0))
+    await store.inbox.put(InboxItem(name, "do more", key="k"))
+    await store.grants.add(Grant("g", "session", "recursive delete", "/work", session_id=name))
+
+
+@pytest.fixture
+def used(open_file: Open, file: Path) -> Path:
+    """A file that is closed and has 6 conversations in it."""
+    store = open_file()
+    asyncio.run(use(store))
+    store.close()
+    return file
+
+
+async def told(store: SqliteStore) -> dict[str, list[str]]:
+    """Return the texts of each conversation, in order."""
+    found = {}
+    for info in await store.sessions.list(100):
+        records = await store.sessions.messages(info.id)
+        assert info.messages == len(records)
+        found[info.id] = [str(record.get("text", "")) or str(record.get("results", "")) for record in records]
+    return found
+
+
+async def whole(open_file: Open, file: Path) -> dict[str, list[str]]:
+    store = open_file()
+    try:
+        return await told(store)
+    finally:
+        store.close()
+
+
+def back_up(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        Backups(file).make(connection)
+    assert Backups(file).found()
+
+
+def swap(data: bytes, one: int, other: int) -> bytes:
+    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+    pages[one], pages[other] = pages[other], pages[one]
+    return b"".join(pages)
+
+
+def reported(open_file: Open, file: Path) -> str:
+    """Open the damaged file, and check it; return what is said. Both must name the repair, and leave it as it is."""
+    before = file.read_bytes()
+    with pytest.raises(StoreFailed, match=r"toolcrib doctor --repair-store") as opened:
+        open_file()
+    with pytest.raises(StoreFailed, match=r"toolcrib doctor --repair-store"):
+        examine(file)
+    assert file.read_bytes() == before
+    return str(opened.value)
+
+
+# -- reported ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_sound_file_is_not_reported(open_file: Open, used: Path) -> None:
+    open_file()
+    examine(used)
+    examine(used.with_name("none.db"))
+    assert not used.with_name("none.db").exists()
+
+
+async def test_an_emptied_file_is_reported_beside_undo_data(open_file: Open, file: Path, tmp_path: Path) -> None:
+    """An empty file without a trace of earlier use is a new one."""
+    evidence = tmp_path / "contents.db"
+    file.parent.mkdir()
+    file.write_bytes(b"")
+    evidence.write_bytes(b"old contents")
+    with pytest.raises(StoreFailed, match=r"store\.db is damaged: it is empty, though .*contents\.db shows.*--repair-store"):
+        open_file(evidence=[evidence])
+    with pytest.raises(StoreFailed, match="it is empty"):
+        examine(file, [evidence])
+    assert file.stat().st_size == 0
+    open_file(evidence=[tmp_path / "another.db"])
+    assert file.stat().st_size > 0
+
+
+async def test_an_emptied_file_is_reported_beside_its_backup_and_beside_its_log(open_file: Open, used: Path) -> None:
+    """SQLite would delete the log, which may have all of it."""
+    back_up(used)
+    used.write_bytes(b"")
+    with pytest.raises(StoreFailed, match=r"it is empty, though .*store\.db-backup shows"):
+        open_file(backups=True)
+    Backups(used).forget()
+    log = used.with_name("store.db-wal")
+    log.write_bytes(b"log")
+    with pytest.raises(StoreFailed, match=r"it is empty, though .*-wal shows"):
+        open_file()
+    assert log.read_bytes() == b"log"
+
+
+async def test_a_file_cut_in_half_is_reported(open_file: Open, used: Path) -> None:
+    os.truncate(used, used.stat().st_size // 2)
+    assert "malformed" in reported(open_file, used)
+
+
+async def test_any_two_pages_that_changed_places_are_reported(open_file: Open, used: Path) -> None:
+    data = used.read_bytes()
+    count = len(data) // PAGE
+    pairs = [*itertools.pairwise(range(count)), *((one, count - 1 - one) for one in range(count // 2))]
+    for one, other in pairs:
+        if any(data[page * PAGE + 3 : page * PAGE + 5] != b"\0\0" for page in (one, other)):  # else both are empty
+            used.write_bytes(swap(data, one, other))
+            reported(open_file, used)
+
+
+async def test_in_a_large_file_the_ends_of_each_table_are_looked_at(open_file: Open, file: Path) -> None:
+    store = open_file()
+    await use(store, sessions=60)
+    store.close()
+    assert file.stat().st_size > 1024 * 1024
+    open_file().close()
+    data, roots = file.read_bytes(), sqlite3.connect(file)
+    (one, other) = [
+        row[0] for row in roots.execute("SELECT rootpage FROM sqlite_master WHERE name IN ('messages', 'calls_by_id')").fetchall()
+    ]
+    roots.close()
+    file.write_bytes(swap(data, one - 1, other - 1))
+    reported(open_file, file)
+
+
+async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path) -> None:
+    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    assert "is not a database" in reported(open_file, used)
+
+
+LEAVES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from agent.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+async def go():
+    await store.sessions.create("killed", platform="cli", user="me")
+    await store.sessions.append_many("killed", [{"role": "user", "text": f"{n} " + "y" * 500} for n in range(50)])
+asyncio.run(go())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def leave_log(file: Path) -> None:
+    """Write from a process that is killed: what it wrote is in the log."""
+    done = subprocess.run([sys.executable, "-c", LEAVES, str(file)], check=False, timeout=60)
+    assert done.returncode == -9
+    assert file.with_name("store.db-wal").stat().st_size > 25_000
+
+
+async def test_a_lost_log_is_reported(open_file: Open, used: Path) -> None:
+    leave_log(used)
+    used.with_name("store.db-wal").unlink()
+    assert "its log store.db-wal is gone" in reported(open_file, used)
+
+
+async def test_a_log_of_another_state_of_the_file_is_reported(open_file: Open, used: Path) -> None:
+    """The file was put back from elsewhere, and the log stayed."""
+    older = used.read_bytes()
+    store = open_file()
+    await use(store, sessions=3, first=6)
+    store.close()
+    leave_log(used)
+    used.write_bytes(older)
+    reported(open_file, used)
+
+
+async def test_damage_that_shows_later_is_reported_too(open_file: Open, used: Path) -> None:
+    store = open_file()
+    data = used.read_bytes()
+    with used.open("r+b") as file:
+        file.seek(PAGE)
+        file.write(b"\xff" * (len(data) - PAGE))
+    with pytest.raises(StoreFailed, match=r"store\.db is damaged .*toolcrib doctor --repair-store"):
+        await store.sessions.list()
+    store.close()
+
+
+# -- repaired ----------------------------------------------------------------------------------------------------------
+
+
+def mended(file: Path) -> Repaired:
+    """Repair it; the damaged one is kept, and only its owner may read the new one."""
+    before = file.read_bytes()
+    done = repair(file)
+    assert done.kept.read_bytes() == before
+    assert done.kept.name.startswith("store.db-damaged-2")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [path for path in file.parent.iterdir() if "repairing" in path.name] == []
+    examine(file)
+    return done
+
+
+async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open, used: Path) -> None:
+    before = await whole(open_file, used)
+    rows = mended(used).saved
+    data = used.read_bytes()
+    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+    used.write_bytes(b"".join(reversed(pages)))
+    done = mended(used)
+    assert done.saved == {**rows, "messages": (EACH - 1) * SESSIONS}  # a text over several pages is lost with their order
+    assert (done.unreadable, done.mended.messages, done.backup) == (SESSIONS, SESSIONS, None)
+    assert rows["messages"] == SESSIONS * EACH
+    store = open_file()
+    assert await told(store) == {name: [text for text in each if len(text) < 9000] for name, each in before.items()}
+    assert await store.origins.of("session-3") == {"/work/3.sh": 1}
+    (step,) = await store.changes.steps("session-3")
+    assert step.changes[0].path == "/work/a"
+    calls = await store.ledger.calls("session-3")
+    assert [(one.call.args, one.status.value) for one in calls][3] == ({"command": "make 3"}, "succeeded")
+
+
+async def test_a_file_without_its_header_is_read(open_file: Open, used: Path) -> None:
+    before = await whole(open_file, used)
+    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
+    mended(used)
+    assert await whole(open_file, used) == before
+
+
+async def test_half_a_file_gives_half_of_its_rows_and_says_how_many(open_file: Open, used: Path) -> None:
+    before = await whole(open_file, used)
+    os.truncate(used, used.stat().st_size // 2)
+    done = mended(used)
+    assert done.missing_pages > 10
+    assert 0 < done.saved["messages"] < SESSIONS * EACH
+    after = await whole(open_file, used)
+    assert after
+    texts = {text for each in before.values() for text in each}
+    for name, each in after.items():
+        lost = [text for text in each if text not in texts]
+        assert all("its result was lost when the store was damaged" in text for text in lost), name
+
+
+async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path) -> None:
+    """The log has what the file has not, whatever the file is."""
+    leave_log(used)
+    used.write_bytes(b"")
+    done = mended(used)
+    assert done.kept.with_name(f"{done.kept.name}-wal").stat().st_size > 25_000
+    after = await whole(open_file, used)
+    assert [text.split()[0] for text in after["killed"]] == [str(number) for number in range(50)]
+
+
+async def test_a_log_that_ends_in_the_midst_gives_what_was_committed(open_file: Open, used: Path) -> None:
+    leave_log(used)
+    log = used.with_name("store.db-wal")
+    os.truncate(log, log.stat().st_size - 10)
+    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    mended(used)
+    assert len(await whole(open_file, used)) >= SESSIONS
+
+
+async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: Path) -> None:
+    """Every call has its result, and no result stands without its call: a model's server refuses anything else."""
+    connection = sqlite3.connect(used, isolation_level=None)
+    for seq in (2, 5, 20):
+        connection.execute("DELETE FROM messages WHERE seq = ? AND session = 2", (seq,))
+    connection.execute("DELETE FROM sessions WHERE row = 4")
+    connection.close()
+    with pytest.raises(StoreFailed, match="a row of messages names one of sessions that is not there"):
+        examine(used)
+    done = mended(used)
+    assert (done.mended.messages, done.mended.nameless) == (3, 1)
+    store = open_file()
+    for info in await store.sessions.list(100):
+        records = await store.sessions.messages(info.id)
+        for record, after in itertools.pairwise(records):
+            calls = [call["id"] for call in record.get("calls") or ()]
+            assert calls == [one["call_id"] for one in after.get("results") or ()]
+    assert "it may have run" in str((await store.sessions.messages("session-1"))[2])
+    assert await store.sessions.get("session-3") is None
+    assert [info.title for info in await store.sessions.list(100) if not info.cwd] == ["3/0 please"]
+
+
+async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path) -> None:
+    """What is restored may be older than what happened: it would run, or count, a second time."""
+    store = open_file()
+    await leave_open(store)
+    store.close()
+    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    done = mended(used).mended
+    assert (done.calls, done.runs, done.tickets, done.waiting, done.grants) == (1, 1, 1, 1, 1)
+    store = open_file()
+    call = await store.ledger.get("session-0", "open")
+    assert call is not None
+    assert call.result is not None
+    assert "may have run" in str(call.result.message)
+    assert await store.runs.current("session-0") is None
+    assert await store.grants.all("session-0") == []
+    assert [record.state for record in await store.tickets.of_call("session-0", "open")] == ["expired"]
+    assert await store.inbox.waiting("session-0") == []
+    assert await store.inbox.put(InboxItem("session-0", "do more", key="k")) is None
+    item = await store.inbox.put(InboxItem("session-0", "else"))
+    assert item is not None
+    assert item.id > 7
+    lease = await store.leases.take("session-0", "me", 60.0)
+    assert await store.fenced(Fence(lease)).recover("session-0") == []
+
+
+async def test_what_was_deleted_stays_deleted(open_file: Open, used: Path) -> None:
+    """Pages that are free hold what was deleted."""
+    connection = sqlite3.connect(used, isolation_level=None)
+    connection.execute("PRAGMA secure_delete = OFF")
+    connection.execute("DELETE FROM messages WHERE session = 3")
+    connection.execute("DELETE FROM sessions WHERE row = 3")
+    connection.execute("DELETE FROM calls WHERE session_id = 'session-2'")
+    connection.close()
+    data = used.read_bytes()
+    left = [text for turn in range(EACH // 4) if (text := f"2/{turn} please".encode()) in data]
+    assert left
+    used.write_bytes(data[:PAGE] + b"\xff" * PAGE + data[2 * PAGE :])
+    mended(used)
+    assert not [text for text in left if text in used.read_bytes()]
+
+
+async def test_an_older_file_is_repaired_as_it_was_and_upgraded(
+    open_file: Open, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    for path in sorted(_schema.FOLDER.glob("000[12]_*")):
+        shutil.copy(path, folder)
+    monkeypatch.setattr(_schema, "FOLDER", folder)
+    open_file().close()
+    monkeypatch.undo()
+    earlier = sqlite3.connect(file, isolation_level=None)
+    earlier.execute(
+        "INSERT INTO sessions (row, id, platform, user, model, cwd, spoken, messages, created_at, updated_at)"
+        " VALUES (1, 's', 'cli', '', '', '', 1, 1, 1, 2)"
+    )
+    earlier.execute("INSERT INTO messages (session, seq, body) VALUES (1, 0, ?)", (dump({"role": "user", "text": "hi"}),))
+    earlier.execute(
+        "INSERT INTO calls (session_id, call_id, call, status, result, owner, opened_at)"
+        " VALUES ('s', 'c', ?, 'succeeded', ?, 'x', 1)",
+        (dump_call(ToolCall("c", "t")), dump_result(ToolResult.success("t", 1))),
+    )
+    earlier.close()
+    os.truncate(file, file.stat().st_size - 1)
+    done = mended(file)
+    assert (done.saved["sessions"], done.saved["messages"], done.saved["calls"]) == (1, 1, 1)
+    assert await whole(open_file, file) == {"s": ["hi"]}
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file: Open, used: Path, seed: int) -> None:
+    """Every conversation can be read, and a call has its result."""
+    wild, data = random.Random(seed), bytearray(used.read_bytes())  # noqa: S311 - no secret comes of it
+    for _ in range(wild.choice((1, 3, 30, 300))):
+        at, length = wild.randrange(len(data)), wild.choice((1, 2, 8, 400, PAGE))
+        data[at : at + length] = wild.choice((bytes(length), wild.randbytes(length), data[:length], data[-length:]))
+    used.write_bytes(data)
+    done = mended(used)
+    store = open_file()
+    assert sum(map(len, (await told(store)).values())) == done.saved.get("messages", 0)
+    for info in await store.sessions.list(100):
+        await store.ledger.calls(info.id)
+        await store.changes.steps(info.id)
+        records = await store.sessions.messages(info.id)
+        for record, after in itertools.pairwise(records):
+            calls = [call["id"] for call in record.get("calls") or ()]
+            assert calls == [one["call_id"] for one in after.get("results") or ()]
+
+
+# -- from a backup -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_emptied_file_is_restored_from_its_backup(open_file: Open, used: Path) -> None:
+    before = await whole(open_file, used)
+    back_up(used)
+    used.write_bytes(b"")
+    done = mended(used)
+    assert done.backup is not None
+    assert abs(done.backup - time.time()) < 60
+    assert await whole(open_file, used) == before
+
+
+async def test_a_file_that_still_has_more_than_its_backup_is_read_instead(open_file: Open, used: Path) -> None:
+    back_up(used)
+    store = open_file()
+    await use(store, sessions=2, first=6)
+    store.close()
+    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    done = mended(used)
+    assert (done.backup, done.saved["sessions"]) == (None, 8)
+
+
+async def test_a_damaged_backup_is_passed_over(open_file: Open, used: Path) -> None:
+    before = await whole(open_file, used)
+    back_up(used)
+    newest, older = used.with_name("store.db-backup"), used.with_name("store.db-backup-before")
+    newest.rename(older)
+    newest.write_bytes(older.read_bytes()[: 20 * PAGE])
+    used.write_bytes(b"")
+    assert mended(used).backup is not None
+    assert await whole(open_file, used) == before
+
+
+async def test_a_grant_that_was_revoked_after_the_backup_does_not_come_back(open_file: Open, used: Path) -> None:
+    store = open_file()
+    await leave_open(store)
+    store.close()
+    back_up(used)
+    used.write_bytes(b"")
+    assert mended(used).mended.grants == 1
+    store = open_file()
+    assert await store.grants.all("session-0") == []
+    assert await store.runs.current("session-0") is None
+
+
+# -- refused -----------------------------------------------------------------------------------------------------------
+
+HOLDS = """
+import asyncio, sys
+from pathlib import Path
+from agent.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+asyncio.run(store.sessions.list())
+print("open", flush=True)
+sys.stdin.read()
+store.close()
+"""
+
+
+async def test_a_file_that_another_process_uses_is_left_alone(open_file: Open, used: Path) -> None:
+    command = [sys.executable, "-c", HOLDS, str(used)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "open\n"
+        before = sorted(path.name for path in used.parent.iterdir())
+        with pytest.raises(StoreFailed, match=r"store\.db is in use by another process; end it"):
+            repair(used)
+        assert sorted(path.name for path in used.parent.iterdir()) == before
+        process.stdin.close()
+    repair(used)
+
+
+async def test_a_newer_file_is_left_alone(used: Path) -> None:
+    with closing(sqlite3.connect(used, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    before = used.read_bytes()
+    with pytest.raises(StoreFailed, match="was written by a newer toolcrib"):
+        repair(used)
+    assert used.read_bytes() == before
+    assert [path.name for path in used.parent.iterdir()] == ["store.db"]
+
+
+async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE t (a TEXT, b TEXT)")
+        connection.execute("INSERT INTO t VALUES ('/etc', 'x')")
+    os.truncate(file, file.stat().st_size - 10)
+    before = file.read_bytes()
+    with pytest.raises(StoreFailed, match="is a database of another program"):
+        repair(file)
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["other.db"]
+
+
+async def test_where_there_is_no_room_everything_stays(used: Path, open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave_log(used)
+    data = b"GIF89a" + used.read_bytes()[6:]
+    used.write_bytes(data)
+    before = sorted(path.name for path in used.parent.iterdir())
+
+    def full(*args: Any, **options: Any) -> Iterator[Any]:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "link", full)
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(StoreFailed, match=r"could not be repaired, and was left as it is: .*No space left"):
+        repair(used)
+    assert used.read_bytes() == data
+    assert sorted(path.name for path in used.parent.iterdir()) == before
