@@ -10,6 +10,7 @@ from agent.protocols._bodies import read_body
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
+from agent.protocols._scan import JsonScanner
 from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 
@@ -24,7 +25,8 @@ _NAME = re.compile(
     r"""["']?(?:tool_)?name["']?\s*[:=]\s*["']([^"'\\<>]{1,100})["']|<function=([^<>\s]{1,100})|^\s*(?:call)?:?\s*([\w.-]{1,100})\s*[{(<]"""
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
-_TO = re.compile(r"to=([^\s<]+)")
+_TO = re.compile(r"(?<!\w)to=([^\s<]+)")
+_PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
 
 def kind_of(start: str) -> Literal["calls", "protocol", ""]:
@@ -72,14 +74,24 @@ def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
     return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
 
 
-def header(text: str) -> tuple[str, str, bool]:
-    """(the channel, the tool that the message goes to or "", whether it goes to the model itself) of a harmony header."""
-    last = text.rpartition("<|channel|>")[2]
-    channel = last.split()[0] if last.split() else ""
-    match = _TO.search(last) or re.search(r"to=(functions\.[^\s<]+)", text)
-    to = match[1] if match else ""
-    tool = to.removeprefix("functions.") if to not in ("", "user", "self", "assistant", "all") else ""
-    return channel, tool, to == "self"
+def leading_value(body: str) -> tuple[str, str] | None:
+    """(the JSON value that the text begins with, the rest); None where there is none, or only blanks follow."""
+    if body.lstrip()[:1] not in ("{", "["):
+        return None
+    cut = JsonScanner((), at_value=True).feed(body)
+    return (cut.body, cut.rest) if cut is not None and cut.rest.strip(" \t\r\n;")[:1] not in ("", "{", "[") else None
+
+
+def header(text: str) -> tuple[str, str]:
+    """(the channel, the recipient) of a harmony header; "" where it names none. The recipient may stand on either side."""
+    words = text.rpartition("<|channel|>")[2].split()
+    recipients = _TO.findall(text)
+    return words[0] if words else "", recipients[-1] if recipients else ""
+
+
+def tool_of(recipient: str) -> str:
+    """Return the tool that a recipient is; "" for people and for the model itself."""
+    return "" if recipient in _PEOPLE else recipient.removeprefix("functions.")
 
 
 def arguments_of(tool: str) -> Callable[[str, Definitions], list[ToolCall]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _AFTER_STRING = ",:}])"
 _BEFORE_SINGLE = "{[,:(="
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
@@ -209,15 +210,18 @@ class JsonScanner:
 class TagScanner:
     """A block whose arguments stand between tags of their own: a closing tag in an argument's text is part of it.
 
-    ``shields`` are (opening, closing) tags of arguments.
+    ``shields`` are (opening, closing) tags of arguments; ``peek`` are marks that end the block too, and are left for what
+    follows. CDATA is text.
     """
 
-    def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = (), *, peek: Sequence[str] = ()) -> None:
         self._closers = tuple(closers)
         self._shields = dict(shields)
-        self._outer = tokens_of((*closers, *self._shields))
+        self._peek = tuple(peek)
+        self._outer = tokens_of((*closers, *peek, *self._shields))
         self._text = _Pieces()
         self._until = ""
+        self._in_cdata = False
         self._candidate: tuple[int, int] | None = None
         self._again = False  # after the candidate another argument began: the one we are in lacks its end
 
@@ -239,12 +243,16 @@ class TagScanner:
         return self._text.cut(self._text.size, self._text.size, closed=False, complete=False)
 
     def _tokens(self) -> Tokens:
+        if self._in_cdata:
+            return tokens_of((_CDATA_END,))
         if not self._until:
             return self._outer
-        return tokens_of((self._until, *self._closers, *self._shields))
+        return tokens_of((self._until, *self._closers, *self._shields, _CDATA))
 
     def _token(self, mark: str, place: int) -> Cut | None:
-        if self._until and mark == self._until:
+        if mark in (_CDATA, _CDATA_END):
+            self._in_cdata = mark == _CDATA
+        elif self._until and mark == self._until:
             if self._candidate is not None and self._again:
                 return self._text.cut(*self._candidate, closed=True, complete=False)
             self._until, self._candidate, self._again = "", None, False
@@ -254,6 +262,8 @@ class TagScanner:
             self._candidate = self._candidate or (place, place + len(mark))
         elif self._until:
             self._again = self._again or self._candidate is not None
+        elif mark in self._peek:
+            return self._text.cut(place, place, closed=True, complete=False)
         else:
             self._until = self._shields[mark]
         return None

@@ -1,0 +1,125 @@
+"""Calls that a finished reply's text still holds: nothing of them runs, and the model is told so, once each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from agent.protocols import _fences
+from agent.protocols._code import quoted, without_code
+from agent.protocols._made import Definitions, faulty, spells_calls
+from agent.protocols._python import BEGINS, read_python
+from agent.protocols._scan import tokens_of
+from agent.protocols._start import Beginning, nested_calls, trailing_code
+from toolcrib import ToolCall
+from toolcrib._session import TextReader
+from toolcrib._types import Json
+
+_HOW = "write each call as your instructions say, and nothing else that looks like one"
+_WEAK = ("functools[", "Action:\n```json\n", "@tool ", "<function_calls>", "<function_call>", "<invoke name=")
+"""Openings that people write too; they count only where a call can be read from them."""
+_OBJECT = re.compile(r"""\[?\s*\{\s*["'](?:name|tool|tool_name|function|type|id|arguments|args|parameters)["']\s*:""")
+_BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
+_REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
+_NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
+_PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$", re.MULTILINE)
+_COMMAND = re.compile(r"^[ \t]*@tool[ \t]+[\w.-]+[ \t]*\{", re.MULTILINE)
+_MOST = 50
+"""Objects that are looked at."""
+
+
+def marks_in(text: str) -> list[str]:
+    """Return the marks of calls that stand in ``text`` outside of code and quotations."""
+    text = without_code(text)
+    found: dict[str, None] = {}
+    for match in _marks().finditer(text):
+        if not quoted(text, match.start()):
+            found[match[0]] = None
+    return list(found)
+
+
+def _marks() -> re.Pattern[str]:
+    strong = (fence.opener for fence in _fences.FENCES if fence.opener not in _WEAK)
+    return tokens_of((*dict.fromkeys((*strong, *_fences.INNER)),)).pattern
+
+
+def lost_calls(
+    content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], known: Definitions
+) -> list[ToolCall]:
+    """Calls with faults for those that were seen and not read. ``reader`` makes one for what stands in a code block."""
+    marks = marks_in(open_thinking)
+    if marks:
+        fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
+        return [faulty("", open_thinking, fault)]
+    code = trailing_code(content)
+    if code is not None and beginning.begins_call(*code):
+        names = [call.name for call in nested_calls(*code, reader)]
+        if any(name in known or (name and not known) for name in names):
+            fault = (
+                "a code block at the end of the reply holds a call, where none is run; to call, write it without the code block"
+            )
+            return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
+    return left_over(content, known)
+
+
+def _listed(marks: list[str]) -> str:
+    return f"{', '.join(marks)} {'stands' if len(marks) == 1 else 'stand'}"
+
+
+def left_over(content: str, known: Definitions) -> list[ToolCall]:
+    """Calls with faults for all that looks like one in the text of a reply."""
+    if not any(sign in content for sign in ("<", "[", "{")):
+        return []
+    marks = marks_in(content)
+    found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
+    text = without_code(content)
+    if not marks and known:
+        found += [faulty(name, raw, f"a call stands in the text, where none is run; {_HOW}") for name, raw in _calls(text, known)]
+    return found
+
+
+def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """(name, text) of each call of a known tool that has no tags."""
+    if "{" in text:
+        yield from _objects(text, known)
+        for match in _NAMED.finditer(text):
+            if match[1] in known and isinstance(_value(text, match.end())[0], dict):
+                yield match[1], text[match.start() : _value(text, match.end())[1]]
+        if match := _COMMAND.search(text):
+            yield "", text[match.start() :].partition("\n")[0]
+    for match in _PYTHON.finditer(text):
+        calls = read_python(match[1]) if BEGINS.match(match[1]) else []
+        if calls and all(call.fault is None and call.name in known for call in calls):
+            yield calls[0].name, match[1]
+
+
+def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """JSON objects that are calls: those that are lines of their own, or, where there are several, all."""
+    lines, others = [], []
+    at, looked = 0, 0
+    while (match := _OBJECT.search(text, at)) and looked < _MOST:
+        looked += 1
+        value, end = _value(text, match.start())
+        at = max(end, match.start() + 1)
+        names = spells_calls(value, known)
+        if not names:
+            continue
+        begins = text.rfind("\n", 0, match.start()) + 1
+        alone = _BULLET.fullmatch(text, begins, match.start()) and _REST.match(text, end)
+        (lines if alone else others).append((names[0], text[match.start() : end]))
+    yield from lines
+    if len(lines) + len(others) > 1:
+        yield from others
+
+
+def _value(text: str, at: int) -> tuple[Json, int]:
+    """(the JSON value at ``at``, where it ends); (None, at) where there is none."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
+    return value, end
+
+
+_DECODER = json.JSONDecoder()
