@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import ProtocolFence
+from agent.protocols._fences import TURN_ENDS, ProtocolFence
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner
@@ -72,6 +72,13 @@ def name_in(body: str) -> str:
 def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
     """Return whether the block holds calls of known tools only."""
     return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
+
+
+def without_turn_ends(body: str) -> str:
+    """Return ``body`` without the tokens that end a turn, at its end."""
+    while (text := body.rstrip()).endswith(TURN_ENDS):
+        body = text[: -len(next(end for end in TURN_ENDS if text.endswith(end)))]
+    return body
 
 
 def leading_value(body: str) -> tuple[str, str] | None:

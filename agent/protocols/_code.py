@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
 _LOOKED_AT = 40
 """Characters of a line that decide whether a code block begins or ends with it."""
-_QUOTES = frozenset("`\"'\u201c\u2018\u201e\u00ab\u300c")
+_QUOTES = frozenset("`\"'\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d")
 
 FENCED = re.compile(
     r"^[ \t]*(?P<mark>`{3,}|~{3,})[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=mark)[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -23,12 +24,16 @@ class CodeState:
         self._start = ""
         self._ticks = 0
         self._fence = ""
+        self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; none: the line does
+        self._unseen = 0  # characters of the quoted mark that are still to come
         self.last = "\n"
         """The character before what comes next; "" after a call."""
 
     def feed(self, text: str) -> None:
         if not text:
             return
+        if self._unseen:
+            self._look_behind_mark(text)
         self.last = text[-1]
         if "\n" not in text:
             self._add(text)
@@ -42,6 +47,27 @@ class CodeState:
     def interrupt(self) -> None:
         """Take note of a call: what comes after it begins a line."""
         self._start, self._ticks, self.last = "", 0, ""
+
+    def passes(self, mark: str, ends: tuple[str, ...]) -> bool:
+        """Return whether ``mark``, which comes next, is only spoken of. ``ends`` are the marks that end a call it begins."""
+        if self._quoted is not None:
+            if mark in self._quoted:
+                self._quoted = None
+            return True
+        if not self.spoken:
+            return False
+        if self.last in _QUOTES and self.last != "`":
+            self._quoted, self._unseen = ends, len(mark) + 1
+        return True
+
+    def _look_behind_mark(self, text: str) -> None:
+        """End the quotation where it is of the mark alone."""
+        if len(text) >= self._unseen:
+            if text[self._unseen - 1] in _QUOTES:
+                self._quoted = None
+            self._unseen = 0
+        else:
+            self._unseen -= len(text)
 
     @property
     def begins_line(self) -> bool:
@@ -62,6 +88,8 @@ class CodeState:
             self._start += piece[: _LOOKED_AT - len(self._start)]
 
     def _end_line(self) -> None:
+        if self._quoted == ():
+            self._quoted = None
         match = _FENCE.match(self._start)
         if match is not None:
             mark = match[1]
@@ -78,6 +106,14 @@ def without_code(text: str) -> str:
     return _BLOCK_QUOTE.sub("", _SPAN.sub("", FENCED.sub("\n", text)))
 
 
-def quoted(text: str, at: int) -> bool:
-    """Return whether a quotation mark stands before ``at``."""
-    return at > 0 and text[at - 1] in _QUOTES
+def end_of_quotation(text: str, start: int, end: int, ends: Iterable[str]) -> int:
+    """Return where a quotation ends that begins with the mark from ``start`` to ``end``; -1 where the mark is not quoted.
+
+    ``ends`` are the marks that end a call which the mark begins; where there is none, it ends with the line.
+    """
+    if not start or text[start - 1] not in _QUOTES:
+        return -1
+    if text[end : end + 1] in _QUOTES:
+        return end
+    found = [place for place in (text.find(one, end) for one in ends or ("\n",)) if place >= 0]
+    return min(found, default=len(text)) + 1

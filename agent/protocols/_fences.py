@@ -83,6 +83,27 @@ def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFe
     return ProtocolFence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of ProtocolFence, by name
 
 
+BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
+TURN_ENDS = (
+    *BODY_ENDS,
+    "[/TOOL_CALLS]",
+    "</s>",
+    "<|role_end|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|end\u2581of\u2581sentence|>",
+    "<|observation|>",
+    "<|user|>",
+    "[e~[",
+)
 _BAR = "\uff5c"
 _SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
 """Ways in which models write the special tokens of DeepSeek and Step: with wide or ASCII bars and gaps."""
@@ -142,7 +163,7 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("minimax", "<minimax:tool_call>", "</minimax:tool_call>"),
     _row("pythonic", "<|tool_call_start|>", "<|tool_call_end|>"),
     _row("pythonic", "<function_calls>", "</function_calls>"),
-    _row("llama pythonic", "<|python_tag|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "<|eot|>", loose=True),
+    _row("llama pythonic", "<|python_tag|>", *TURN_ENDS, loose=True),
     _row("llama pythonic", "<|python_start|>", "<|python_end|>"),
     _row("granite", "<function_call>", read=_tokens.read_json_body, scan="value"),
     _row("granite", "<|function_call|>", read=_tokens.read_json_body, scan="value"),
@@ -168,27 +189,6 @@ THINKING: tuple[tuple[str, str], ...] = (
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
 
-BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
-TURN_ENDS = (
-    *BODY_ENDS,
-    "[/TOOL_CALLS]",
-    "</s>",
-    "<|role_end|>",
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|end_of_turn|>",
-    "<end_of_turn>",
-    "<turn|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<\uff5cend\u2581of\u2581sentence\uff5c>",
-    "<|end\u2581of\u2581sentence|>",
-    "<|observation|>",
-    "<|user|>",
-    "[e~[",
-)
 DROPPED = (
     *TURN_ENDS,
     "<|tool_response>",

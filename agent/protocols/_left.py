@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
-from agent.protocols._code import quoted, without_code
+from agent.protocols._code import end_of_quotation, without_code
 from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import tokens_of
@@ -19,7 +19,9 @@ from toolcrib._types import Json
 _HOW = "write each call as your instructions say, and nothing else that looks like one"
 _WEAK = ("functools[", "Action:\n```json\n", "@tool ", "<function_calls>", "<function_call>", "<invoke name=")
 """Openings that people write too; they count only where a call can be read from them."""
-_OBJECT = re.compile(r"""\[?\s*\{\s*["'](?:name|tool|tool_name|function|type|id|arguments|args|parameters)["']\s*:""")
+_ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
+_MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK), *_fences.INNER)))
+_OBJECT = re.compile(r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|function|type|id|arguments|args|parameters)["']\s*:""")
 _BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
 _REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
 _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
@@ -33,15 +35,14 @@ def marks_in(text: str) -> list[str]:
     """Return the marks of calls that stand in ``text`` outside of code and quotations."""
     text = without_code(text)
     found: dict[str, None] = {}
-    for match in _marks().finditer(text):
-        if not quoted(text, match.start()):
+    quoted = 0
+    for match in tokens_of(_MARKS).pattern.finditer(text):
+        if match.start() < quoted:
+            continue
+        quoted = end_of_quotation(text, match.start(), match.end(), _ENDS.get(match[0], ()))
+        if quoted < 0:
             found[match[0]] = None
     return list(found)
-
-
-def _marks() -> re.Pattern[str]:
-    strong = (fence.opener for fence in _fences.FENCES if fence.opener not in _WEAK)
-    return tokens_of((*dict.fromkeys((*strong, *_fences.INNER)),)).pattern
 
 
 def lost_calls(

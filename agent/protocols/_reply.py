@@ -25,8 +25,6 @@ class ReplyBuilder:
         self.calls: list[tuple[int, ToolCall]] = []
         self.faults: list[str] = []
         self.thought = False
-        self.opened = False
-        """The prompt had opened the thinking."""
         self._one_variant = one_variant
         self._held = thinking == "maybe"
         self._unlikely = thinking == "unlikely"
@@ -95,7 +93,7 @@ class ReplyBuilder:
         if self.thought:
             return
         self.think()
-        self.opened = True
+        self.code.interrupt()
         self.faults += [
             f"the call of {call.name or 'a tool'} stands in the thinking, so it was not run" for _, call in self.calls
         ]

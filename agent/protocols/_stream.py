@@ -15,11 +15,11 @@ from agent.protocols._marks import marks_of
 from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
 from agent.protocols._start import Beginning, Pending
-from toolcrib import StreamEvent, ToolCall
+from toolcrib import StreamEvent
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
 _HEADER_LIMIT = 400
-_WHOLE_END = re.compile(r"(?:</[^<>]+>|[\]}):>])\s*\Z")
+_WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?)?")
 _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
@@ -48,7 +48,7 @@ class StreamReader:
         nested: bool = False,
     ) -> None:
         self._known, self._fault_code, self._nested = known, fault_code, nested
-        self._whole = whole
+        self._whole, self._bare = whole, bare
         self._other: TextReader | None = None
         self._marks = marks_of(fences, stray=thinking in ("maybe", "unlikely"))
         self._beginning = Beginning(
@@ -176,8 +176,9 @@ class StreamReader:
             self._strikes -= 1
             return False
         fence = self._marks.fences.get(mark)
-        if code.spoken:
-            self._spoken.update(fence.closers if fence else ())
+        ends = fence.closers if fence else ()
+        if code.passes(mark, ends):
+            self._spoken.update(ends)
             return False
         if self._spoken[mark]:
             self._spoken[mark] -= 1
@@ -194,6 +195,7 @@ class StreamReader:
             self._think((self._marks.thinking[mark],), skip=skip)
         elif mark in self._marks.stray:
             self._reply.end_thinking()
+            self._beginning.bare = self._bare
         elif mark in _fences.HEADERS:
             self._header_mark, self._step = mark, self._in_header
         elif mark in _fences.BODY_ENDS:
@@ -321,7 +323,7 @@ class StreamReader:
         elif cut.closed:
             self._reply.add(fence.rank, fence.read(body + fence.tail, self._known))
         else:
-            self._take_open(body[: len(body) - tokens_of(fence.closers).held(body)], cut, fence)
+            self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
 
     def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
         """Take a block without its closing tag: servers cut replies at such tags, and models forget them."""

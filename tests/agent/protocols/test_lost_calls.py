@@ -55,8 +55,8 @@ def calls_of(reply: ParsedReply) -> list[Any]:
         ),
         (
             (
-                '<minimax:tool_call><invoke name="get"><parameter name="city">Dallas<parameter name="amount">3</parameter></invoke>'
-                "</minimax:tool_call>"
+                '<minimax:tool_call><invoke name="get"><parameter name="city">Dallas<parameter name="amount">3</parameter>'
+                "</invoke></minimax:tool_call>"
             ),
             [("get", {"city": "Dallas", "amount": 3})],
         ),
@@ -199,7 +199,8 @@ def test_a_header_that_is_cut_off_is_told() -> None:
          f"<{BAR}tool_call_end{BAR}><{BAR}tool_calls_end{BAR}>"), PARIS),
         (f"<tool_call>{JSON}", PARIS),
         (f"<tool_call>{JSON}<tool_call>{NOW}", BOTH),
-        ("<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>", PARIS),
+        ("<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>\n</function>", PARIS),
+        ("<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>\n</tool_call>", PARIS),
         ("<tool_call>get\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>", PARIS),
         ("<|tool_call_start|>[get(city='Paris')]", PARIS),
         ('<|tool_call>call:get{city:<|"|>Paris<|"|>}', PARIS),
@@ -238,6 +239,7 @@ def test_cdata_holds_any_tag() -> None:
         'get[ARGS]{"city": "Paris"}',
         'I look.>>>get\n{"city": "Paris"}',
         "<tool_call>get",
+        "<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>",
         "<tool_call><function=get>",
         "<|python_tag|>import os",
         "<|tool_call_begin|>get",
