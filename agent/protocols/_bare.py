@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import TURN_ENDS, ProtocolFence
+from agent.protocols._fences import OTHER_TURNS, TURN_ENDS, ProtocolFence
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner
@@ -25,6 +25,7 @@ _NAME = re.compile(
     r"""["']?(?:tool_)?name["']?\s*[:=]\s*["']([^"'\\<>]{1,100})["']|<function=([^<>\s]{1,100})|^\s*(?:call)?:?\s*([\w.-]{1,100})\s*[{(<]"""
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
+_ENDS = (*TURN_ENDS, *OTHER_TURNS)
 _TO = re.compile(r"(?<!\w)to=([^\s<]+)")
 _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
@@ -76,8 +77,8 @@ def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
 
 def without_turn_ends(body: str) -> str:
     """Return ``body`` without the tokens that end a turn, at its end."""
-    while (text := body.rstrip()).endswith(TURN_ENDS):
-        body = text[: -len(next(end for end in TURN_ENDS if text.endswith(end)))]
+    while (text := body.rstrip()).endswith(_ENDS):
+        body = text[: -len(next(end for end in _ENDS if text.endswith(end)))]
     return body
 
 

@@ -206,9 +206,12 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
         end, following, fault = _value_end(match, name, key, known)
         if not fault and key in args:
             fault = f"the parameter {key} stands there twice"
+        if not fault:
+            args[key] = value = _parameter(match, end, name, key, known)
+            if isinstance(value, str) and "<item>" in value and takes_list(known.schema(name, key)):
+                fault = f"the list {key} has more than <item>...</item> in it"
         if fault:
             return faulty(name, text[head.start() :], fault), len(text)
-        args[key] = _parameter(match, end, name, key, known)
         at = following
     end_tag = _CLOSE.match(text, at)
     if end_tag is None and (not args or text[at:].strip()):
@@ -240,6 +243,7 @@ def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) ->
         inner = _PARAM.match(text, edge.start())
         if inner is None or not known.takes(name, _found(inner)) or _CALL_EDGE.search(text, match.end(), edge.start()):
             return 0, 0, _inside(key)
+        return match.end() + len(text[match.end() : edge.start()].rstrip()), edge.end(), ""
     return edge.start(), edge.end(), ""
 
 

@@ -18,72 +18,74 @@ _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 
 
 class CodeState:
-    """Follows text as it comes: code blocks, and code spans and block quotes of the current line."""
+    """Follows text as it comes: code blocks, and code spans and block quotes of the current line.
+
+    Text is looked at only once somebody asks what stands there: most replies have no marks.
+    """
 
     def __init__(self) -> None:
+        self._text: list[str] = []  # not looked at yet
         self._start = ""
         self._ticks = 0
         self._fence = ""
         self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; none: the line does
-        self._unseen = 0  # characters of the quoted mark that are still to come
-        self.last = "\n"
-        """The character before what comes next; "" after a call."""
-
-    def feed(self, text: str) -> None:
-        if not text:
-            return
-        if self._unseen:
-            self._look_behind_mark(text)
-        self.last = text[-1]
-        if "\n" not in text:
-            self._add(text)
-            return
-        first, *lines = text.split("\n")
-        self._add(first)
-        for line in lines:
-            self._end_line()
-            self._add(line)
+        self._mark_length = 0  # of the quoted mark, where it is still to come
+        self._last = "\n"
+        self.feed = self._text.append
 
     def interrupt(self) -> None:
         """Take note of a call: what comes after it begins a line."""
-        self._start, self._ticks, self.last = "", 0, ""
+        self._look()
+        self._start, self._ticks, self._last = "", 0, ""
+
+    @property
+    def begins_line(self) -> bool:
+        self._look()
+        return not self._start.strip()
+
+    @property
+    def spoken(self) -> bool:
+        """Return whether a mark that stands here is quoted, not meant."""
+        self._look()
+        if self._fence or self._ticks % 2 or self._last in _QUOTES:
+            return True
+        start = self._start.lstrip()
+        return start.startswith(("```", "~~~")) or (start[:1] == ">" and not start.startswith(">>>"))
 
     def passes(self, mark: str, ends: tuple[str, ...]) -> bool:
         """Return whether ``mark``, which comes next, is only spoken of. ``ends`` are the marks that end a call it begins."""
+        self._look()
         if self._quoted is not None:
             if mark in self._quoted:
                 self._quoted = None
             return True
         if not self.spoken:
             return False
-        if self.last in _QUOTES and self.last != "`":
-            self._quoted, self._unseen = ends, len(mark) + 1
+        if self._last in _QUOTES and self._last != "`":
+            self._quoted, self._mark_length = ends, len(mark)
         return True
 
-    def _look_behind_mark(self, text: str) -> None:
-        """End the quotation where it is of the mark alone."""
-        if len(text) >= self._unseen:
-            if text[self._unseen - 1] in _QUOTES:
+    def _look(self) -> None:
+        text = "".join(self._text)
+        self._text.clear()
+        if not text:
+            return
+        if self._mark_length:
+            if text[self._mark_length : self._mark_length + 1] in _QUOTES:  # the quotation is of the mark alone
                 self._quoted = None
-            self._unseen = 0
-        else:
-            self._unseen -= len(text)
-
-    @property
-    def begins_line(self) -> bool:
-        return not self._start.strip()
-
-    @property
-    def spoken(self) -> bool:
-        """Return whether a mark that stands here is quoted, not meant."""
-        if self._fence or self._ticks % 2 or self.last in _QUOTES:
-            return True
-        start = self._start.lstrip()
-        return start.startswith(("```", "~~~")) or (start[:1] == ">" and not start.startswith(">>>"))
+            elif len(text) <= self._mark_length:
+                self._text.append(text)
+                return
+            self._mark_length = 0
+        self._last = text[-1]
+        first, *lines = text.split("\n")
+        self._add(first)
+        for line in lines:
+            self._end_line()
+            self._add(line)
 
     def _add(self, piece: str) -> None:
-        if "`" in piece:
-            self._ticks += piece.count("`")
+        self._ticks += piece.count("`")
         if len(self._start) < _LOOKED_AT:
             self._start += piece[: _LOOKED_AT - len(self._start)]
 

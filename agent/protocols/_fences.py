@@ -100,10 +100,25 @@ TURN_ENDS = (
     "<|END_OF_TURN_TOKEN|>",
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
     "<|end\u2581of\u2581sentence|>",
-    "<|observation|>",
-    "<|user|>",
     "[e~[",
 )
+OTHER_TURNS = (
+    "<|im_start|>user",
+    "<|im_start|>tool",
+    "<|start_header_id|>user",
+    "<|start_header_id|>ipython",
+    "<|header_start|>user",
+    "<|header_start|>ipython",
+    "<start_of_turn>user",
+    "<start_of_turn>developer",
+    "<|start_of_role|>user",
+    "<|start_of_role|>tool",
+    "<|user|>",
+    "<|observation|>",
+    "<\uff5cUser\uff5c>",
+)
+"""Beginnings of turns that are not the model's."""
+
 _BAR = "\uff5c"
 _SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
 """Ways in which models write the special tokens of DeepSeek and Step: with wide or ASCII bars and gaps."""
@@ -191,6 +206,9 @@ THOUGHT_LABEL = "thought\n"
 
 DROPPED = (
     *TURN_ENDS,
+    *OTHER_TURNS,
+    "<|im_start|>assistant",
+    "<|start_header_id|>assistant<|end_header_id|>",
     "<|tool_response>",
     "<channel|>",
     "<\uff5ctool\u2581output\u2581begin\uff5c>",

@@ -87,8 +87,8 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         for match in _NAMED.finditer(text):
             if match[1] in known and isinstance(_value(text, match.end())[0], dict):
                 yield match[1], text[match.start() : _value(text, match.end())[1]]
-        if match := _COMMAND.search(text):
-            yield "", text[match.start() :].partition("\n")[0]
+        if command := _COMMAND.search(text):
+            yield "", text[command.start() :].partition("\n")[0]
     for match in _PYTHON.finditer(text):
         calls = read_python(match[1]) if BEGINS.match(match[1]) else []
         if calls and all(call.fault is None and call.name in known for call in calls):
@@ -97,7 +97,8 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
 
 def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """JSON objects that are calls: those that are lines of their own, or, where there are several, all."""
-    lines, others = [], []
+    lines: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
     at, looked = 0, 0
     while (match := _OBJECT.search(text, at)) and looked < _MOST:
         looked += 1

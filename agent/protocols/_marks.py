@@ -18,7 +18,7 @@ class Marks:
         self.stray = frozenset(self.thinking.values()) - {"<channel|>"} if stray else frozenset()
         more = (*_fences.HEADERS, _fences.STRIKE, *_fences.DROPPED)
         self.tokens = Tokens((*self.fences, *self.thinking, *self.stray, *more))
-        self.addressed = Tokens((*_fences.HEADERS, _fences.STRIKE, *_fences.TURN_ENDS))
+        self.addressed = Tokens((*_fences.HEADERS, _fences.STRIKE, *_fences.TURN_ENDS, *_fences.OTHER_TURNS))
 
 
 @lru_cache(maxsize=64)

@@ -41,6 +41,11 @@ class ReplyBuilder:
     def reasoning(self) -> str:
         return self._reasoning.getvalue()
 
+    @property
+    def next_thinking(self) -> Thinking:
+        """What a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
+        return "maybe" if self.thought or (self.blank and not self.calls) else "unlikely"
+
     def flush(self, *, final: bool = False) -> list[StreamEvent]:
         """Return the events that may be shown by now; all of them at the end."""
         if self._held and not final:

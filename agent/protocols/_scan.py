@@ -29,13 +29,25 @@ class Scanner(Protocol):
         ...
 
 
+def _tree(marks: Sequence[str]) -> str:
+    """Return a pattern for any of these, by first characters: one that tries each in turn takes ten times as long."""
+    groups: dict[str, list[str]] = {}
+    for mark in marks:
+        groups.setdefault(mark[:1], []).append(mark[1:])
+    ends = groups.pop("", None) is not None
+    parts = [re.escape(first) + (re.escape(rest[0]) if len(rest) == 1 else _tree(rest)) for first, rest in groups.items()]
+    if not parts:
+        return ""
+    return f"(?:{'|'.join(parts)}){'?' if ends else ''}" if len(parts) > 1 or ends else parts[0]
+
+
 class Tokens:
     """A few literal strings, none the beginning of another: a pattern for any of them, and which text may begin one."""
 
     def __init__(self, tokens: Iterable[str], more: str = "") -> None:
         self.all = tuple(dict.fromkeys(tokens))
-        parts = [re.escape(mark) for mark in self.all] + ([more] if more else [])
-        self.pattern = re.compile("|".join(parts)) if parts else re.compile(r"(?!)")
+        parts = [_tree(self.all)] if self.all else []
+        self.pattern = re.compile("|".join([*parts, *([more] if more else [])]) or r"(?!)")
         self._prefixes = {mark[:size] for mark in self.all for size in range(1, len(mark))}
         self._longest = max((len(mark) for mark in self.all), default=1) - 1
 

@@ -55,9 +55,9 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
 
 
 def trailing_code(content: str) -> tuple[str, str] | None:
-    """(its first line, the code) of a code block that a text ends with."""
+    """(its first line, the code) of a code block that a text ends with, closed or not."""
     text = content.rstrip()
-    if not text.endswith(("```", "~~~")):
+    if "```" not in text and "~~~" not in text:
         return None
     last = None
     for match in FENCED.finditer(text):

@@ -100,16 +100,11 @@ class StreamReader:
         calls = reply.ranked()
         faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
-        return ParsedReply(
-            content, reasoning.strip(), calls, faults, reply.flush(final=True), error, next_thinking=self._next_thinking(content)
-        )
+        events, following = reply.flush(final=True), "maybe" if truncated else reply.next_thinking
+        return ParsedReply(content, reasoning.strip(), calls, faults, events, error, next_thinking=following)
 
     def _handed_over(self) -> TextReader | None:
         return self._other
-
-    def _next_thinking(self, content: str) -> Thinking:
-        reply = self._reply
-        return "maybe" if reply.thought or self._truncated or not (content or reply.calls) else "unlikely"
 
     def _inner(self) -> StreamReader:
         """Return a reader for a part of the reply that stands in a code block."""
@@ -200,6 +195,13 @@ class StreamReader:
             self._header_mark, self._step = mark, self._in_header
         elif mark in _fences.BODY_ENDS:
             self._addressed = False
+        elif mark in _fences.OTHER_TURNS:
+            self._step = self._after_turn
+
+    def _after_turn(self, final: bool) -> bool:
+        """Leave out what the model makes up after its turn, as if others had written it."""
+        self._buffer = ""
+        return False
 
     # -- thinking ------------------------------------------------------------------------------------------------
 
@@ -320,9 +322,9 @@ class StreamReader:
         if fence.soft and not _bare.reads_well(fence, body + (fence.tail if cut.closed else ""), self._known):
             end = fence.closers[0] if cut.closed and fence.closers else ""
             self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
-        elif cut.closed:
+        elif cut.closed and (body.strip() or not cut.rest.startswith(fence.opener)):  # models write an opening twice
             self._reply.add(fence.rank, fence.read(body + fence.tail, self._known))
-        else:
+        elif not cut.closed:
             self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
 
     def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
@@ -354,8 +356,7 @@ class StreamReader:
     def _in_pending(self, final: bool) -> bool:
         fence = self._fence
         assert fence is not None  # noqa: S101 - set by whoever made this the step
-        cut = self._cut(final)
-        if cut is None:
+        if (cut := self._cut(final)) is None:
             return False
         end = fence.closers[0] if cut.closed and fence.closers else ""
         self._pending.append(Pending(fence, cut.body, fence.opener + cut.body + end, closed=cut.closed))

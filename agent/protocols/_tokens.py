@@ -73,7 +73,7 @@ def _call(name: str, args: str, raw: str) -> ToolCall:
 
 def read_mistral(body: str, known: Definitions) -> list[ToolCall]:
     text = body.strip()
-    if text.startswith("["):
+    if text.startswith(("[", "{")):
         return read_body(text, known)
     match = _MISTRAL.fullmatch(text)
     if match is None:

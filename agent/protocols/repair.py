@@ -78,7 +78,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _strict(text: str) -> Json:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\ud" in text or "\\uD" in text:
@@ -86,6 +86,13 @@ def _strict(text: str) -> Json:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("it holds half of a surrogate pair (\\ud800-\\udfff); write the character itself") from None
+    return value
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key stands there twice")
     return value
 
 
