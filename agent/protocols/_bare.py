@@ -18,7 +18,7 @@ DECIDES = 64
 """Characters that decide whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
-    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_call_id|id)["']?\s*:"""
+    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id)["']?\s*:"""
 )
 _PROTOCOL = re.compile(r'\{\s*"(?:thought|action|final)"\s*:')
 _NAME = re.compile(

@@ -105,7 +105,9 @@ class CodeState:
 
 def without_code(text: str) -> str:
     """``text`` with its code and quotations left out."""
-    return _BLOCK_QUOTE.sub("", _SPAN.sub("", FENCED.sub("\n", text)))
+    if "`" in text or "~~~" in text:
+        text = _SPAN.sub("", FENCED.sub("\n", text))
+    return _BLOCK_QUOTE.sub("", text) if ">" in text else text
 
 
 def end_of_quotation(text: str, start: int, end: int, ends: Iterable[str]) -> int:

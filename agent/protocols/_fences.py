@@ -187,7 +187,10 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("granite", "<|tools_prefix|>", "<|tools_suffix|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|action_start|><|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|START_ACTION|>", "<|END_ACTION|>", read=_tokens.read_json_body, scan="json"),
-    _row("granite", "Action:\n```json\n", "```", read=_tokens.read_json_body, scan="json", where="start", soft=True),
+    *(
+        _row("granite", f"Action:{gap}```json\n", "```", read=_tokens.read_json_body, scan="json", where="start", soft=True)
+        for gap in ("\n", " ", "")
+    ),
     _row("command", "@tool ", "\n", read=read_line, scan="tags", where="line", keep="@tool "),
     *_token_rows(),
     *_invoke_rows(),
@@ -213,6 +216,7 @@ DROPPED = (
     "<channel|>",
     "<\uff5ctool\u2581output\u2581begin\uff5c>",
     "<\uff5ctool\u2581output\u2581end\uff5c>",
+    "</function_call>",
     "<|START_TEXT|>",
     "<|END_TEXT|>",
     "<|START_RESPONSE|>",
@@ -242,6 +246,12 @@ INNER = (
     "<|recipient|>",
     "<|action_start|>",
     "<|open|>argument",
+    "<TOOL_CALL>",
+    "[TOOL_CALL]",
+    "<toolcall>",
+    "<|tool_calls|>",
+    "<<function>>",
+    "\u273fFUNCTION\u273f",
     "]<]minimax[>[",
 )
 """Marks that stand inside of calls only: in text they show that a call was lost."""

@@ -17,16 +17,28 @@ from toolcrib._session import TextReader
 from toolcrib._types import Json
 
 _HOW = "write each call as your instructions say, and nothing else that looks like one"
-_WEAK = ("functools[", "Action:\n```json\n", "@tool ", "<function_calls>", "<function_call>", "<invoke name=")
+_WEAK = (
+    "functools[",
+    "Action:\n```json\n",
+    "Action: ```json\n",
+    "Action:```json\n",
+    "@tool ",
+    "<function_calls>",
+    "<function_call>",
+    "<invoke name=",
+)
 """Openings that people write too; they count only where a call can be read from them."""
 _ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
 _MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK), *_fences.INNER)))
-_OBJECT = re.compile(r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|function|type|id|arguments|args|parameters)["']\s*:""")
+_OBJECT = re.compile(
+    r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters)["']\s*:"""
+)
 _BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
 _REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
 _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
 _PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$", re.MULTILINE)
 _COMMAND = re.compile(r"^[ \t]*@tool[ \t]+[\w.-]+[ \t]*\{", re.MULTILINE)
+_REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
 _MOST = 50
 """Objects that are looked at."""
 
@@ -57,9 +69,7 @@ def lost_calls(
     if code is not None and beginning.begins_call(*code):
         names = [call.name for call in nested_calls(*code, reader)]
         if any(name in known or (name and not known) for name in names):
-            fault = (
-                "a code block at the end of the reply holds a call, where none is run; to call, write it without the code block"
-            )
+            fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
             return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
     return left_over(content, known)
 
@@ -70,7 +80,7 @@ def _listed(marks: list[str]) -> str:
 
 def left_over(content: str, known: Definitions) -> list[ToolCall]:
     """Calls with faults for all that looks like one in the text of a reply."""
-    if not any(sign in content for sign in ("<", "[", "{")):
+    if not any(sign in content for sign in "<[{(\u273f"):
         return []
     marks = marks_in(content)
     found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
@@ -84,15 +94,16 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """(name, text) of each call of a known tool that has no tags."""
     if "{" in text:
         yield from _objects(text, known)
-        for match in _NAMED.finditer(text):
+        for match in (*_NAMED.finditer(text), *_REACT.finditer(text)):
             if match[1] in known and isinstance(_value(text, match.end())[0], dict):
                 yield match[1], text[match.start() : _value(text, match.end())[1]]
         if command := _COMMAND.search(text):
             yield "", text[command.start() :].partition("\n")[0]
-    for match in _PYTHON.finditer(text):
-        calls = read_python(match[1]) if BEGINS.match(match[1]) else []
+    lines = [match[1] for match in _PYTHON.finditer(text)]
+    for written in lines or [text]:
+        calls = read_python(written) if BEGINS.match(written) else []
         if calls and all(call.fault is None and call.name in known for call in calls):
-            yield calls[0].name, match[1]
+            yield calls[0].name, written
 
 
 def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:

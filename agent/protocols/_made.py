@@ -21,6 +21,7 @@ _BETWEEN = re.compile(r"[\s,;]+")
 _BESIDE = frozenset(("type", "id", "index", "call_id", "tool_call_id", "thought", "reasoning", *_NAMES, *_ARGS))
 """Fields of a call that are no arguments."""
 _SCHEMA_FIELDS = frozenset(("type", "properties", "required", "additionalProperties", "description", "$schema", "title"))
+_WRAPPERS = ("tool_calls", "function_call", "tool_call")
 _NO_ARGUMENTS = object()
 _FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 
@@ -81,6 +82,7 @@ def made(name: Any, args: Json, raw: str) -> ToolCall:
 
 def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
     """The calls that a JSON value spells out: one, or a list of them, in any of the usual shapes."""
+    value = _unwrapped(value)
     if isinstance(value, list):
         for one in value:
             yield from from_json(one, raw) if not isinstance(one, list) else iter((faulty("", raw, "a list is no call"),))
@@ -105,8 +107,18 @@ def _is_schema(args: Json) -> bool:
     return isinstance(args.get("properties"), dict)
 
 
+def _unwrapped(value: Json) -> Json:
+    """Return what stands in ``{"tool_calls": [...]}``, beside which at most text stands."""
+    if isinstance(value, dict) and not value.keys() & {*_NAMES, *_ARGS}:
+        inner = [value[key] for key in _WRAPPERS if isinstance(value.get(key), (list, dict))]
+        if len(inner) == 1 and len(value) <= 3:
+            return inner[0]
+    return value
+
+
 def looks_called(value: Json, known: Definitions) -> bool:
     """Return whether untagged JSON is a call: of a known tool, or, where none is known, with arguments."""
+    value = _unwrapped(value)
     ones = value if isinstance(value, list) else [value]
     for one in ones:
         if not isinstance(one, dict):
@@ -120,6 +132,7 @@ def looks_called(value: Json, known: Definitions) -> bool:
 def spells_calls(value: Json, known: Definitions) -> list[str]:
     """Return the names of the calls that JSON spells out, each of a known tool and with arguments; none for anything else."""
     names = []
+    value = _unwrapped(value)
     for one in value if isinstance(value, list) else [value]:
         name, args = _parts(one) if isinstance(one, dict) else (None, None)
         if not isinstance(name, str) or name not in known or not isinstance(args, (dict, str)):

@@ -50,13 +50,20 @@ class Tokens:
         self.pattern = re.compile("|".join([*parts, *([more] if more else [])]) or r"(?!)")
         self._prefixes = {mark[:size] for mark in self.all for size in range(1, len(mark))}
         self._longest = max((len(mark) for mark in self.all), default=1) - 1
+        firsts = "".join({re.escape(mark[0]) for mark in self.all})
+        self._first = re.compile(f"[{firsts}]" if firsts else r"(?!)")
 
     def held(self, text: str) -> int:
         """Count the characters at the end of ``text`` that may be the beginning of a mark."""
-        prefixes = self._prefixes
-        for size in range(min(self._longest, len(text)), 0, -1):
-            if text[-size:] in prefixes:
-                return size
+        if not self._longest:
+            return 0
+        size = len(text)
+        at = size - self._longest
+        while match := self._first.search(text, max(at, 0)):
+            at = match.start()
+            if text[at:] in self._prefixes:
+                return size - at
+            at += 1
         return 0
 
 

@@ -100,8 +100,8 @@ class StreamReader:
         calls = reply.ranked()
         faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
-        events, following = reply.flush(final=True), "maybe" if truncated else reply.next_thinking
-        return ParsedReply(content, reasoning.strip(), calls, faults, events, error, next_thinking=following)
+        shown, following = reply.flush(final=True), "maybe" if truncated else reply.next_thinking
+        return ParsedReply(content, reasoning.strip(), calls, faults, shown, error, next_thinking=following)
 
     def _handed_over(self) -> TextReader | None:
         return self._other
