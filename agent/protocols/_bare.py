@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import OTHER_TURNS, TURN_ENDS, ProtocolFence
+from agent.protocols._fences import OTHER_TURNS, TURN_ENDS
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner
@@ -25,6 +25,7 @@ _NAME = re.compile(
     r"""["']?(?:tool_)?name["']?\s*[:=]\s*["']([^"'\\<>]{1,100})["']|<function=([^<>\s]{1,100})|^\s*(?:call)?:?\s*([\w.-]{1,100})\s*[{(<]"""
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
+_DOTS = re.compile(r"\A\s*(?:\.\.\.|\u2026)\s*\Z|\{\s*(?:\.\.\.|\u2026)\s*\}")
 _ENDS = (*TURN_ENDS, *OTHER_TURNS)
 _TO = re.compile(r"(?<!\w)to=([^\s<]+)")
 _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
@@ -70,9 +71,14 @@ def name_in(body: str) -> str:
     return (match[1] or match[2] or match[3]).strip() if match else ""
 
 
-def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
-    """Return whether the block holds calls of known tools only."""
-    return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
+def is_pattern(body: str) -> bool:
+    """Return whether a block only shows how calls are written, with dots in place of what is in them."""
+    return _DOTS.search(body) is not None
+
+
+def all_known(calls: Sequence[ToolCall], known: Definitions) -> bool:
+    """Return whether the calls are of known tools only; True where none is known."""
+    return not known or all(call.name in known for call in calls)
 
 
 def without_turn_ends(body: str) -> str:

@@ -6,10 +6,11 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from agent.protocols import _python
 from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
-from agent.protocols.repair import read_json
+from agent.protocols.repair import DECODER, read_json
 from toolcrib import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
@@ -58,12 +59,18 @@ def read_body(body: str, known: Definitions) -> list[ToolCall]:
     if match := _ARG_HEAD.match(text):
         return [read_arg_keys(match[1], text, match.end(), known)]
     if _python.BEGINS.match(text):
-        return _python.read_python(text)
+        return [_called(call, known) for call in _python.read_python(text)]
     if match := _NAMED_JSON.fullmatch(text):
         return [_named(match[1], unfenced(match[2]), text)]
     if text in known and _BARE_NAME.fullmatch(text):
         return [ToolCall(ToolCall.new_id(), text, {})]
     return [faulty("", body, 'a call is written as {"name": "tool_name", "args": {...}}')]
+
+
+def _called(call: ToolCall, known: Definitions) -> ToolCall:
+    """Llama 3 writes ``name.call(...)``."""
+    name = call.name.removesuffix(".call")
+    return replace(call, name=name) if call.name not in known and name in known else call
 
 
 def _wrapped(text: str, known: Definitions) -> list[ToolCall]:
@@ -121,10 +128,10 @@ def _json_or_python(text: str) -> Iterator[ToolCall]:
 def _sequence(text: str) -> list[object]:
     """JSON objects one after the other; empty where it is anything else."""
     found: list[object] = []
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while at < len(text):
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             return []
         found.append(value)

@@ -203,6 +203,7 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("<|channel>", "<channel|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("[THINK]", "[/THINK]"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
 )
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
@@ -217,6 +218,8 @@ DROPPED = (
     "<\uff5ctool\u2581output\u2581begin\uff5c>",
     "<\uff5ctool\u2581output\u2581end\uff5c>",
     "</function_call>",
+    "<start_function_response>",
+    "<|assistant_end|>",
     "<|START_TEXT|>",
     "<|END_TEXT|>",
     "<|START_RESPONSE|>",

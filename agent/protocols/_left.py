@@ -34,10 +34,11 @@ _OBJECT = re.compile(
     r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters)["']\s*:"""
 )
 _BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
+_FUNCTOOLS = re.compile(r"[\s:;,.!?]functools\Z")
 _REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
 _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
 _PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$", re.MULTILINE)
-_COMMAND = re.compile(r"^[ \t]*@tool[ \t]+[\w.-]+[ \t]*\{", re.MULTILINE)
+_COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
 _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
 _MOST = 50
 """Objects that are looked at."""
@@ -97,8 +98,9 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         for match in (*_NAMED.finditer(text), *_REACT.finditer(text)):
             if match[1] in known and isinstance(_value(text, match.end())[0], dict):
                 yield match[1], text[match.start() : _value(text, match.end())[1]]
-        if command := _COMMAND.search(text):
-            yield "", text[command.start() :].partition("\n")[0]
+        command = _COMMAND.search(text)
+        if command and (command["name"] in known or not command["bullet"]):
+            yield command["name"], text[command.start() :].partition("\n")[0]
     lines = [match[1] for match in _PYTHON.finditer(text)]
     for written in lines or [text]:
         calls = read_python(written) if BEGINS.match(written) else []
@@ -120,6 +122,7 @@ def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
             continue
         begins = text.rfind("\n", 0, match.start()) + 1
         alone = _BULLET.fullmatch(text, begins, match.start()) and _REST.match(text, end)
+        alone = alone or _FUNCTOOLS.search(text, max(begins, match.start() - 12), match.start())
         (lines if alone else others).append((names[0], text[match.start() : end]))
     yield from lines
     if len(lines) + len(others) > 1:

@@ -19,6 +19,10 @@ from toolcrib._session import TextReader
 CODE_END = "\n```"
 _INFO_LIMIT = 40
 _PYTHON_INFO = ("tool_code", "tool_call", "tool_calls")
+_PRINTED = re.compile(r"print\((.*)\)", re.DOTALL)
+_CHANNELS = ("analysis", "commentary", "final")
+_CHANNEL = re.compile(rf"(?:{'|'.join(_CHANNELS)})(?=<\||\s+to=|\s+<\|)")
+_CHANNEL_YET = re.compile(r"\s*(?:<|to?)?")
 _RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)")
 _RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*(?:\n\s*)?")
 
@@ -45,7 +49,8 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
     """The calls of a code block that holds nothing else; none where there is anything else in it, or a tool that is not known."""
     text = code.strip()
     if _info(opener) in _PYTHON_INFO and BEGINS.match(text) and not text.startswith("["):
-        calls = read_python(text)
+        printed = _PRINTED.fullmatch(text)
+        calls = read_python(printed[1] if printed else text)
     else:
         inner = reader()
         inner.feed(text)
@@ -66,6 +71,13 @@ def trailing_code(content: str) -> tuple[str, str] | None:
         return None
     opener, code = last[0].partition("\n")[0], last["code"]
     return opener + "\n", code
+
+
+def _may_be_channel(lead: str) -> bool:
+    return any(
+        name.startswith(lead) or (lead.startswith(name) and len(lead) < _INFO_LIMIT and _CHANNEL_YET.fullmatch(lead, len(name)))
+        for name in _CHANNELS
+    )
 
 
 def _info(opener: str) -> str:
@@ -93,8 +105,10 @@ class Beginning:
     def look(self, lead: str, *, called: bool, final: bool) -> Found:
         """Return a fence, or what ``lead`` begins. None: it is text, or a tag."""
         if not self._nested and not called:
-            if lead.startswith("to=") or (lead and not final and "to=".startswith(lead)):
-                return "header" if lead.startswith("to=") else "wait"
+            if lead.startswith("to=") or _CHANNEL.match(lead):
+                return "header"
+            if not final and lead and ("to=".startswith(lead) or _may_be_channel(lead)):
+                return "wait"
             if lead.startswith("```") or (lead and not final and "```".startswith(lead)):
                 return self._code(lead, final=final)
         return self._untagged(lead, called=called, final=final) if self.bare else None

@@ -319,13 +319,15 @@ class StreamReader:
 
     def _take(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
-        if fence.soft and not _bare.reads_well(fence, body + (fence.tail if cut.closed else ""), self._known):
+        calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
+        lost = any(call.fault is not None for call in calls)
+        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and (lost or not _bare.all_known(calls, self._known))):
             end = fence.closers[0] if cut.closed and fence.closers else ""
             self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
-        elif cut.closed and (body.strip() or not cut.rest.startswith(fence.opener)):  # models write an opening twice
-            self._reply.add(fence.rank, fence.read(body + fence.tail, self._known))
         elif not cut.closed:
             self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
+        elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
+            self._reply.add(fence.rank, calls)
 
     def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
         """Take a block without its closing tag: servers cut replies at such tags, and models forget them."""

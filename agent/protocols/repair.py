@@ -100,6 +100,10 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
+"""Reads a value where it stands in a text, as strictly as ``read_json`` does."""
+
+
 def shown(text: str) -> str:
     """``text``, or its beginning and end where it is long: for errors that quote a model's own words."""
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
