@@ -76,9 +76,9 @@ def is_pattern(body: str) -> bool:
     return _DOTS.search(body) is not None
 
 
-def all_known(calls: Sequence[ToolCall], known: Definitions) -> bool:
-    """Return whether the calls are of known tools only; True where none is known."""
-    return not known or all(call.name in known for call in calls)
+def meant(calls: Sequence[ToolCall], known: Definitions) -> bool:
+    """Return whether what was read are calls: of known tools, or, where none is known, without a fault."""
+    return all(call.name in known if known else call.fault is None for call in calls)
 
 
 def without_turn_ends(body: str) -> str:

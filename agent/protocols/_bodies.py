@@ -168,6 +168,8 @@ def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall
         if key in args:
             return faulty(name, text, f"the argument {key} stands there twice")
         value = text[match.end() : edge.start()]
+        if "arg_value>" in value:
+            return faulty(name, text, _inside(key))
         args[key] = typed(value if edge[0] else value.strip(), known.schema(name, key))
         at = edge.end()
     if text[at:].strip():

@@ -235,12 +235,19 @@ DROPPED = (
 STRIKE, STRIKE_END = "<s>", "</s>"
 """HTML's strikethrough ends as a turn of some models does."""
 
+CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", *TURN_ENDS}
 HEADERS = ("<|channel|>", "<|start|>")
 HEADER_END = "<|message|>"
 
 INNER = (
     "<arg_key>",
     "<arg_value>",
+    "<longcat_arg_key>",
+    "<\uff5cDSML\uff5cparameter",
+    "<|DSML|parameter",
+    "<atem:parameter",
+    "<steptml:parameter",
+    "<|constrain|>",
     "<parameter=",
     "<|tool_call_argument_begin|>",
     "<tool_sep>",

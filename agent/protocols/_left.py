@@ -37,11 +37,14 @@ _BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
 _FUNCTOOLS = re.compile(r"[\s:;,.!?]functools\Z")
 _REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
 _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
-_PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$", re.MULTILINE)
+_PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$|(?<=\s)(\[[A-Za-z_][\w.-]*\([^\n]*\])\s*\Z", re.MULTILINE)
 _COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
 _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
+_CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
+_CALL_BEGIN = re.compile(r"<(?:function|invoke|param|parameter)\b")
 _MOST = 50
 """Objects that are looked at."""
+_TAIL = 60
 
 
 def marks_in(text: str) -> list[str]:
@@ -59,9 +62,13 @@ def marks_in(text: str) -> list[str]:
 
 
 def lost_calls(
-    content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], known: Definitions
+    content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], end: str
 ) -> list[ToolCall]:
-    """Calls with faults for those that were seen and not read. ``reader`` makes one for what stands in a code block."""
+    """Calls with faults for those that were seen and not read.
+
+    ``reader`` makes one for what stands in a code block; ``end`` is the end of a call whose beginning was not seen.
+    """
+    known = beginning.known
     marks = marks_in(open_thinking)
     if marks:
         fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
@@ -72,7 +79,12 @@ def lost_calls(
         if any(name in known or (name and not known) for name in names):
             fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
             return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
-    return left_over(content, known)
+    found = left_over(content, known)
+    if not end and (match := _CALL_END.search(content, max(0, len(content) - _TAIL))) and not _CALL_BEGIN.search(content):
+        end = match[0][1:].strip()
+    if end and not found:
+        found = [faulty("", content, f"{end} ends a call whose beginning can't be read; {_HOW}")]
+    return found
 
 
 def _listed(marks: list[str]) -> str:
@@ -101,7 +113,7 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         command = _COMMAND.search(text)
         if command and (command["name"] in known or not command["bullet"]):
             yield command["name"], text[command.start() :].partition("\n")[0]
-    lines = [match[1] for match in _PYTHON.finditer(text)]
+    lines = [match[1] or match[2] for match in _PYTHON.finditer(text)]
     for written in lines or [text]:
         calls = read_python(written) if BEGINS.match(written) else []
         if calls and all(call.fault is None and call.name in known for call in calls):
@@ -122,7 +134,7 @@ def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
             continue
         begins = text.rfind("\n", 0, match.start()) + 1
         alone = _BULLET.fullmatch(text, begins, match.start()) and _REST.match(text, end)
-        alone = alone or _FUNCTOOLS.search(text, max(begins, match.start() - 12), match.start())
+        alone = alone or _FUNCTOOLS.search(text, max(begins, match.start() - 12), match.start()) or not text[end:].strip()
         (lines if alone else others).append((names[0], text[match.start() : end]))
     yield from lines
     if len(lines) + len(others) > 1:

@@ -24,6 +24,9 @@ class ReplyBuilder:
         """No text yet."""
         self.calls: list[tuple[int, ToolCall]] = []
         self.faults: list[str] = []
+        self.lost = ""
+        """The end of a call whose beginning was not seen."""
+        self._shown_last = ""
         self.thought = False
         self._one_variant = one_variant
         self._held = thinking == "maybe"
@@ -67,7 +70,13 @@ class ReplyBuilder:
         shown = "".join(self._spaces) + bare
         self.blank, self._spaces = False, [text[len(bare) :]]
         self._content.write(shown)
+        self._shown_last = shown[-1]
         self._events.append(StreamEvent("assistant_delta", shown))
+
+    def end_call(self, mark: str) -> None:
+        """Take note of an end of a call that was not begun: if the text before it looks like one, it is lost."""
+        if not self.calls and not self.blank and self._shown_last in "}])>":
+            self.lost = mark
 
     def muse(self, text: str) -> None:
         if text:
@@ -106,7 +115,7 @@ class ReplyBuilder:
         if self._unlikely:
             return  # a person has seen it as text
         text = self._content.getvalue()
-        self._content, self._events, self._spaces, self.blank = StringIO(), [], [], True
+        self._content, self._events, self._spaces, self.blank, self.lost = StringIO(), [], [], True, ""
         self.muse(text)
 
     def ranked(self) -> list[ToolCall]:

@@ -97,7 +97,7 @@ class Beginning:
         protocol: bool,
         nested: bool,
     ) -> None:
-        self._known, self._tokens, self._fences = known, tokens, fences
+        self.known, self._tokens, self._fences = known, tokens, fences
         self._protocol, self._nested = protocol, nested
         self.bare = bare
         self.skipped = 0
@@ -172,12 +172,12 @@ class Beginning:
     def _named(self, lead: str, *, final: bool) -> Found:
         """functionary: a tool's name on a line, then its arguments."""
         if match := _RECIPIENT.match(lead):
-            if match[1] not in self._known:
+            if match[1] not in self.known:
                 return None
             self.skipped = match.end()
             return ProtocolFence(match[0], scan="value", read=_bare.arguments_of(match[1]))
         if final or not (match := _RECIPIENT_YET.fullmatch(lead)) or len(lead) > 2 * _bare.DECIDES:
             return None
         name, ended = match[1], match.end(1) < len(lead)
-        fits = name in self._known if ended else any(tool.startswith(name) for tool in self._known.tools)
+        fits = name in self.known if ended else any(tool.startswith(name) for tool in self.known.tools)
         return "wait" if fits else None

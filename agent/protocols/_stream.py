@@ -20,7 +20,7 @@ from toolcrib._session import ParsedReply, TextReader, Thinking
 
 _HEADER_LIMIT = 400
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
-_CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?)?")
+_CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
 
@@ -95,8 +95,8 @@ class StreamReader:
             return replace(whole, reasoning=(reasoning + whole.reasoning).strip(), events=events)
         content = reply.content
         if not (self._nested or truncated or self._headed):
-            thinking = self._step == self._in_thinking
-            reply.add(0, lost_calls(content, reasoning if thinking else "", self._beginning, self._inner, self._known))
+            thinking = reasoning if self._step == self._in_thinking else ""
+            reply.add(0, lost_calls(content, thinking, self._beginning, self._inner, reply.lost))
         calls = reply.ranked()
         faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
@@ -195,6 +195,8 @@ class StreamReader:
             self._header_mark, self._step = mark, self._in_header
         elif mark in _fences.BODY_ENDS:
             self._addressed = False
+        elif mark in _fences.CALL_ENDS:
+            self._reply.end_call(mark)
         elif mark in _fences.OTHER_TURNS:
             self._step = self._after_turn
 
@@ -320,8 +322,8 @@ class StreamReader:
     def _take(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
         calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
-        lost = any(call.fault is not None for call in calls)
-        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and (lost or not _bare.all_known(calls, self._known))):
+        lost = bool(calls) and all(call.fault is not None for call in calls)
+        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
             end = fence.closers[0] if cut.closed and fence.closers else ""
             self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
         elif not cut.closed:

@@ -22,7 +22,7 @@ _KIMI = re.compile(rf"\s*(?:functions\.)?(?P<name>{_NAME}?)(?::\d+)?\s*<\|tool_c
 _NAME_FIRST = re.compile(rf"\s*(?P<name>{_NAME})\s*(?P<args>(?:```|\{{).*)", re.DOTALL)
 _ARGS_MARK = r"(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?"
 _MISTRAL = re.compile(rf"\s*(?P<name>{_NAME})\s*{_ARGS_MARK}\s*(?P<args>\{{.*)", re.DOTALL)
-MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}\s*(?:\[CALL_ID\][^\[{{]*)?\[ARGS\])")
+MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}(?:\s*(?:\[CALL_ID\][^\[{{]*)?\[ARGS\]|\{{\"))")
 """Stands where another call follows without the token before it."""
 _M3, _M3_DEPTH = "]<]minimax[>[", 20
 _M3_MARK = re.escape(_M3)
@@ -95,7 +95,8 @@ def read_minimax_m3(body: str, known: Definitions) -> list[ToolCall]:
 
 def _m3_call(name: str, body: str, raw: str, known: Definitions) -> ToolCall:
     try:
-        return made(name, {key: _argument(value, known.schema(name, key)) for key, value in _fields(body).items()}, raw)
+        fields = _fields(body)
+        return made(name, {key: _argument(value, known.schema(name, key)) for key, value in fields.items()}, raw)
     except ValueError as error:
         return faulty(name, raw, f"{error}; write each argument as <key>value</key>, and a list as <item>value</item> each")
 
@@ -104,6 +105,8 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     """(tag, text) of each field. Raises ValueError for anything else that stands there."""
     found, at = [], 0
     while match := _M3_FIELD.match(text, at):
+        if match["value"].lstrip().startswith(f"<{match['key']}>"):
+            raise ValueError(f"the tag {match['key']} stands there twice")
         found.append((match["key"], match["value"]))
         at = match.end()
     if text[at:].strip():
