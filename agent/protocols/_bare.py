@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import OTHER_TURNS, TURN_ENDS
+from agent.protocols._fences import BODY_ENDS, HEADER_END, OTHER_TURNS, TURN_ENDS
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
-from agent.protocols._scan import JsonScanner
+from agent.protocols._scan import JsonScanner, tokens_of
 from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 
@@ -27,6 +27,9 @@ _NAME = re.compile(
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
 _DOTS = re.compile(r"\A\s*(?:\.\.\.|\u2026)\s*\Z|\{\s*(?:\.\.\.|\u2026)\s*\}")
 _ENDS = (*TURN_ENDS, *OTHER_TURNS)
+_HEADER_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>")).pattern
+_LINE_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>", "\n")).pattern
+_HEADER_LIMIT, _LONGEST_STOP = 400, 20
 _TO = re.compile(r"(?<!\w)to=([^\s<]+)")
 _PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
@@ -94,6 +97,17 @@ def leading_value(body: str) -> tuple[str, str] | None:
         return None
     cut = JsonScanner((), at_value=True).feed(body)
     return (cut.body, cut.rest) if cut is not None and cut.rest.strip(" \t\r\n;")[:1] not in ("", "{", "[") else None
+
+
+def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
+    """(where a harmony header ends, whether it is whole); None where more text is needed.
+
+    Another message's mark ends it too, and a line where nothing but a recipient began it: that is text.
+    """
+    match = (_HEADER_STOPS if marked else _LINE_STOPS).search(text, 0, _HEADER_LIMIT + _LONGEST_STOP)
+    if match is not None and match.start() <= _HEADER_LIMIT:
+        return match.start(), match[0] == HEADER_END
+    return (_HEADER_LIMIT, False) if len(text) >= _HEADER_LIMIT + _LONGEST_STOP else None
 
 
 def header(text: str) -> tuple[str, str]:

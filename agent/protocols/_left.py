@@ -41,7 +41,7 @@ _PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$|(?<=\s)(\[[A-Za-z_][\
 _COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
 _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
 _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
-_CALL_BEGIN = re.compile(r"<(?:function|invoke|param|parameter)\b")
+_CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
 _MOST = 50
 """Objects that are looked at."""
 _TAIL = 60
@@ -52,11 +52,11 @@ def marks_in(text: str) -> list[str]:
     text = without_code(text)
     found: dict[str, None] = {}
     quoted = 0
-    for match in tokens_of(_MARKS).pattern.finditer(text):
+    for match in tokens_of((*_MARKS, *_fences.HEADERS)).pattern.finditer(text):
         if match.start() < quoted:
             continue
         quoted = end_of_quotation(text, match.start(), match.end(), _ENDS.get(match[0], ()))
-        if quoted < 0:
+        if quoted < 0 and match[0] not in _fences.HEADERS:
             found[match[0]] = None
     return list(found)
 
@@ -132,13 +132,18 @@ def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
         names = spells_calls(value, known)
         if not names:
             continue
-        begins = text.rfind("\n", 0, match.start()) + 1
-        alone = _BULLET.fullmatch(text, begins, match.start()) and _REST.match(text, end)
-        alone = alone or _FUNCTOOLS.search(text, max(begins, match.start() - 12), match.start()) or not text[end:].strip()
-        (lines if alone else others).append((names[0], text[match.start() : end]))
+        (lines if _alone(text, match.start(), end) else others).append((names[0], text[match.start() : end]))
     yield from lines
     if len(lines) + len(others) > 1:
         yield from others
+
+
+def _alone(text: str, start: int, end: int) -> bool:
+    """Return whether what stands from ``start`` to ``end`` is a line of its own, phi's list of calls, or the end of the text."""
+    line = text.rfind("\n", 0, start) + 1
+    if _BULLET.fullmatch(text, line, start) and _REST.match(text, end):
+        return True
+    return _FUNCTOOLS.search(text, max(line, start - 12), start) is not None or not text[end:].strip()
 
 
 def _value(text: str, at: int) -> tuple[Json, int]:

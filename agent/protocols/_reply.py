@@ -26,7 +26,7 @@ class ReplyBuilder:
         self.faults: list[str] = []
         self.lost = ""
         """The end of a call whose beginning was not seen."""
-        self._shown_last = ""
+        self._shown_last = ""  # since the last call
         self.thought = False
         self._one_variant = one_variant
         self._held = thinking == "maybe"
@@ -75,7 +75,7 @@ class ReplyBuilder:
 
     def end_call(self, mark: str) -> None:
         """Take note of an end of a call that was not begun: if the text before it looks like one, it is lost."""
-        if not self.calls and not self.blank and self._shown_last in "}])>":
+        if self._shown_last and self._shown_last in "}])>":
             self.lost = mark
 
     def muse(self, text: str) -> None:
@@ -84,6 +84,7 @@ class ReplyBuilder:
             self._events.append(StreamEvent("thinking_delta", text))
 
     def add(self, rank: int, calls: Sequence[ToolCall]) -> None:
+        self._shown_last = ""
         for call in calls:
             self.calls.append((rank, call))
             if call.fault is None:

@@ -20,7 +20,7 @@ CODE_END = "\n```"
 _INFO_LIMIT = 40
 _PYTHON_INFO = ("tool_code", "tool_call", "tool_calls")
 _PRINTED = re.compile(r"print\((.*)\)", re.DOTALL)
-_CHANNELS = ("analysis", "commentary", "final")
+_CHANNELS = ("analysis", "commentary", "final", "assistant")
 _CHANNEL = re.compile(rf"(?:{'|'.join(_CHANNELS)})(?=<\||\s+to=|\s+<\|)")
 _CHANNEL_YET = re.compile(r"\s*(?:<|to?)?")
 _RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)")
@@ -104,12 +104,12 @@ class Beginning:
 
     def look(self, lead: str, *, called: bool, final: bool) -> Found:
         """Return a fence, or what ``lead`` begins. None: it is text, or a tag."""
-        if not self._nested and not called:
+        if not self._nested:
             if lead.startswith("to=") or _CHANNEL.match(lead):
                 return "header"
             if not final and lead and ("to=".startswith(lead) or _may_be_channel(lead)):
                 return "wait"
-            if lead.startswith("```") or (lead and not final and "```".startswith(lead)):
+            if not called and (lead.startswith("```") or (lead and not final and "```".startswith(lead))):
                 return self._code(lead, final=final)
         return self._untagged(lead, called=called, final=final) if self.bare else None
 

@@ -18,7 +18,6 @@ from agent.protocols._start import Beginning, Pending
 from toolcrib import StreamEvent
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
-_HEADER_LIMIT = 400
 _WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
@@ -238,10 +237,14 @@ class StreamReader:
 
     def _in_header(self, final: bool) -> bool:
         """Harmony: ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``. The recipient decides what follows."""
-        end = self._buffer.find(_fences.HEADER_END)
-        if end < 0:
-            return self._half_header(final)
-        text, self._buffer = self._buffer[:end], self._buffer[end + len(_fences.HEADER_END) :]
+        at, whole = _bare.header_end(self._buffer, marked=bool(self._header_mark)) or (-1, False)
+        if at < 0 and not final:
+            return False
+        at = len(self._buffer) if at < 0 else at
+        text, self._buffer = self._buffer[:at], self._buffer[at:]
+        if not whole:
+            return self._half_header(text)
+        self._buffer = self._buffer[len(_fences.HEADER_END) :]
         channel, recipient = _bare.header(text)
         self._headed, self._addressed = True, False
         self._reply.decide()
@@ -256,19 +259,13 @@ class StreamReader:
             self._step = self._in_text
         return True
 
-    def _half_header(self, final: bool) -> bool:
-        text, mark = self._buffer, self._header_mark
-        no_header = len(text) > _HEADER_LIMIT or (not mark and "\n" in text)
-        if not no_header and not final:
-            return False
-        tool = _bare.tool_of(_bare.header(text)[1]) if mark or "<|" in text else ""
-        self._step, self._buffer = self._in_text, ""
-        if tool and not no_header:
-            self._reply.add(0, [faulty(tool, mark + text, CUT_OFF)])
-        elif no_header or not mark:
-            shown = text[:_HEADER_LIMIT]
-            self._reply.show(shown)
-            self._buffer = text[len(shown) :]
+    def _half_header(self, text: str) -> bool:
+        tool = _bare.tool_of(_bare.header(text)[1]) if self._header_mark or "<|" in text else ""
+        if tool:
+            self._reply.add(0, [faulty(tool, self._header_mark + text, CUT_OFF)])
+        elif self._buffer or not self._header_mark:
+            self._reply.show(text)
+        self._step = self._in_text
         return bool(self._buffer)
 
     # -- calls ---------------------------------------------------------------------------------------------------

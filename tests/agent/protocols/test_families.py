@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -295,3 +296,22 @@ def test_in_thinking_it_does_not_run(family: str) -> None:
         content, calls, _ = read(whole)
         assert (content, calls) == ("No.", []), whole
     assert [call for call in read(f"<think>I look.\n{text}")[1] if not isinstance(call, str)] == []
+
+
+_MARK = re.compile(r"<[^<>\n ][^<>\n]{0,60}>|\]<\]minimax\[>\[|\[[A-Z_]+\]|```\w*|functools|>>>")
+_NO_MARKS = ("functionary-3.2", "minimax-m2 bare", "minicpm-5", "gpt-oss", "gpt-oss, recipient first")
+"""Families of which something may be left, once a mark is missing, that a person could have written."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_mark_that_is_missing_or_doubled_makes_no_wrong_call(family: str) -> None:
+    """What runs are calls that were meant, whole; of what does not run the model is told."""
+    calls = list(CASES["two"])
+    text = FAMILIES[family](calls)
+    for match in _MARK.finditer(text):
+        for mark in ("", match[0] * 2):
+            whole = f"I look.\n\n{text[: match.start()]}{mark}{text[match.end() :]}"
+            _, found, faults = read(whole)
+            ran = [call for call in found if not isinstance(call, str) and call[0] in ("get_weather", "write_file", "now")]
+            assert all(call in calls for call in ran), whole
+            assert len(found) >= len(calls) or faults or family in _NO_MARKS, whole
