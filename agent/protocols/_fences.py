@@ -59,7 +59,7 @@ class ProtocolFence:
     def scanner(self, head: str) -> Scanner:
         """Return a scanner for a block that begins with ``head`` (``decides`` characters after blanks, or all there is)."""
         first = head.lstrip()
-        again = (self.opener,) if self.closers and not self.keep else ()
+        again = (self.opener,) if self.closers and not (self.keep or self.soft) else ()
         if self.scan == "value":
             return JsonScanner((), at_value=True)
         if self.scan == "named_value":
@@ -178,7 +178,7 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("minimax", "<minimax:tool_call>", "</minimax:tool_call>"),
     _row("pythonic", "<|tool_call_start|>", "<|tool_call_end|>"),
     _row("pythonic", "<function_calls>", "</function_calls>"),
-    _row("llama pythonic", "<|python_tag|>", *TURN_ENDS, loose=True),
+    _row("llama pythonic", "<|python_tag|>", *(end for end in TURN_ENDS if end[0] == "<"), loose=True),
     _row("llama pythonic", "<|python_start|>", "<|python_end|>"),
     _row("granite", "<function_call>", read=_tokens.read_json_body, scan="value"),
     _row("granite", "<|function_call|>", read=_tokens.read_json_body, scan="value"),

@@ -95,13 +95,10 @@ class ReplyBuilder:
         """Add what another reader found."""
         self._events += events
 
-    def decide(self) -> None:
-        """Take note that the prompt had not opened the thinking, or that it has ended."""
-        self._held = False
-
     def think(self) -> None:
+        """Take note that the reply has thinking of its own, or headers: no stray end of thinking is believed from here on."""
         self.thought = True
-        self.decide()
+        self._held = False
 
     def end_thinking(self) -> None:
         """Take note of an end of thinking without its beginning: the prompt had opened it, and no call in it runs (000-19)."""

@@ -135,8 +135,10 @@ class Beginning:
 
     def _code(self, lead: str, *, final: bool) -> Found:
         line, newline, code = lead.partition("\n")
+        if len(line) > _INFO_LIMIT:
+            return None
         if not newline:
-            return "wait" if not final and len(line) <= _INFO_LIMIT else None
+            return None if final else "wait"
         start = code.lstrip()
         if len(start) < _bare.DECIDES and not final and "```" not in start:
             return "wait"

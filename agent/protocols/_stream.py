@@ -247,7 +247,7 @@ class StreamReader:
         self._buffer = self._buffer[len(_fences.HEADER_END) :]
         channel, recipient = _bare.header(text)
         self._headed, self._addressed = True, False
-        self._reply.decide()
+        self._reply.think()
         if tool := _bare.tool_of(recipient):
             self._fence = ProtocolFence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
             self._scanner = JsonScanner(_fences.BODY_ENDS, peek=_fences.HEADERS)
@@ -287,7 +287,7 @@ class StreamReader:
             head = (fence.keep + self._buffer).lstrip()
             if len(head) < fence.decides and not final:
                 return False
-            self._scanner = fence.scanner(head)
+            self._scanner = fence.scanner(head[: fence.decides])
             self._buffer = fence.keep + self._buffer
         cut = self._cut(final)
         if cut is None:

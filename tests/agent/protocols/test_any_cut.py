@@ -40,6 +40,7 @@ def read(text: str, cuts: list[int], name: str, thinking: Any, *, truncated: boo
         states.append(shown)
     reply = reader.finish(truncated=truncated)
     shown += "".join(event.text for event in reply.events if event.kind == "assistant_delta")
+    thought += "".join(event.text for event in reply.events if event.kind == "thinking_delta")
     calls = [(call.name, call.args, call.fault) for call in reply.calls]
     return (reply.content, reply.reasoning, calls, list(reply.faults), reply.error), shown, thought, states
 
