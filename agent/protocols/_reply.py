@@ -96,7 +96,7 @@ class ReplyBuilder:
         self._events += events
 
     def think(self) -> None:
-        """Take note that the reply has thinking of its own, or headers: no stray end of thinking is believed from here on."""
+        """Take note that the reply has thinking of its own: no stray end of thinking is believed from here on."""
         self.thought = True
         self._held = False
 

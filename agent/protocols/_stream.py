@@ -247,7 +247,6 @@ class StreamReader:
         self._buffer = self._buffer[len(_fences.HEADER_END) :]
         channel, recipient = _bare.header(text)
         self._headed, self._addressed = True, False
-        self._reply.think()
         if tool := _bare.tool_of(recipient):
             self._fence = ProtocolFence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
             self._scanner = JsonScanner(_fences.BODY_ENDS, peek=_fences.HEADERS)
