@@ -143,6 +143,14 @@ class FallsBack(Protocol):
         ...
 
 
+Thinking: TypeAlias = Literal["open", "maybe", "unlikely", "closed"]
+"""State of the prompt's thinking block: open; perhaps open; hardly; closed.
+
+``maybe``: a stray end of thinking is believed, so nothing is shown before the reader knows. ``unlikely``: text is shown at once
+and stays text; calls before a stray end do not run.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
     """A reply in plain text, read to its end.
@@ -150,7 +158,7 @@ class ParsedReply:
     ``content`` is for people, ``reasoning`` what the model thought. ``calls`` are in text order; one that could not be read has
     a ``fault`` and is answered, not run. ``faults`` says all that is wrong. ``events`` is what the end brought yet to show.
     Protocols that take or refuse a reply as a whole set ``error`` (a code such as ``invalid_json``) and ``value`` (the final
-    answer as JSON).
+    answer as JSON). ``next_thinking`` is what the reply tells of the replies after it.
     """
 
     content: str
@@ -160,6 +168,7 @@ class ParsedReply:
     events: Sequence[StreamEvent] = ()
     error: str = ""
     value: Json = None
+    next_thinking: Thinking = "maybe"
 
 
 class TextReader(Protocol):
@@ -172,10 +181,6 @@ class TextReader(Protocol):
     def finish(self, *, truncated: bool = False) -> ParsedReply:
         """``truncated``: the token limit ended the reply, so a call that was not closed is not run. Call it once."""
         ...
-
-
-Thinking: TypeAlias = Literal["open", "maybe", "closed"]
-"""State of the prompt's thinking block: open; perhaps open (a stray end of one is believed); closed."""
 
 
 class TextProtocol(Protocol):

@@ -4,12 +4,25 @@ A new dialect is a row of ``_fences`` (its tags) and, where what stands between 
 ``_tokens``; ``_dialects`` gives it a name and its models, ``templates`` has the marks of its chat template. A protocol that is
 more than tags is a toolcrib.TextProtocol of its own, as ``json_object`` is, and has its row in ``_dialects`` too.
 
-A reply's way: ``_stream`` (with ``_scan`` for where a block ends) cuts it into text, thinking and blocks; ``_made`` makes calls
-of what the readers found. ``_prompt`` words the tools and results, ``repair`` reads JSON as models write it.
+A reply's way: ``_stream`` (with ``_scan`` for where a block ends, ``_start`` for calls without tags, ``_code`` for marks that are
+only spoken of) cuts it into text, thinking and blocks, which ``_reply`` puts together; ``_made`` makes calls of what the readers
+found, and ``_left`` looks for what nobody read. ``_prompt`` words tools and results, ``repair`` reads JSON as models write it.
 """
 
 from __future__ import annotations
 
-from agent.protocols._dialects import NAMES, find_protocol, protocol_for_model
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.protocols._dialects import NAMES, find_protocol, protocol_for_model
 
 __all__ = ["NAMES", "find_protocol", "protocol_for_model"]
+
+
+def __getattr__(name: str) -> object:
+    """Load the table of dialects once it is asked for: ``command`` alone needs none of its patterns."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from agent.protocols import _dialects
+
+    return getattr(_dialects, name)

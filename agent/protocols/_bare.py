@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from agent.protocols._bodies import read_body
-from agent.protocols._fences import ProtocolFence
+from agent.protocols._fences import BODY_ENDS, HEADER_END, OTHER_TURNS, TURN_ENDS
 from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
 from agent.protocols._python import BEGINS, read_python
+from agent.protocols._scan import JsonScanner, tokens_of
 from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 
@@ -17,14 +18,20 @@ DECIDES = 64
 """Characters that decide whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
-    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_call_id|id)["']?\s*:"""
+    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id)["']?\s*:"""
 )
 _PROTOCOL = re.compile(r'\{\s*"(?:thought|action|final)"\s*:')
 _NAME = re.compile(
     r"""["']?(?:tool_)?name["']?\s*[:=]\s*["']([^"'\\<>]{1,100})["']|<function=([^<>\s]{1,100})|^\s*(?:call)?:?\s*([\w.-]{1,100})\s*[{(<]"""
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
-_TO = re.compile(r"to=([^\s<]+)")
+_DOTS = re.compile(r"\A\s*(?:\.\.\.|\u2026)\s*\Z|\{\s*(?:\.\.\.|\u2026)\s*\}")
+_ENDS = (*TURN_ENDS, *OTHER_TURNS)
+_HEADER_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>")).pattern
+_LINE_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>", "\n")).pattern
+_HEADER_LIMIT, _LONGEST_STOP = 400, 20
+_TO = re.compile(r"(?<!\w)to=([^\s<]+)")
+_PEOPLE = frozenset(("", "user", "self", "assistant", "all"))
 
 
 def kind_of(start: str) -> Literal["calls", "protocol", ""]:
@@ -67,19 +74,52 @@ def name_in(body: str) -> str:
     return (match[1] or match[2] or match[3]).strip() if match else ""
 
 
-def reads_well(fence: ProtocolFence, body: str, known: Definitions) -> bool:
-    """Return whether the block holds calls of known tools only."""
-    return all(call.fault is None and (not known or call.name in known) for call in fence.read(body, known))
+def is_pattern(body: str) -> bool:
+    """Return whether a block only shows how calls are written, with dots in place of what is in them."""
+    return _DOTS.search(body) is not None
 
 
-def header(text: str) -> tuple[str, str, bool]:
-    """(the channel, the tool that the message goes to or "", whether it goes to the model itself) of a harmony header."""
-    last = text.rpartition("<|channel|>")[2]
-    channel = last.split()[0] if last.split() else ""
-    match = _TO.search(last) or re.search(r"to=(functions\.[^\s<]+)", text)
-    to = match[1] if match else ""
-    tool = to.removeprefix("functions.") if to not in ("", "user", "self", "assistant", "all") else ""
-    return channel, tool, to == "self"
+def meant(calls: Sequence[ToolCall], known: Definitions) -> bool:
+    """Return whether what was read are calls: of known tools, or, where none is known, without a fault."""
+    return all(call.name in known if known else call.fault is None for call in calls)
+
+
+def without_turn_ends(body: str) -> str:
+    """Return ``body`` without the tokens that end a turn, at its end."""
+    while (text := body.rstrip()).endswith(_ENDS):
+        body = text[: -len(next(end for end in _ENDS if text.endswith(end)))]
+    return body
+
+
+def leading_value(body: str) -> tuple[str, str] | None:
+    """(the JSON value that the text begins with, the rest); None where there is none, or only blanks follow."""
+    if body.lstrip()[:1] not in ("{", "["):
+        return None
+    cut = JsonScanner((), at_value=True).feed(body)
+    return (cut.body, cut.rest) if cut is not None and cut.rest.strip(" \t\r\n;")[:1] not in ("", "{", "[") else None
+
+
+def header_end(text: str, *, marked: bool) -> tuple[int, bool] | None:
+    """(where a harmony header ends, whether it is whole); None where more text is needed.
+
+    Another message's mark ends it too, and a line where nothing but a recipient began it: that is text.
+    """
+    match = (_HEADER_STOPS if marked else _LINE_STOPS).search(text, 0, _HEADER_LIMIT + _LONGEST_STOP)
+    if match is not None and match.start() <= _HEADER_LIMIT:
+        return match.start(), match[0] == HEADER_END
+    return (_HEADER_LIMIT, False) if len(text) >= _HEADER_LIMIT + _LONGEST_STOP else None
+
+
+def header(text: str) -> tuple[str, str]:
+    """(the channel, the recipient) of a harmony header; "" where it names none. The recipient may stand on either side."""
+    words = text.rpartition("<|channel|>")[2].split()
+    recipients = _TO.findall(text)
+    return words[0] if words else "", recipients[-1] if recipients else ""
+
+
+def tool_of(recipient: str) -> str:
+    """Return the tool that a recipient is; "" for people and for the model itself."""
+    return "" if recipient in _PEOPLE else recipient.removeprefix("functions.")
 
 
 def arguments_of(tool: str) -> Callable[[str, Definitions], list[ToolCall]]:

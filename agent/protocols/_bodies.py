@@ -5,19 +5,23 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from agent.protocols import _python
-from agent.protocols._made import Definitions, between, faulty, from_json, made, typed
-from agent.protocols.repair import read_json
+from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
+from agent.protocols.repair import DECODER, read_json
 from toolcrib import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
-_COLON = re.compile(rf"(?:call)?:\s*({_NAME})\s*(\{{.*\}})", re.DOTALL)
+_COLON = re.compile(rf"(?:call)?:\s*({_NAME})\s*(?=\{{)")
 _QUOTED = re.compile(r'<\|"\|>|<escape>')
-_NAMED_JSON = re.compile(rf"({_NAME})\s*(\{{.*\}})", re.DOTALL)
+_BRACES = re.compile(
+    r"""<\|"\|>.*?<\|"\|>|<escape>.*?<escape>|"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[:,\[{ ])'[^'\\]*(?:\\.[^'\\]*)*'|[{}]""", re.DOTALL
+)
+_NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
-_NS = r"(?:\uff5cDSML\uff5c|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]DSML[|\uff5c]|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""
 _OPEN = re.compile(rf"<{_NS}(?:function|invoke)\s*(?:=\s*|name\s*=\s*){_VALUE_NAME}\s*>?")
 _EMPTY_OPEN = re.compile(r"<function\s*name\s*=\s*(?=<function)")
@@ -26,35 +30,81 @@ _PARAM = re.compile(
     rf"\s*<{_NS}param(?:eter)?(?:\s*=\s*|(?P<before>[^<>=]*(?:=[^<>=]*?)?)\bname\s*=\s*|name\s*=\s*)"
     rf"{_VALUE_NAME}(?P<after>[^>\n]*)(?:>|(?=\n))"
 )
-_PARAM_END = re.compile(rf"</{_NS}param(?:eter)?>")
+_JSON_FOLLOWS = re.compile(r"\s*\{")
+_PARAM_EDGE = re.compile(rf"</{_NS}param(?:eter)?>|(?=<{_NS}param(?:eter)?(?:\s*=|\s[^<>=]*(?:=[^<>=]*)?\bname\s*=|name\s*=))")
+_CALL_EDGE = re.compile(rf"</?{_NS}(?:function|invoke|tool_call)\b")
+_CDATA_START = re.compile(r"\s*<!\[CDATA\[")
+_CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
-_ARG = re.compile(
-    r"\s*<(?P<ns>longcat_)?arg_key>(?P<key>.*?)</(?P=ns)?(?:longcat_)?arg_key>\s*"
-    r"<(?:longcat_)?arg_value>(?P<value>.*?)</(?:longcat_)?arg_value>",
-    re.DOTALL,
-)
-_ARG_HEAD = re.compile(rf"\s*({_NAME})\s*(?=<(?:longcat_)?arg_key>)")
+_ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
+_ARG = re.compile(r"\s*<(?:longcat_)?arg_key>(?P<key>[^<>]*)</(?:longcat_)?arg_key>\s*<(?:longcat_)?arg_value>")
+_ARG_EDGE = re.compile(r"</(?:longcat_)?arg_value>|(?=<(?:longcat_)?arg_key>)")
+_ARG_HEAD = re.compile(rf"\s*({_NAME})\s*(?:<tool_sep>\s*)?(?=<(?:longcat_)?arg_key>)")
+_WRAPPED = re.compile(r"\s*<tool_call>(.*?)</tool_call>\s*", re.DOTALL)
+_OPEN_STRING = "a string has no end"
 
 
 def read_body(body: str, known: Definitions) -> list[ToolCall]:
     """The calls of a block; always at least one, with a fault where it is not readable."""
-    text = body.strip()
+    text = unfenced(body)
+    if cdata := _CDATA.fullmatch(text):
+        text = cdata[1].strip()
     head = text[:1]
     if head and head in "{[":
         return list(_json_or_python(text))
     if head == "<":
-        return read_xml(text, known)
-    if text.startswith(("call:", ":")) and (match := _COLON.match(text)) and match.end() == len(text):
-        return [read_colon(match[1], match[2], text)]
+        return _wrapped(text, known) or read_xml(text, known)
+    if text.startswith(("call:", ":")) and (calls := _colons(text)):
+        return calls
     if match := _ARG_HEAD.match(text):
         return [read_arg_keys(match[1], text, match.end(), known)]
     if _python.BEGINS.match(text):
-        return _python.read_python(text)
+        return [_called(call, known) for call in _python.read_python(text)]
     if match := _NAMED_JSON.fullmatch(text):
-        return [_named(match[1], match[2], text)]
+        return [_named(match[1], unfenced(match[2]), text)]
     if text in known and _BARE_NAME.fullmatch(text):
         return [ToolCall(ToolCall.new_id(), text, {})]
     return [faulty("", body, 'a call is written as {"name": "tool_name", "args": {...}}')]
+
+
+def _called(call: ToolCall, known: Definitions) -> ToolCall:
+    """Llama 3 writes ``name.call(...)``."""
+    name = call.name.removesuffix(".call")
+    return replace(call, name=name) if call.name not in known and name in known else call
+
+
+def _wrapped(text: str, known: Definitions) -> list[ToolCall]:
+    """Read a list of calls that each have tags of their own; none where it is anything else."""
+    calls: list[ToolCall] = []
+    at = 0
+    while match := _WRAPPED.match(text, at):
+        calls += read_body(match[1], known)
+        at = match.end()
+    return calls if at == len(text) else []
+
+
+def _colons(text: str) -> list[ToolCall]:
+    """Read ``call:name{...}``, one or several; none where it is anything else."""
+    calls: list[ToolCall] = []
+    at = 0
+    while match := _COLON.match(text, at):
+        end = _closing(text, match.end())
+        if end < 0:
+            return [*calls, read_colon(match[1], text[match.end() :], text)] if text.endswith("}") else []
+        calls.append(read_colon(match[1], text[match.end() : end], text[match.start() : end]))
+        at = between(text, end)
+    return calls if at == len(text) else []
+
+
+def _closing(text: str, at: int) -> int:
+    """Return the offset behind the brace that closes the one at ``at``; -1 where none does."""
+    depth = 0
+    for match in _BRACES.finditer(text, at):
+        mark = match[0]
+        depth += (mark == "{") - (mark == "}")
+        if not depth:
+            return match.end()
+    return -1
 
 
 def _json_or_python(text: str) -> Iterator[ToolCall]:
@@ -78,10 +128,10 @@ def _json_or_python(text: str) -> Iterator[ToolCall]:
 def _sequence(text: str) -> list[object]:
     """JSON objects one after the other; empty where it is anything else."""
     found: list[object] = []
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while at < len(text):
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             return []
         found.append(value)
@@ -93,7 +143,7 @@ def read_colon(name: str, braces: str, raw: str) -> ToolCall:
     """``call:name{...}``: the braces are the arguments; strings may stand between ``<|"|>`` (000-22 to 000-25)."""
     parts = _QUOTED.split(braces)
     if len(parts) % 2 == 0:
-        return faulty(name, raw, "a string has no end")
+        return faulty(name, raw, _OPEN_STRING)
     text = "".join(json.dumps(part) if place % 2 else part for place, part in enumerate(parts))
     return _named(name, text, raw)
 
@@ -106,17 +156,29 @@ def _named(name: str, text: str, raw: str) -> ToolCall:
 
 
 def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall:
-    """GLM: the name, then pairs of arg_key and arg_value."""
+    """GLM: the name, then pairs of arg_key and arg_value. A key within a value ends it where the schema has that key."""
     args: dict[str, object] = {}
     while match := _ARG.match(text, at):
         key = match["key"].strip()
+        edge = _ARG_EDGE.search(text, match.end())
+        if edge is None:
+            return faulty(name, text, f"the arg_value of {key} is not closed")
+        if not edge[0] and not ((inner := _ARG.match(text, edge.end())) and known.takes(name, inner["key"].strip())):
+            return faulty(name, text, _inside(key))
         if key in args:
             return faulty(name, text, f"the argument {key} stands there twice")
-        args[key] = typed(match["value"], known.schema(name, key))
-        at = match.end()
+        value = text[match.end() : edge.start()]
+        if "arg_value>" in value:
+            return faulty(name, text, _inside(key))
+        args[key] = typed(value if edge[0] else value.strip(), known.schema(name, key))
+        at = edge.end()
     if text[at:].strip():
         return faulty(name, text, "an arg_key or arg_value is not closed")
     return ToolCall(ToolCall.new_id(), name, args)
+
+
+def _inside(key: str) -> str:
+    return f"the value of {key} holds the beginning of another argument, so it is not clear where it ends; close each one"
 
 
 def read_xml(text: str, known: Definitions) -> list[ToolCall]:
@@ -144,22 +206,54 @@ def read_xml(text: str, known: Definitions) -> list[ToolCall]:
 def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolCall, int]:
     """(the call, where it ends); the whole rest belongs to a call that can't be read."""
     name = _found(head)
+    if _JSON_FOLLOWS.match(text, head.end()):
+        return _json_function(name, head, text)
     args: dict[str, object] = {}
     at = head.end()
     while match := _PARAM.match(text, at):
-        end = _PARAM_END.search(text, match.end())
         key = _found(match)
-        if end is None:
-            return faulty(name, text[head.start() :], f"the parameter {key} is not closed"), len(text)
-        if key in args:
-            return faulty(name, text[head.start() :], f"the parameter {key} stands there twice"), len(text)
-        args[key] = _parameter(match, end.start(), name, key, known)
-        at = end.end()
-    end = _CLOSE.match(text, at)
-    if end is None:
+        end, following, fault = _value_end(match, name, key, known)
+        if not fault and key in args:
+            fault = f"the parameter {key} stands there twice"
+        if not fault:
+            args[key] = value = _parameter(match, end, name, key, known)
+            if isinstance(value, str) and "<item>" in value and takes_list(known.schema(name, key)):
+                fault = f"the list {key} has more than <item>...</item> in it"
+        if fault:
+            return faulty(name, text[head.start() :], fault), len(text)
+        at = following
+    end_tag = _CLOSE.match(text, at)
+    if end_tag is None and (not args or text[at:].strip()):
         return faulty(name, text[head.start() :], "there is text between its parameters, or it is not closed"), len(text)
-    raw = "" if name.strip() else text[head.start() : end.end()]  # made() needs it only for a call without a name
-    return made(name, args, raw), end.end()
+    at = end_tag.end() if end_tag else len(text)
+    raw = "" if name.strip() else text[head.start() : at]  # made() needs it only for a call without a name
+    return made(name, args, raw), at
+
+
+def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall, int]:
+    """Llama 3, functionary: ``<function=name>{...}</function>``."""
+    end = _CLOSE.search(text, head.end())
+    stop = end.start() if end else len(text)
+    return _named(name, text[head.end() : stop].strip(), text[head.start() : stop]), end.end() if end else len(text)
+
+
+def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) -> tuple[int, int, str]:
+    """(where the value ends, where to read on, a fault) of a parameter that begins with ``match``.
+
+    Another parameter's beginning closes it where the schema has that parameter: models forget to.
+    """
+    text = match.string
+    if _CDATA_START.match(text, match.end()) and (close := _CDATA_END.search(text, match.end())):
+        return close.end("cdata"), close.end(), ""
+    edge = _PARAM_EDGE.search(text, match.end())
+    if edge is None:
+        return 0, 0, f"the parameter {key} is not closed"
+    if not edge[0]:
+        inner = _PARAM.match(text, edge.start())
+        if inner is None or not known.takes(name, _found(inner)) or _CALL_EDGE.search(text, match.end(), edge.start()):
+            return 0, 0, _inside(key)
+        return match.end() + len(text[match.end() : edge.start()].rstrip()), edge.end(), ""
+    return edge.start(), edge.end(), ""
 
 
 def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Definitions) -> object:
@@ -174,7 +268,23 @@ def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Defin
     marks = f"{match['before'] or ''}{match['after']}"
     if 'string="true"' in marks or 'type="string"' in marks:
         return value
-    return typed(value, known.schema(name, key))
+    schema = known.schema(name, key)
+    read = typed(value, schema)
+    if isinstance(read, str) and (items := _items(read)) is not None and takes_list(schema):
+        inner = schema.get("items")
+        return [typed(item, inner if isinstance(inner, Mapping) else {}) for item in items]
+    return read
+
+
+def _items(text: str) -> list[str] | None:
+    """The texts of ``<item>`` elements; None where it is anything else."""
+    found, at = [], 0
+    while match := _ITEM.match(text, at):
+        if "<item>" in match[1]:
+            return None
+        found.append(match[1])
+        at = match.end()
+    return found if found and at == len(text) else None
 
 
 def _found(match: re.Match[str]) -> str:

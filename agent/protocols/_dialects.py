@@ -60,7 +60,7 @@ class FencedProtocol:
 
 
 _ALL = (
-    "hermes", "qwen_xml", "glm", "gemma", "kimi", "deepseek", "mistral", "minimax", "pythonic", "granite", "command"
+    "hermes", "qwen_xml", "glm", "gemma", "kimi", "deepseek", "mistral", "minimax", "pythonic", "llama", "granite", "command"
 )  # fmt: skip
 _TAGS, _HERMES = _prompt.tags_prompt, _prompt.hermes_prompt
 _PROTOCOLS: dict[str, TextProtocol] = {
@@ -80,7 +80,7 @@ _PROTOCOLS: dict[str, TextProtocol] = {
         FencedProtocol("minimax", ("minimax", "hermes"), _HERMES),
         FencedProtocol("harmony", ("hermes",), _HERMES),
         FencedProtocol("pythonic", ("pythonic", "hermes"), _HERMES, bare=True),
-        FencedProtocol("llama_json", ("hermes",), _HERMES, bare=True),
+        FencedProtocol("llama_json", ("llama", "hermes"), _HERMES, bare=True),
         FencedProtocol("granite", ("granite", "hermes"), _HERMES),
     )
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +23,7 @@ SHIELDS = (
     ("<steptml:parameter", "</steptml:parameter>"),
     ("<atem:parameter", "</atem:parameter>"),
     ("<\uff5cDSML\uff5cparameter", "</\uff5cDSML\uff5cparameter>"),
+    ("<|DSML|parameter", "</|DSML|parameter>"),
     ("<|open|>argument", "<|close|>argument<|sep|>"),
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
@@ -35,7 +37,9 @@ class ProtocolFence:
 
     ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
     (``content``: by what it is). ``where``: anywhere, or only at the beginning of the reply or of a line. ``rank``: see
-    StreamReader. ``soft``: it is text unless calls can be read from it. ``dialect`` are names, with blanks between.
+    StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models write no closing, so that text may
+    follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that tell what is in it.
+    ``dialect`` are names, with blanks between.
     """
 
     opener: str
@@ -48,21 +52,25 @@ class ProtocolFence:
     dialect: str = ""
     rank: int = 0
     soft: bool = False
+    loose: bool = False
+    chained: re.Pattern[str] | None = None
+    decides: int = DECIDES
 
     def scanner(self, head: str) -> Scanner:
-        """Return a scanner for a block that begins with ``head`` (DECIDES characters after blanks, or all there is)."""
+        """Return a scanner for a block that begins with ``head`` (``decides`` characters after blanks, or all there is)."""
         first = head.lstrip()
+        again = (self.opener,) if self.closers and not (self.keep or self.soft) else ()
         if self.scan == "value":
             return JsonScanner((), at_value=True)
         if self.scan == "named_value":
             return JsonScanner((), at_value=True, first="[" if first[:1] == "[" else "{")
         if self.scan == "json":
-            return JsonScanner(self.closers)
+            return JsonScanner(self.closers, peek=again) if _INVOKES.search(head) is None else TagScanner(self.closers, SHIELDS)
         if self.scan == "tags":
             return TagScanner(self.closers, SHIELDS)
         if first[:1] in ("{", "["):
-            return JsonScanner(self.closers)
-        return TagScanner(self.closers, _QUOTES if first.startswith(("call:", ":")) else SHIELDS)
+            return JsonScanner(self.closers, peek=again)
+        return TagScanner(self.closers, _QUOTES if first.startswith(("call:", ":")) else SHIELDS, peek=again)
 
 
 def read_line(body: str, known: Definitions) -> list[ToolCall]:
@@ -72,13 +80,89 @@ def read_line(body: str, known: Definitions) -> list[ToolCall]:
 
 
 def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFence:
-    return ProtocolFence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of Fence, by name
+    return ProtocolFence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of ProtocolFence, by name
+
+
+BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
+TURN_ENDS = (
+    *BODY_ENDS,
+    "[/TOOL_CALLS]",
+    "</s>",
+    "<|role_end|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|end\u2581of\u2581sentence|>",
+    "[e~[",
+)
+OTHER_TURNS = (
+    "<|im_start|>user",
+    "<|im_start|>tool",
+    "<|start_header_id|>user",
+    "<|start_header_id|>ipython",
+    "<|header_start|>user",
+    "<|header_start|>ipython",
+    "<start_of_turn>user",
+    "<start_of_turn>developer",
+    "<|start_of_role|>user",
+    "<|start_of_role|>tool",
+    "<|user|>",
+    "<|observation|>",
+    "<\uff5cUser\uff5c>",
+)
+"""Beginnings of turns that are not the model's."""
+
+_BAR = "\uff5c"
+_SPELLINGS = tuple((bar, gap) for bar in (_BAR, "|") for gap in ("\u2581", "_", " "))
+"""Ways in which models write the special tokens of DeepSeek and Step: with wide or ASCII bars and gaps."""
+_INVOKES = re.compile(r"<\w+:invoke|<invoke|<function=")
+
+
+def _spelled(mark: str) -> tuple[str, ...]:
+    """All spellings of a token; ``mark`` has ASCII bars, and underscores for gaps."""
+    return tuple(mark.replace("|", bar).replace("_", gap) for bar, gap in _SPELLINGS)
+
+
+def _token_rows() -> Iterator[ProtocolFence]:
+    """DeepSeek, Step and Kimi: a section of calls, or a call whose section was not begun."""
+    ends, call_ends = _spelled("<|tool_calls_end|>"), _spelled("<|tool_call_end|>")
+    read: dict[str, object] = {"read": _tokens.read_sections, "scan": "json", "decides": 64}
+    for opener in _spelled("<|tool_calls_begin|>"):
+        yield _row("deepseek qwen_xml", opener, *ends, **read)
+    for opener in _spelled("<|tool_call_begin|>"):
+        yield _row("deepseek qwen_xml kimi", opener, *call_ends, keep=opener, **read)
+    yield _row("kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", **read)
+
+
+def _invoke_rows() -> Iterator[ProtocolFence]:
+    """Invokes with and without what should stand around them."""
+    for name in ("\uff5cDSML\uff5c", "|DSML|"):
+        for wrapper in ("function_calls", "tool_calls"):
+            yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
+        yield _row("deepseek", f"<{name}invoke", f"</{name}invoke>", scan="tags", keep=f"<{name}invoke", tail=f"</{name}invoke>")
+    for name, dialect in (("atem:", "qwen_xml"), ("steptml:", "qwen_xml"), ("minimax:", "minimax")):
+        yield _row(dialect, f"<{name}invoke", f"</{name}invoke>", scan="tags", keep=f"<{name}invoke", tail=f"</{name}invoke>")
+    bare = "<invoke name="
+    yield _row("minimax qwen_xml", bare, "</invoke>", scan="tags", keep=bare, tail="</invoke>", soft=True)
+    mark = "]<]minimax[>["
+    yield _row("minimax", f"{mark}<tool_call>", f"{mark}</tool_call>", read=_tokens.read_minimax_m3, scan="tags")
+    invoke, end = f"{mark}<invoke", f"{mark}</invoke>"
+    yield _row("minimax", invoke, end, read=_tokens.read_minimax_m3, scan="tags", keep=invoke, tail=end)
+    call, end = "<|open|>call", "<|close|>call<|sep|>"
+    yield _row("kimi", call, end, read=_tokens.read_kimi_k3, scan="tags", keep=call, tail=end)
 
 
 FENCES: tuple[ProtocolFence, ...] = (
     _row("hermes qwen_xml glm tags", "<tool_call>", "</tool_call>"),
     _row("gemma tags", "<|tool_call>", "<tool_call|>", rank=1),
-    _row("granite tags", "<|tool_call|>", "<|/tool_call|>", rank=2),
+    _row("granite tags", "<|tool_call|>", "<|/tool_call|>", rank=2, loose=True),
     _row("gemma", "<start_function_call>", "<end_function_call>"),
     _row("hermes", "<tool_calls>", "</tool_calls>"),
     _row("hermes", "<TOOLCALL>", "</TOOLCALL>"),
@@ -89,26 +173,27 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("qwen_xml", "<dots_function_call>", "</dots_function_call>"),
     _row("qwen_xml", "<atem:function_calls>", "</atem:function_calls>"),
     _row("glm", "<longcat_tool_call>", "</longcat_tool_call>"),
-    _row("kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", read=_tokens.read_kimi, scan="json"),
     _row("kimi", "<|open|>tools<|sep|>", "<|close|>tools<|sep|>", read=_tokens.read_kimi_k3, scan="tags"),
-    _row("deepseek", "<\uff5ctool▁calls▁begin\uff5c>", "<\uff5ctool▁calls▁end\uff5c>", read=_tokens.read_deepseek, scan="json"),
-    _row("deepseek", "<\uff5cDSML\uff5cfunction_calls>", "</\uff5cDSML\uff5cfunction_calls>"),
-    _row("deepseek", "<\uff5cDSML\uff5ctool_calls>", "</\uff5cDSML\uff5ctool_calls>"),
-    _row("qwen_xml", "<\uff5ctool_calls_begin\uff5c>", "<\uff5ctool_calls_end\uff5c>", read=_tokens.read_step, scan="tags"),
-    _row("mistral", "[TOOL_CALLS]", read=_tokens.read_mistral, scan="named_value"),
+    _row("mistral", "[TOOL_CALLS]", read=_tokens.read_mistral, scan="named_value", chained=_tokens.MISTRAL_NEXT),
     _row("minimax", "<minimax:tool_call>", "</minimax:tool_call>"),
-    _row("minimax", "]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>", read=_tokens.read_minimax_m3, scan="tags"),
     _row("pythonic", "<|tool_call_start|>", "<|tool_call_end|>"),
     _row("pythonic", "<function_calls>", "</function_calls>"),
+    _row("llama pythonic", "<|python_tag|>", *(end for end in TURN_ENDS if end[0] == "<"), loose=True),
+    _row("llama pythonic", "<|python_start|>", "<|python_end|>"),
     _row("granite", "<function_call>", read=_tokens.read_json_body, scan="value"),
     _row("granite", "<|function_call|>", read=_tokens.read_json_body, scan="value"),
     _row("granite", "<|message_sep|>\n\nfunction call<|role_sep|>\n", read=_tokens.read_json_body, scan="value"),
-    _row("granite", "functools[", read=_tokens.read_json_body, scan="value", where="start", keep="[", soft=True),
+    _row("granite", "functools[", read=_tokens.read_json_body, scan="value", where="line", keep="[", soft=True),
     _row("granite", "<|tools_prefix|>", "<|tools_suffix|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|action_start|><|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|START_ACTION|>", "<|END_ACTION|>", read=_tokens.read_json_body, scan="json"),
-    _row("granite", "Action:\n```json\n", "```", read=_tokens.read_json_body, scan="json", where="start", soft=True),
+    *(
+        _row("granite", f"Action:{gap}```json\n", "```", read=_tokens.read_json_body, scan="json", where="start", soft=True)
+        for gap in ("\n", " ", "")
+    ),
     _row("command", "@tool ", "\n", read=read_line, scan="tags", where="line", keep="@tool "),
+    *_token_rows(),
+    *_invoke_rows(),
 )
 
 THINKING: tuple[tuple[str, str], ...] = (
@@ -118,39 +203,68 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("<|channel>", "<channel|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("[THINK]", "[/THINK]"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
 )
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
 
 DROPPED = (
+    *TURN_ENDS,
+    *OTHER_TURNS,
+    "<|im_start|>assistant",
+    "<|start_header_id|>assistant<|end_header_id|>",
     "<|tool_response>",
     "<channel|>",
-    "<\uff5ctool▁output▁begin\uff5c>",
-    "<\uff5ctool▁output▁end\uff5c>",
+    "<\uff5ctool\u2581output\u2581begin\uff5c>",
+    "<\uff5ctool\u2581output\u2581end\uff5c>",
+    "</function_call>",
+    "<start_function_response>",
+    "<|assistant_end|>",
     "<|START_TEXT|>",
     "<|END_TEXT|>",
     "<|START_RESPONSE|>",
     "<|END_RESPONSE|>",
     "<|python_start|>",
-    "<|python_end|>",
     "<|python_tag|>",
     "<|open|>response<|sep|>",
     "<|close|>response<|sep|>",
     "<|close|>message<|sep|>",
-    "<|end|>",
-    "<|return|>",
-    "<|eot|>",
-    "<|eom|>",
-    "<|call|>",
+    *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "</function>", "</invoke>")),
 )
-"""Marks that say nothing to a person."""
+"""Marks that say nothing to a person: ends of turns, and ends of calls that were not begun."""
+STRIKE, STRIKE_END = "<s>", "</s>"
+"""HTML's strikethrough ends as a turn of some models does."""
 
+CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", *TURN_ENDS}
 HEADERS = ("<|channel|>", "<|start|>")
-TO_USER, TO_SELF = "to=user<|message|>", "to=self<|message|>"
-"""Beginnings of a reply whose first header stands in the prompt."""
-
 HEADER_END = "<|message|>"
-BODY_ENDS = ("<|end|>", "<|return|>", "<|call|>", "<|eot|>", "<|eom|>")
+
+INNER = (
+    "<arg_key>",
+    "<arg_value>",
+    "<longcat_arg_key>",
+    "<\uff5cDSML\uff5cparameter",
+    "<|DSML|parameter",
+    "<atem:parameter",
+    "<steptml:parameter",
+    "<|constrain|>",
+    "<parameter=",
+    "<|tool_call_argument_begin|>",
+    "<tool_sep>",
+    *_spelled("<|tool_sep|>"),
+    "[ARGS]",
+    "<|recipient|>",
+    "<|action_start|>",
+    "<|open|>argument",
+    "<TOOL_CALL>",
+    "[TOOL_CALL]",
+    "<toolcall>",
+    "<|tool_calls|>",
+    "<<function>>",
+    "\u273fFUNCTION\u273f",
+    "]<]minimax[>[",
+)
+"""Marks that stand inside of calls only: in text they show that a call was lost."""
 
 
 def fences_of(dialects: Iterable[str]) -> tuple[ProtocolFence, ...]:

@@ -18,7 +18,12 @@ _NAMES = ("name", "tool_name", "tool", "function")
 _ARGS = ("arguments", "args", "parameters", "input")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
 _BETWEEN = re.compile(r"[\s,;]+")
+_BESIDE = frozenset(("type", "id", "index", "call_id", "tool_call_id", "thought", "reasoning", *_NAMES, *_ARGS))
+"""Fields of a call that are no arguments."""
+_SCHEMA_FIELDS = frozenset(("type", "properties", "required", "additionalProperties", "description", "$schema", "title"))
+_WRAPPERS = ("tool_calls", "function_call", "tool_call")
 _NO_ARGUMENTS = object()
+_FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 
 
 class Definitions:
@@ -41,6 +46,11 @@ class Definitions:
     def parameters(self, name: str) -> Mapping[str, Json]:
         schema = self.tools.get(name, {}).get("parameters")
         return schema if isinstance(schema, Mapping) else {}
+
+    def takes(self, name: str, key: str) -> bool:
+        """Return whether the tool's schema names this argument."""
+        properties = self.parameters(name).get("properties")
+        return isinstance(properties, Mapping) and key in properties
 
     def schema(self, name: str, key: str) -> Mapping[str, Json]:
         """Return an argument's schema; empty where nothing is known of it."""
@@ -72,6 +82,7 @@ def made(name: Any, args: Json, raw: str) -> ToolCall:
 
 def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
     """The calls that a JSON value spells out: one, or a list of them, in any of the usual shapes."""
+    value = _unwrapped(value)
     if isinstance(value, list):
         for one in value:
             yield from from_json(one, raw) if not isinstance(one, list) else iter((faulty("", raw, "a list is no call"),))
@@ -80,11 +91,34 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
         yield faulty("", raw, 'a call is a JSON object, such as {"name": "tool_name", "arguments": {...}}')
         return
     name, args = _parts(value)
-    yield made(name, {} if args is _NO_ARGUMENTS else args, raw)
+    if args is _NO_ARGUMENTS and isinstance(name, str) and (others := value.keys() - _BESIDE):
+        fields = ", ".join(sorted(others))
+        yield faulty(name, raw, f'its arguments must stand in an object named "arguments"; these stand beside it: {fields}')
+    elif _is_schema(args):
+        yield faulty(str(name or ""), raw, "its arguments are the tool's schema; send the values themselves")
+    else:
+        yield made(name, {} if args is _NO_ARGUMENTS else args, raw)
+
+
+def _is_schema(args: Json) -> bool:
+    """Return whether a model gave back the parameters of the tool's definition for its arguments."""
+    if not isinstance(args, dict) or args.get("type") != "object" or not args.keys() <= _SCHEMA_FIELDS:
+        return False
+    return isinstance(args.get("properties"), dict)
+
+
+def _unwrapped(value: Json) -> Json:
+    """Return what stands in ``{"tool_calls": [...]}``, beside which at most text stands."""
+    if isinstance(value, dict) and not value.keys() & {*_NAMES, *_ARGS}:
+        inner = [value[key] for key in _WRAPPERS if isinstance(value.get(key), (list, dict))]
+        if len(inner) == 1 and len(value) <= 3:
+            return inner[0]
+    return value
 
 
 def looks_called(value: Json, known: Definitions) -> bool:
     """Return whether untagged JSON is a call: of a known tool, or, where none is known, with arguments."""
+    value = _unwrapped(value)
     ones = value if isinstance(value, list) else [value]
     for one in ones:
         if not isinstance(one, dict):
@@ -93,6 +127,18 @@ def looks_called(value: Json, known: Definitions) -> bool:
         if not isinstance(name, str) or (name not in known if known else args is _NO_ARGUMENTS):
             return False
     return bool(ones)
+
+
+def spells_calls(value: Json, known: Definitions) -> list[str]:
+    """Return the names of the calls that JSON spells out, each of a known tool and with arguments; none for anything else."""
+    names = []
+    value = _unwrapped(value)
+    for one in value if isinstance(value, list) else [value]:
+        name, args = _parts(one) if isinstance(one, dict) else (None, None)
+        if not isinstance(name, str) or name not in known or not isinstance(args, (dict, str)):
+            return []
+        names.append(name)
+    return names
 
 
 def _parts(value: dict[str, Json]) -> tuple[Any, Any]:
@@ -106,6 +152,13 @@ def _parts(value: dict[str, Json]) -> tuple[Any, Any]:
         if isinstance(inner, dict) and only not in (*_NAMES, *_ARGS):
             return only, inner  # Apertus: {"name": {arguments}}
     return name, args
+
+
+def unfenced(text: str) -> str:
+    """Return ``text`` without the Markdown fence that stands around all of it."""
+    text = text.strip()
+    match = _FENCED.fullmatch(text)
+    return match[1] if match else text
 
 
 def between(text: str, at: int) -> int:
@@ -130,6 +183,12 @@ def typed(text: str, schema: Mapping[str, Json]) -> Json:
             return _read(text)
         return text
     return _read(text)
+
+
+def takes_list(schema: Mapping[str, Json]) -> bool:
+    """Return whether a list fits the schema and a string does not."""
+    types = _types(schema)
+    return "array" in types and "string" not in types
 
 
 def _read(text: str) -> Json:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _AFTER_STRING = ",:}])"
 _BEFORE_SINGLE = "{[,:(="
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
@@ -28,22 +29,41 @@ class Scanner(Protocol):
         ...
 
 
+def _tree(marks: Sequence[str]) -> str:
+    """Return a pattern for any of these, by first characters: one that tries each in turn takes ten times as long."""
+    groups: dict[str, list[str]] = {}
+    for mark in marks:
+        groups.setdefault(mark[:1], []).append(mark[1:])
+    ends = groups.pop("", None) is not None
+    parts = [re.escape(first) + (re.escape(rest[0]) if len(rest) == 1 else _tree(rest)) for first, rest in groups.items()]
+    if not parts:
+        return ""
+    return f"(?:{'|'.join(parts)}){'?' if ends else ''}" if len(parts) > 1 or ends else parts[0]
+
+
 class Tokens:
     """A few literal strings, none the beginning of another: a pattern for any of them, and which text may begin one."""
 
     def __init__(self, tokens: Iterable[str], more: str = "") -> None:
         self.all = tuple(dict.fromkeys(tokens))
-        parts = [re.escape(mark) for mark in self.all] + ([more] if more else [])
-        self.pattern = re.compile("|".join(parts)) if parts else re.compile(r"(?!)")
+        parts = [_tree(self.all)] if self.all else []
+        self.pattern = re.compile("|".join([*parts, *([more] if more else [])]) or r"(?!)")
         self._prefixes = {mark[:size] for mark in self.all for size in range(1, len(mark))}
         self._longest = max((len(mark) for mark in self.all), default=1) - 1
+        firsts = "".join({re.escape(mark[0]) for mark in self.all})
+        self._first = re.compile(f"[{firsts}]" if firsts else r"(?!)")
 
     def held(self, text: str) -> int:
         """Count the characters at the end of ``text`` that may be the beginning of a mark."""
-        prefixes = self._prefixes
-        for size in range(min(self._longest, len(text)), 0, -1):
-            if text[-size:] in prefixes:
-                return size
+        if not self._longest:
+            return 0
+        size = len(text)
+        at = size - self._longest
+        while match := self._first.search(text, max(at, 0)):
+            at = match.start()
+            if text[at:] in self._prefixes:
+                return size - at
+            at += 1
         return 0
 
 
@@ -209,15 +229,18 @@ class JsonScanner:
 class TagScanner:
     """A block whose arguments stand between tags of their own: a closing tag in an argument's text is part of it.
 
-    ``shields`` are (opening, closing) tags of arguments.
+    ``shields`` are (opening, closing) tags of arguments; ``peek`` are marks that end the block too, and are left for what
+    follows. CDATA is text.
     """
 
-    def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, closers: Sequence[str], shields: Sequence[tuple[str, str]] = (), *, peek: Sequence[str] = ()) -> None:
         self._closers = tuple(closers)
         self._shields = dict(shields)
-        self._outer = tokens_of((*closers, *self._shields))
+        self._peek = tuple(peek)
+        self._outer = tokens_of((*closers, *peek, *self._shields))
         self._text = _Pieces()
         self._until = ""
+        self._in_cdata = False
         self._candidate: tuple[int, int] | None = None
         self._again = False  # after the candidate another argument began: the one we are in lacks its end
 
@@ -239,12 +262,16 @@ class TagScanner:
         return self._text.cut(self._text.size, self._text.size, closed=False, complete=False)
 
     def _tokens(self) -> Tokens:
+        if self._in_cdata:
+            return tokens_of((_CDATA_END,))
         if not self._until:
             return self._outer
-        return tokens_of((self._until, *self._closers, *self._shields))
+        return tokens_of((self._until, *self._closers, *self._shields, _CDATA))
 
     def _token(self, mark: str, place: int) -> Cut | None:
-        if self._until and mark == self._until:
+        if mark in (_CDATA, _CDATA_END):
+            self._in_cdata = mark == _CDATA
+        elif self._until and mark == self._until:
             if self._candidate is not None and self._again:
                 return self._text.cut(*self._candidate, closed=True, complete=False)
             self._until, self._candidate, self._again = "", None, False
@@ -254,6 +281,8 @@ class TagScanner:
             self._candidate = self._candidate or (place, place + len(mark))
         elif self._until:
             self._again = self._again or self._candidate is not None
+        elif mark in self._peek:
+            return self._text.cut(place, place, closed=True, complete=False)
         else:
             self._until = self._shields[mark]
         return None

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
-from io import StringIO
 
 from agent.protocols import _bare, _fences
-from agent.protocols._fences import DECIDES, ProtocolFence
+from agent.protocols._fences import ProtocolFence
+from agent.protocols._left import lost_calls
 from agent.protocols._made import CUT_OFF, Definitions, faulty
+from agent.protocols._marks import marks_of
+from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
-from toolcrib import StreamEvent, ToolCall
+from agent.protocols._start import Beginning, Pending
+from toolcrib import StreamEvent
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
-_HEADER_LIMIT = 400
-_WHOLE_ENDS = ("</function>", "</invoke>", "</\uff5cDSML\uff5cinvoke>", "</atem:invoke>", "<\uff5ctool_call_end\uff5c>")
+_WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
+_CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
 
@@ -24,27 +27,11 @@ _HALF_TAG = 3
 """Length from which the beginning of a tag at the very end counts as a tag that was cut off."""
 
 
-class _Marks:
-    """Marks that a reader looks for in text."""
-
-    def __init__(self, fences: tuple[ProtocolFence, ...], *, stray: bool) -> None:
-        self.fences = {fence.opener: fence for fence in fences}
-        self.thinking = dict(_fences.THINKING)
-        self.stray = frozenset(self.thinking.values()) - {"<channel|>"} if stray else frozenset()
-        more = (*_fences.HEADERS, _fences.TO_USER, _fences.TO_SELF, *_fences.DROPPED)
-        self.tokens = Tokens((*self.fences, *self.thinking, *self.stray, *more))
-
-
-@lru_cache(maxsize=64)
-def _marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> _Marks:
-    return _Marks(fences, stray=stray)
-
-
 class StreamReader:
     """``bare``: calls may also stand there without any tag, as the beginning of the reply.
 
-    ``one_variant``: of calls in tags of several ranks, those of the lowest count (000-21). ``whole`` makes the reader that takes
-    over where the reply turns out to be the JSON protocol's. ``fault_code`` is the reply's error where a call can't be read.
+    ``one_variant``: see ReplyBuilder. ``whole`` makes the reader that takes over where the reply turns out to be the JSON
+    protocol's. ``fault_code`` is the reply's error where a call can't be read. ``nested``: the text is a part of a reply.
     """
 
     def __init__(
@@ -57,26 +44,26 @@ class StreamReader:
         one_variant: bool = False,
         whole: Callable[[], TextReader] | None = None,
         fault_code: str = "",
+        nested: bool = False,
     ) -> None:
-        self._known, self._fault_code = known, fault_code
-        self._whole, self._one_variant = whole, one_variant
+        self._known, self._fault_code, self._nested = known, fault_code, nested
+        self._whole, self._bare = whole, bare
         self._other: TextReader | None = None
-        self._bare = bare
-        self._marks = _marks_of(fences, stray=thinking == "maybe")
+        self._marks = marks_of(fences, stray=thinking in ("maybe", "unlikely"))
+        self._beginning = Beginning(
+            known, self._marks.tokens, self._marks.fences, bare=bare, protocol=whole is not None, nested=nested
+        )
         self._buffer = ""
-        self._events: list[StreamEvent] = []
-        self._content = StringIO()
-        self._reasoning = StringIO()
-        self._calls: list[tuple[int, ToolCall]] = []
-        self._faults: list[str] = []
-        self._spaces: list[str] = []  # blanks that are shown once text follows
-        self._blank = True  # no text yet
-        self._last = "\n"  # the character before the buffer
+        self._reply = ReplyBuilder(thinking, one_variant=one_variant)
         self._truncated = False
-        self._thought = False
+        self._addressed = self._headed = False
+        self._spoken: Counter[str] = Counter()  # endings of calls that are only spoken of
+        self._strikes = 0
+        self._pending: list[Pending] = []
         self._fence: ProtocolFence | None = None
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
+        self._header_mark = ""
         self._skip: tuple[str, ...] = ()
         self._until: Tokens = tokens_of(())
         self._peek: tuple[str, ...] = ()
@@ -89,122 +76,139 @@ class StreamReader:
         """Return what can be shown by now."""
         for at in range(0, len(text), _SLICE):
             if (other := self._handed_over()) is not None:
-                return [*self._flush(), *other.feed(text[at:])]
+                return [*self._reply.flush(), *other.feed(text[at:])]
             self._buffer += text[at : at + _SLICE]
             while self._step(False):
                 pass
-        return self._flush()
+        return self._reply.flush()
 
     def finish(self, *, truncated: bool = False) -> ParsedReply:
         self._truncated = truncated
         while self._handed_over() is None and self._step(True):
             pass
-        reasoning = self._reasoning.getvalue()
+        reply = self._reply
+        reasoning = reply.reasoning
         if (other := self._handed_over()) is not None:
-            reply = other.finish(truncated=truncated)
-            events = (*self._flush(), *reply.events)
-            return replace(reply, reasoning=(reasoning + reply.reasoning).strip(), events=events)
-        calls = self._ranked()
-        faults = [*self._faults, *(call.fault for call in calls if call.fault is not None)]
+            whole = other.finish(truncated=truncated)
+            events = (*reply.flush(final=True), *whole.events)
+            return replace(whole, reasoning=(reasoning + whole.reasoning).strip(), events=events)
+        content = reply.content
+        if not (self._nested or truncated or self._headed):
+            thinking = reasoning if self._step == self._in_thinking else ""
+            reply.add(0, lost_calls(content, thinking, self._beginning, self._inner, reply.lost))
+        calls = reply.ranked()
+        faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
-        return ParsedReply(self._content.getvalue(), reasoning.strip(), calls, faults, self._flush(), error)
+        shown, following = reply.flush(final=True), "maybe" if truncated else reply.next_thinking
+        return ParsedReply(content, reasoning.strip(), calls, faults, shown, error, next_thinking=following)
 
     def _handed_over(self) -> TextReader | None:
         return self._other
 
-    def _flush(self) -> list[StreamEvent]:
-        events, self._events = self._events, []
-        return events
-
-    def _ranked(self) -> list[ToolCall]:
-        """The calls; where there are variants of the tags, those of the first that gave one (000-21)."""
-        ranks = {rank for rank, call in self._calls if call.fault is None}
-        if len(ranks) < 2 or not self._one_variant:
-            return [call for _, call in self._calls]
-        best = min(ranks)
-        for rank, call in self._calls:
-            if call.fault is None and rank != best:
-                self._faults.append(f"the call of {call.name} is written in other tags than the rest, so it was not run")
-        return [call for rank, call in self._calls if call.fault is not None or rank == best]
+    def _inner(self) -> StreamReader:
+        """Return a reader for a part of the reply that stands in a code block."""
+        fences = tuple(self._marks.fences.values())
+        return StreamReader(fences, self._known, thinking="closed", bare=True, nested=True)
 
     # -- text ----------------------------------------------------------------------------------------------------
 
     def _in_text(self, final: bool) -> bool:
-        if self._bare and self._blank and (wait := self._bare_start(final)) is not None:
-            return wait
+        reply = self._reply
+        if reply.blank and not self._addressed and (more := self._begin(final)) is not None:
+            return more
+        tokens = self._marks.addressed if self._addressed else self._marks.tokens
         buffer, at = self._buffer, 0
-        while match := self._marks.tokens.pattern.search(buffer, at):
-            mark, start, end = match[0], match.start(), match.end()
-            if self._stands(mark, buffer, start):
-                self._show(buffer[:start])
-                self._buffer = buffer[end:]
-                self._last = ""
-                self._open(mark)
+        while match := tokens.pattern.search(buffer, at):
+            reply.show(buffer[at : match.start()])
+            at = match.end()
+            if self._stands(match[0]):
+                self._buffer = buffer[at:]
+                self._open(match[0])
                 return True
-            at = end
-        held = self._marks.tokens.held(buffer[at:])
-        if final and (held < _HALF_TAG or buffer[-held] not in "<]["):
+            reply.show(match[0])
+        rest = buffer[at:]
+        held = tokens.held(rest)
+        if final and (held < _HALF_TAG or rest[-held] not in "<][" or reply.code.spoken):
             held = 0
-        self._show(buffer[: len(buffer) - held])
-        self._buffer = "" if final else buffer[len(buffer) - held :]
+        reply.show(rest[: len(rest) - held])
+        self._buffer = "" if final else rest[len(rest) - held :]
         return False
 
-    def _stands(self, mark: str, buffer: str, start: int) -> bool:
-        """Return whether a mark counts at its position; one in a code span is only spoken of."""
-        before = buffer[start - 1] if start else self._last
+    def _begin(self, final: bool) -> bool | None:
+        """Return None where the text goes on as text, else whether there is more to do."""
+        lead = self._buffer.lstrip()
+        self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
+        self._buffer = lead
+        found = self._beginning.look(lead, called=bool(self._reply.calls), final=final)
+        if found is None or found == "wait":
+            return None if found is None else False
+        if found == "protocol" and self._whole is not None:
+            self._other = self._whole()
+            self._reply.more(self._other.feed(lead))
+            self._buffer = ""
+            return False
+        if found == "header":
+            self._header_mark, self._step = "", self._in_header
+            return True
+        assert isinstance(found, ProtocolFence)  # noqa: S101 - the rest of what look() returns
+        self._enter(found, lead)
+        return True
+
+    def _enter(self, fence: ProtocolFence, lead: str) -> None:
+        """Begin a block that has no tags; one with an opening is a call only if nothing else follows."""
+        self._fence, self._buffer = fence, lead[self._beginning.skipped :]
+        self._scanner = fence.scanner(self._buffer)
+        self._step = self._in_pending if fence.opener else self._in_block
+
+    def _stands(self, mark: str) -> bool:
+        """Return whether a mark counts where the text has come to; one in code or a quotation is only spoken of."""
+        code = self._reply.code
+        if mark == _fences.STRIKE:
+            self._strikes += 1
+            return False
+        if mark == _fences.STRIKE_END and self._strikes:
+            self._strikes -= 1
+            return False
         fence = self._marks.fences.get(mark)
-        where = fence.where if fence else ("start" if mark in (_fences.TO_USER, _fences.TO_SELF) else "")
-        if where == "start":
-            return self._blank and not buffer[:start].strip()
-        if where == "line":
-            return before in ("\n", "")
-        return before != "`"
+        ends = fence.closers if fence else ()
+        if code.passes(mark, ends):
+            self._spoken.update(ends)
+            return False
+        if self._spoken[mark]:
+            self._spoken[mark] -= 1
+            return False
+        if fence is None or not fence.where:
+            return True
+        return self._reply.blank if fence.where == "start" else code.begins_line
 
     def _open(self, mark: str) -> None:
-        if mark in self._marks.fences:
+        if mark in self._marks.fences and not self._addressed:
             self._fence, self._scanner, self._step = self._marks.fences[mark], None, self._in_block
         elif mark in self._marks.thinking:
             skip = (_fences.THOUGHT_LABEL,) if mark == "<|channel>" else ()
             self._think((self._marks.thinking[mark],), skip=skip)
         elif mark in self._marks.stray:
-            self._was_thinking()
+            self._reply.end_thinking()
+            self._beginning.bare = self._bare
         elif mark in _fences.HEADERS:
-            self._step = self._in_header
-        elif mark == _fences.TO_SELF:
-            self._think(_fences.BODY_ENDS, peek=_fences.HEADERS)
+            self._header_mark, self._step = mark, self._in_header
+        elif mark in _fences.BODY_ENDS:
+            self._addressed = False
+        elif mark in _fences.CALL_ENDS:
+            self._reply.end_call(mark)
+        elif mark in _fences.OTHER_TURNS:
+            self._step = self._after_turn
 
-    def _was_thinking(self) -> None:
-        """An end of thinking without its beginning: the prompt had opened it, and nothing in it is to be run (000-19)."""
-        if self._thought:
-            return
-        self._thought = True
-        self._reasoning = self._content
-        self._faults += [
-            f"the call of {call.name or 'a tool'} stands in the thinking, so it was not run" for _, call in self._calls
-        ]
-        self._content, self._calls, self._spaces, self._blank = StringIO(), [], [], True
-
-    def _show(self, text: str) -> None:
-        if not text:
-            return
-        self._last = text[-1]
-        if self._blank:
-            text = text.lstrip()
-        bare = text.rstrip()
-        if not bare:
-            if text:
-                self._spaces.append(text)
-            return
-        shown = "".join(self._spaces) + bare
-        self._blank, self._spaces = False, [text[len(bare) :]]
-        self._content.write(shown)
-        self._events.append(StreamEvent("assistant_delta", shown))
+    def _after_turn(self, final: bool) -> bool:
+        """Leave out what the model makes up after its turn, as if others had written it."""
+        self._buffer = ""
+        return False
 
     # -- thinking ------------------------------------------------------------------------------------------------
 
     def _think(self, until: tuple[str, ...], *, peek: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> None:
         self._until, self._peek, self._skip = tokens_of((*until, *peek)), peek, skip
-        self._thought = True
+        self._reply.think()
         self._step = self._in_thinking
 
     def _in_thinking(self, final: bool) -> bool:
@@ -220,135 +224,120 @@ class StreamReader:
         match = self._until.pattern.search(buffer)
         if match is None:
             held = self._until.held(buffer)
-            self._muse(buffer[: len(buffer) - held])
+            self._reply.muse(buffer[: len(buffer) - held])
             rest = buffer[len(buffer) - held :]
             if final and held < _HALF_TAG:
-                self._muse(rest)
+                self._reply.muse(rest)
             self._buffer = "" if final else rest
             return False
-        self._muse(buffer[: match.start()])
+        self._reply.muse(buffer[: match.start()])
         self._buffer = buffer[match.start() if match[0] in self._peek else match.end() :]
         self._step = self._in_text
         return True
 
-    def _muse(self, text: str) -> None:
-        if text:
-            self._reasoning.write(text)
-            self._events.append(StreamEvent("thinking_delta", text))
-
     def _in_header(self, final: bool) -> bool:
-        """Harmony: ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``."""
-        end = self._buffer.find(_fences.HEADER_END)
-        if end < 0 and len(self._buffer) <= _HEADER_LIMIT:
-            if final:
-                self._buffer = ""
+        """Harmony: ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``. The recipient decides what follows."""
+        at, whole = _bare.header_end(self._buffer, marked=bool(self._header_mark)) or (-1, False)
+        if at < 0 and not final:
             return False
-        if end < 0:
-            self._step = self._in_text
-            self._show(self._buffer[:_HEADER_LIMIT])
-            self._buffer = self._buffer[_HEADER_LIMIT:]
-            return True
-        header, self._buffer = self._buffer[:end], self._buffer[end + len(_fences.HEADER_END) :]
-        channel, tool, to_self = _bare.header(header)
-        if tool:
+        at = len(self._buffer) if at < 0 else at
+        text, self._buffer = self._buffer[:at], self._buffer[at:]
+        if not whole:
+            return self._half_header(text)
+        self._buffer = self._buffer[len(_fences.HEADER_END) :]
+        channel, recipient = _bare.header(text)
+        self._headed, self._addressed = True, False
+        if tool := _bare.tool_of(recipient):
             self._fence = ProtocolFence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
             self._scanner = JsonScanner(_fences.BODY_ENDS, peek=_fences.HEADERS)
             self._step = self._in_block
-        elif channel == "analysis" or to_self:
+        elif recipient == "self" or (channel == "analysis" and recipient in ("", "assistant")):
             self._think(_fences.BODY_ENDS, peek=_fences.HEADERS)
         else:
+            self._addressed = bool(recipient) or channel in ("final", "commentary")
             self._step = self._in_text
         return True
 
+    def _half_header(self, text: str) -> bool:
+        tool = _bare.tool_of(_bare.header(text)[1]) if self._header_mark or "<|" in text else ""
+        if tool:
+            self._reply.add(0, [faulty(tool, self._header_mark + text, CUT_OFF)])
+        elif self._buffer or not self._header_mark:
+            self._reply.show(text)
+        self._step = self._in_text
+        return bool(self._buffer)
+
     # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _cut(self, final: bool) -> Cut | None:
+        assert self._scanner is not None  # noqa: S101 - set by whoever made this the step
+        text, self._buffer = self._buffer, ""
+        cut = self._scanner.feed(text, final=final)
+        if cut is not None:
+            self._buffer, self._step = cut.rest, self._in_text
+        return cut
 
     def _in_block(self, final: bool) -> bool:
         fence = self._fence
         assert fence is not None  # noqa: S101 - set by whoever made this the step
-        if self._scanner is None and not fence.keep:
-            self._buffer = self._buffer.lstrip()
-        text = self._buffer
         if self._scanner is None:
-            head = (fence.keep + text).lstrip()
-            if len(head) < DECIDES and not final:
+            if not fence.keep:
+                self._buffer = self._buffer.lstrip()
+            head = (fence.keep + self._buffer).lstrip()
+            if len(head) < fence.decides and not final:
                 return False
-            self._scanner = fence.scanner(head)
-            text = fence.keep + text
-        self._buffer = ""
-        cut = self._scanner.feed(text, final=final)
+            self._scanner = fence.scanner(head[: fence.decides])
+            self._buffer = fence.keep + self._buffer
+        cut = self._cut(final)
         if cut is None:
             return False
-        self._buffer, self._step, self._last = cut.rest, self._in_text, ""
-        if fence.where == "line":
-            self._last = "\n"
         if fence.opener == "" and fence.scan == "value":
             self._take_bare(cut, fence)
         else:
             self._take(cut, fence)
-        self._fence = self._scanner = None
+        self._reply.code.interrupt()
+        if fence.chained is not None and cut.closed:
+            self._step = self._in_chain
+        else:
+            self._fence = None
+        self._scanner = None
+        return True
+
+    def _in_chain(self, final: bool) -> bool:
+        """Look for another call behind one: Mistral's models leave the token before it out."""
+        assert self._fence is not None  # noqa: S101 - the fence of the call before
+        assert self._fence.chained is not None  # noqa: S101 - only such a fence comes here
+        match = self._fence.chained.match(self._buffer)
+        if match is None and not final and _CHAINED_YET.fullmatch(self._buffer):
+            return False
+        if match is not None:
+            self._buffer = self._buffer[match.end() :]
+        self._step = self._in_text if match is None else self._in_block
         return True
 
     def _take(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
-        if fence.soft and not _bare.reads_well(fence, body, self._known):
+        calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
+        lost = bool(calls) and all(call.fault is not None for call in calls)
+        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
             end = fence.closers[0] if cut.closed and fence.closers else ""
-            self._show(fence.opener.removesuffix(fence.keep) + body + end)
-            return
-        if not cut.closed:
-            body = body[: len(body) - tokens_of(fence.closers).held(body)]
-            if isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
-                body = body.rstrip().rstrip(",") + "]"
-            elif not self._is_whole(body, cut, fence):
-                self._add(fence, [faulty(_bare.name_in(body), body, CUT_OFF)])
-                return
-        elif fence.tail:
-            body += fence.tail
-        self._add(fence, fence.read(body, self._known))
+            self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
+        elif not cut.closed:
+            self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
+        elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
+            self._reply.add(fence.rank, calls)
 
-    def _is_whole(self, body: str, cut: Cut, fence: ProtocolFence) -> bool:
-        """Return whether a block without its closing tag holds its calls completely: servers cut replies at such tags."""
-        if fence.where == "line" and not self._truncated:
-            return True
-        return not self._truncated and (cut.complete or body.rstrip().endswith(_WHOLE_ENDS))
-
-    def _add(self, fence: ProtocolFence, calls: Sequence[ToolCall]) -> None:
-        for call in calls:
-            self._calls.append((fence.rank, call))
-            if call.fault is None:
-                text = json.dumps(call.args, ensure_ascii=False)
-                self._events.append(StreamEvent("tool_call_delta", text, call.id, call.name))
-
-    # -- calls without tags --------------------------------------------------------------------------------------
-
-    def _bare_start(self, final: bool) -> bool | None:
-        """Return None where the text goes on as text, else whether there is more to do."""
-        lead = self._buffer.lstrip()
-        self._show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
-        self._buffer = lead
-        start = lead.lstrip(" \t\r\n,;") if self._calls else lead
-        if len(lead) - len(start) > _bare.DECIDES:
-            self._bare = False
-            return None
-        if not start and not final:
-            return False
-        if start[:1] not in ("{", "["):
-            if start and self._marks.tokens.held(start) != len(start) and not self._marks.tokens.pattern.match(start):
-                self._bare = False
-            return None
-        if len(start) < _bare.DECIDES and not final:
-            return False
-        kind = _bare.kind_of(start[: _bare.DECIDES])
-        if kind == "protocol" and self._whole is not None and not self._calls:
-            self._other = self._whole()
-            self._events += self._other.feed(start)
-            self._buffer = ""
-            return False
-        if kind != "calls":
-            self._bare = self._marks.tokens.pattern.match(start) is not None
-            return None
-        self._fence, self._buffer = ProtocolFence("", scan="value"), start
-        self._scanner, self._step = self._fence.scanner(start), self._in_block
-        return True
+    def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
+        """Take a block without its closing tag: servers cut replies at such tags, and models forget them."""
+        if isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
+            body = body.rstrip().rstrip(",") + "]"
+        elif fence.loose and not self._truncated and (value := _bare.leading_value(body)) is not None:
+            body, self._buffer = value
+        whole = not self._truncated and (fence.where == "line" or _WHOLE_END.search(body))
+        calls = fence.read(body, self._known) if whole else []
+        if not calls or (any(call.fault is not None for call in calls) and not cut.complete and fence.where != "line"):
+            calls = [faulty(_bare.name_in(body), body, CUT_OFF)]
+        self._reply.add(fence.rank, calls)
 
     def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:
         body = cut.body
@@ -357,7 +346,51 @@ class StreamReader:
             cut = cut._replace(closed=True)
         calls = _bare.calls_of(body, self._known, closed=cut.closed)
         if calls:
-            self._add(fence, calls)
+            self._reply.add(fence.rank, calls)
         else:
-            self._bare = False
-            self._show(body)
+            self._beginning.bare = False
+            self._reply.show(body)
+
+    # -- calls that only the rest of the reply makes calls -------------------------------------------------------
+
+    def _in_pending(self, final: bool) -> bool:
+        fence = self._fence
+        assert fence is not None  # noqa: S101 - set by whoever made this the step
+        if (cut := self._cut(final)) is None:
+            return False
+        end = fence.closers[0] if cut.closed and fence.closers else ""
+        self._pending.append(Pending(fence, cut.body, fence.opener + cut.body + end, closed=cut.closed))
+        self._scanner, self._step = None, self._after_pending
+        return True
+
+    def _after_pending(self, final: bool) -> bool:
+        """A code block, or a name and its arguments, is a call where nothing but more of them follows."""
+        lead = self._buffer.lstrip()
+        tokens = self._marks.tokens
+        match = tokens.pattern.match(lead)
+        if match is not None and match[0] in _fences.TURN_ENDS:
+            self._buffer = lead[match.end() :]
+            return True
+        if not final and (not lead or tokens.held(lead) == len(lead)):
+            return False
+        found = self._beginning.look_on(lead, self._pending[-1], final=final) if lead else None
+        if found == "wait":
+            return False
+        if isinstance(found, ProtocolFence):
+            gap = self._buffer[: len(self._buffer) - len(lead)]
+            self._pending[-1] = replace(self._pending[-1], raw=self._pending[-1].raw + gap)
+            self._enter(found, lead)
+            return True
+        self._settle(as_calls=not lead and not self._truncated)
+        return True
+
+    def _settle(self, *, as_calls: bool) -> None:
+        pending, self._pending, self._step = self._pending, [], self._in_text
+        calls = [one.calls(self._known, self._inner) for one in pending] if as_calls else []
+        if calls and all(calls) and all(call.fault is None for some in calls for call in some):
+            for some in calls:
+                self._reply.add(0, some)
+            return
+        self._beginning.bare = False
+        for one in pending:
+            self._reply.show(one.raw)

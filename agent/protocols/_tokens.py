@@ -6,22 +6,24 @@ import html
 import re
 from collections.abc import Mapping
 
-from agent.protocols._bodies import read_body, read_xml
-from agent.protocols._made import Definitions, faulty, from_json, made, typed
+from agent.protocols._bodies import read_body
+from agent.protocols._made import Definitions, faulty, from_json, made, typed, unfenced
 from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 from toolcrib._types import Json
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
-_DEEPSEEK = re.compile(
-    rf"\s*(?:function\s*<\uff5ctool▁sep\uff5c>\s*(?P<old>{_NAME})\s*```(?:json)?(?P<fenced>.*)```\s*"
-    rf"|(?P<name>{_NAME})\s*<\uff5ctool▁sep\uff5c>(?P<args>.*))",
-    re.DOTALL,
-)
-_DEEPSEEK_BEGIN, _DEEPSEEK_END = "<\uff5ctool▁call▁begin\uff5c>", "<\uff5ctool▁call▁end\uff5c>"
+_ONLY_NAME = re.compile(_NAME)
+_BEGIN, _END, _SEPARATOR = (
+    re.compile(rf"<[|\uff5c]tool[\u2581_ ]{mark}[|\uff5c]>")
+    for mark in ("call[\u2581_ ]begin", "call[\u2581_ ]end", "sep")
+)  # fmt: skip
 _KIMI = re.compile(rf"\s*(?:functions\.)?(?P<name>{_NAME}?)(?::\d+)?\s*<\|tool_call_argument_begin\|>(?P<args>.*)", re.DOTALL)
-_KIMI_BEGIN, _KIMI_END = "<|tool_call_begin|>", "<|tool_call_end|>"
-_MISTRAL = re.compile(rf"\s*(?P<name>{_NAME})\s*(?:\[CALL_ID\][^\[{{]*)?(?:\[ARGS\])?\s*(?P<args>\{{.*)", re.DOTALL)
+_NAME_FIRST = re.compile(rf"\s*(?P<name>{_NAME})\s*(?P<args>(?:```|\{{).*)", re.DOTALL)
+_ARGS_MARK = r"(?:\[CALL_ID\][^\[{]*)?(?:\[ARGS\])?"
+_MISTRAL = re.compile(rf"\s*(?P<name>{_NAME})\s*{_ARGS_MARK}\s*(?P<args>\{{.*)", re.DOTALL)
+MISTRAL_NEXT = re.compile(rf"[\s,;]{{0,20}}(?={_NAME}(?:\s*(?:\[CALL_ID\][^\[{{]*)?\[ARGS\]|\{{\"))")
+"""Stands where another call follows without the token before it."""
 _M3, _M3_DEPTH = "]<]minimax[>[", 20
 _M3_MARK = re.escape(_M3)
 _M3_INVOKE = re.compile(rf'\s*{_M3_MARK}<invoke name="(?P<name>[^"<>]+)">(?P<body>.*?){_M3_MARK}</invoke>', re.DOTALL)
@@ -31,31 +33,35 @@ _K3_ARG = re.compile(r"\s*<\|open\|>argument(?P<marks>[^<>|]*)<\|sep\|>(?P<value
 _MARK = re.compile(r'(\w+)="([^"]*)"')
 
 
-def read_deepseek(body: str, known: Definitions) -> list[ToolCall]:
-    return _sections(body, _DEEPSEEK_BEGIN, _DEEPSEEK_END, _DEEPSEEK)
-
-
-def read_kimi(body: str, known: Definitions) -> list[ToolCall]:
-    return _sections(body, _KIMI_BEGIN, _KIMI_END, _KIMI)
-
-
-def _sections(body: str, begin: str, end: str, pattern: re.Pattern[str]) -> list[ToolCall]:
-    """Read a call from each section; a broken one does not lose the others."""
-    calls = []
-    for section in body.split(begin):
+def read_sections(body: str, known: Definitions) -> list[ToolCall]:
+    """DeepSeek, Kimi and Step: a call from each section; a broken one does not lose the others."""
+    calls: list[ToolCall] = []
+    for section in _BEGIN.split(body):
         text = section.strip()
         if not text:
             continue
-        closed = text.rfind(end)
-        after = text[closed + len(end) :].strip() if closed >= 0 else ""
-        match = pattern.fullmatch(text, 0, closed if closed >= 0 else len(text))
-        if match is None or after:
-            calls.append(faulty("", section, f"a call is written as in {begin}...{end}, with its name and one JSON object"))
-            continue
-        found = match.groupdict()
-        name, args = found.get("old") or found["name"], found.get("fenced") or found["args"]
-        calls.append(_call(name, args, section))
+        inner, *after = _END.split(text)
+        if any(one.strip() for one in after) or len(after) > 1:
+            calls.append(faulty("", section, "there is text between the calls"))
+        else:
+            calls += _section(inner.strip(), section, known)
     return calls or [faulty("", body, "there is no call in it")]
+
+
+def _section(text: str, raw: str, known: Definitions) -> list[ToolCall]:
+    if match := _KIMI.fullmatch(text):
+        return [_call(match["name"], match["args"], raw)]
+    if text[:1] in ("{", "[", "<") and not _SEPARATOR.match(text):
+        return read_body(text, known)
+    first, *others = _SEPARATOR.split(text, maxsplit=1)
+    name, rest = first.strip(), others[0].strip() if others else ""
+    if rest.startswith("<"):
+        return read_body(rest, known)
+    if name in ("", "function") and (match := _NAME_FIRST.fullmatch(rest)):
+        return [_call(match["name"], unfenced(match["args"]), raw)]
+    if rest and _ONLY_NAME.fullmatch(name):
+        return [_call(name, unfenced(rest), raw)]
+    return [faulty(name if _ONLY_NAME.fullmatch(name) else "", raw, "a call is its name, the separator and one JSON object")]
 
 
 def _call(name: str, args: str, raw: str) -> ToolCall:
@@ -67,7 +73,7 @@ def _call(name: str, args: str, raw: str) -> ToolCall:
 
 def read_mistral(body: str, known: Definitions) -> list[ToolCall]:
     text = body.strip()
-    if text.startswith("["):
+    if text.startswith(("[", "{")):
         return read_body(text, known)
     match = _MISTRAL.fullmatch(text)
     if match is None:
@@ -75,41 +81,61 @@ def read_mistral(body: str, known: Definitions) -> list[ToolCall]:
     return [_call(match["name"], match["args"], text)]
 
 
-def read_step(body: str, known: Definitions) -> list[ToolCall]:
-    return read_xml(body.replace("<\uff5ctool_call_begin\uff5c>", "").replace("<\uff5ctool_call_end\uff5c>", ""), known)
-
-
 def read_minimax_m3(body: str, known: Definitions) -> list[ToolCall]:
-    """The mark stands before every tag; arguments are tags of their own names, and objects nest."""
+    """The mark stands before every tag; arguments are tags of their own names, objects nest, and lists are of items."""
     calls, at = [], 0
     text = body.strip()
     while match := _M3_INVOKE.match(text, at):
         at = match.end()
-        name = match["name"]
-        fields = _fields(match["body"])
-        if fields is None:
-            calls.append(faulty(name, match[0], "its arguments are not <key>value</key> each"))
-        else:
-            calls.append(made(name, {key: _argument(value, known.schema(name, key)) for key, value in fields}, match[0]))
+        calls.append(_m3_call(match["name"], match["body"], match[0], known))
     if text[at:].strip() or not calls:
         calls.append(faulty("", body, 'a call is written as <invoke name="tool_name"><key>value</key></invoke>'))
     return calls
 
 
-def _fields(text: str) -> list[tuple[str, str]] | None:
+def _m3_call(name: str, body: str, raw: str, known: Definitions) -> ToolCall:
+    try:
+        fields = _fields(body)
+        return made(name, {key: _argument(value, known.schema(name, key)) for key, value in fields.items()}, raw)
+    except ValueError as error:
+        return faulty(name, raw, f"{error}; write each argument as <key>value</key>, and a list as <item>value</item> each")
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """(tag, text) of each field. Raises ValueError for anything else that stands there."""
     found, at = [], 0
     while match := _M3_FIELD.match(text, at):
+        if match["value"].lstrip().startswith(f"<{match['key']}>"):
+            raise ValueError(f"the tag {match['key']} stands there twice")
         found.append((match["key"], match["value"]))
         at = match.end()
-    keys = {key for key, _ in found}
-    return None if text[at:].strip() or len(keys) < len(found) else found
+    if text[at:].strip():
+        raise ValueError("there is markup that can't be read in its arguments")
+    return found
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Raises ValueError."""
+    pairs = _pairs(text)
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("an argument stands there twice")
+    return fields
 
 
 def _argument(value: str, schema: Mapping[str, Json], depth: int = _M3_DEPTH) -> Json:
-    fields = _fields(value) if depth and _M3 in value else None
-    if not fields:
+    """Raises ValueError."""
+    if _M3 not in value:
         return typed(value, schema)
-    return {key: _argument(inner, {}, depth - 1) for key, inner in fields}
+    if not depth:
+        raise ValueError("its arguments are nested too deeply")
+    inner = schema.get("items")
+    if all(key == "item" for key, _ in _pairs(value)) and not isinstance(schema.get("properties"), Mapping):
+        items = inner if isinstance(inner, Mapping) else {}
+        return [_argument(item, items, depth - 1) for _, item in _pairs(value)]
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    return {key: _argument(text, known.get(key) or {}, depth - 1) for key, text in _fields(value).items()}
 
 
 def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
@@ -136,7 +162,7 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
 
 def read_json_body(body: str, known: Definitions) -> list[ToolCall]:
     """Read a call, or a list of them, as JSON; a Markdown fence around it is ignored."""
-    text = body.strip().removeprefix("```json").removesuffix("```").strip()
+    text = unfenced(body)
     try:
         value = read_json(text)
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""The JSON tool protocol: each reply is exactly one JSON object, an action or the final answer (001-1 to 001-12)."""
+"""The JSON tool protocol: each reply is exactly one JSON object, an action or the final answer (001-1 to 001-12).
+
+Lines of the command protocol are read in its place (001-13).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from io import StringIO
 from typing import Any, NoReturn
 
 from agent.protocols._made import UNREADABLE, Definitions
+from agent.protocols.command import parse_command
 from agent.protocols.repair import shown
 from toolcrib import ExecutedCall, InvalidArguments, StreamEvent, ToolCall
 from toolcrib._session import ParsedReply, TextReader, Thinking
@@ -24,6 +28,7 @@ TEMPLATE = (
 
 THOUGHT_LIMIT = 200
 _THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+_COMMAND = re.compile(r"[ \t]*@tool[ \t]")
 _STRING = r'"[^"\\]*"'
 _ARGS_FOLLOW = re.compile(
     rf'\s*\{{\s*(?:"thought"\s*:\s*{_STRING}\s*,\s*)?"action"\s*:\s*\{{\s*"tool"\s*:\s*{_STRING}\s*,\s*"args"\s*:\s*(?=\{{)'
@@ -101,7 +106,7 @@ class JsonObjectReader:
         self._text.close()  # it keeps a copy
         text, reasoning = self._without_thinking(whole)
         try:
-            return self._read(text, reasoning)
+            return self._commands(text, reasoning) or self._read(text, reasoning)
         except _RefusedError as error:
             call = ToolCall(ToolCall.new_id(), error.tool, {UNREADABLE: text}, f"{error}. {_RESEND}")
             return ParsedReply("", reasoning, (call,), (str(error),), error=error.code)
@@ -118,6 +123,20 @@ class JsonObjectReader:
         if closed and self._thinking != "closed" and not before.lstrip().startswith("{"):
             return after, "".join([*found, before.strip()])
         return text, "".join(found)
+
+    def _commands(self, text: str, reasoning: str) -> ParsedReply | None:
+        """Read lines of the command protocol, the fallback (001-13); None where there is anything else. Raises _RefusedError."""
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not lines or not all(_COMMAND.match(line) for line in lines):
+            return None
+        calls = []
+        for line in lines:
+            call = parse_command(line, tuple(self._known.tools))
+            if call is None or call.fault is not None:
+                raise _RefusedError("invalid_json", f"the line {shown(line.strip())} is no call: {call.fault if call else ''}")
+            calls.append(self._action({"tool": call.name, "args": call.args}))
+        events = [StreamEvent("tool_call_delta", json.dumps(one.args, ensure_ascii=False), one.id, one.name) for one in calls]
+        return ParsedReply("", reasoning, calls, events=events)
 
     def _read(self, text: str, reasoning: str) -> ParsedReply:
         """Raises _RefusedError."""

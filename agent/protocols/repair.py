@@ -78,7 +78,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _strict(text: str) -> Json:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\ud" in text or "\\uD" in text:
@@ -89,8 +89,19 @@ def _strict(text: str) -> Json:
     return value
 
 
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return value
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
+"""Reads a value where it stands in a text, as strictly as ``read_json`` does."""
 
 
 def shown(text: str) -> str:

@@ -70,6 +70,8 @@ class TextSession(OpenAIChatSession):
         reader = self._protocol.reader(self._definitions, thinking=self._thinking)
         raw = await super()._ask(_reading(reader, on_event))
         reply = reader.finish(truncated=raw.finish == "length")
+        if self._thinking == "maybe":
+            self._thinking = reply.next_thinking
         for event in reply.events:
             on_event(event)
         calls = bounded((*raw.tool_calls, *reply.calls))

@@ -146,6 +146,23 @@ def test_001_13_001_14_the_command_protocol(name: str) -> None:
     assert "@tool" in find_protocol("command").render_tools(TOOLS)
 
 
+def test_001_13_lines_of_the_command_protocol_are_the_fallback() -> None:
+    """001-13, 001-14: with all that an action is checked for."""
+    reply = read('@tool run {"command": "ls"}\n')
+    assert [(call.name, call.args, call.fault) for call in reply.calls] == [("run", {"command": "ls"}, None)]
+    assert [event.kind for event in reply.events] == ["tool_call_delta"]
+    assert len(read('<think>hm</think>\n @tool run {"command": "a"}\n\n@tool run {"command": "b"}').calls) == 2
+    for text, code in (
+        ("@tool run {}", "args_mismatch"),
+        ("@tool rm {}", "unknown_tool"),
+        ("@tool run {command: ls}", "invalid_json"),
+        ('I look.\n@tool run {"command": "ls"}', "invalid_json"),
+        ('{"final":{"content":"x"}}\n@tool run {"command": "ls"}', "invalid_json"),
+    ):
+        reply = read(text)
+        assert (reply.error, [call.fault is None for call in reply.calls]) == (code, [False])
+
+
 @given(st.text() | st.text(alphabet='{}":,actionfl []'))
 def test_any_text_is_read_or_refused(text: str) -> None:
     reply = read(text)

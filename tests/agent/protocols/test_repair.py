@@ -41,7 +41,7 @@ def test_000_26_000_27_what_is_repaired(text: str, value: object) -> None:
     [
         "", "{", '{"a": ', '{"a": "b', '{"a": "b"', "[1, 2", "{'a': 'b", '{"a": [1,', "{a b: 1}", '{"a": NaN}', '{"a": Infinity}',
         '{"a": ls -l}', '{"a" "b"}', "[,]", "{,}", '{"a": 1} x', "{'it's': 1}", '{"a": "\\d"}', "{1: 2}", '{"a": undefined}',
-        '{"a": "\\ud800"}', "[" * 100_000,
+        '{"a": "\\ud800"}', "[" * 100_000, '{"a": 1, "a": 2}', "{a: {b: 1, b: 1}}",
     ],
 )  # fmt: skip
 def test_x_8_what_is_refused(text: str) -> None:

@@ -84,6 +84,26 @@ def test_000_14_000_20_000_38_000_39_000_45_a_conversation_in_tags() -> None:
     assert [event.name for event in events if event.kind == "tool_call_delta"] == ["run"]
 
 
+def test_000_19_what_was_shown_stays_once_a_reply_has_shown_that_the_model_does_not_think() -> None:
+    """Before that a stray end of thinking is believed; in no case does a call before it run."""
+
+    async def drive(session: TextSession) -> Any:
+        found = []
+        for _ in range(3):
+            shown: list[StreamEvent] = []
+            session.say("hi")
+            turn = await session.stream_turn(shown.append)
+            text = "".join(event.text for event in shown if event.kind == "assistant_delta")
+            assert text == turn.assistant_text
+            assert list(turn.tool_calls) == []
+            found.append(text)
+        return found
+
+    stray = 'Hm <tool_call>{"name": "run"}</tool_call></think>Hello.'
+    with ChatServer(*(ChatServer.text(one, piece=3) for one in (stray, "Hello.", stray))) as server:
+        assert converse(server, drive) == ["Hello.", "Hello.", "Hm Hello."]
+
+
 def test_000_14_not_streamed() -> None:
     async def drive(session: TextSession) -> Any:
         session.say("hi")

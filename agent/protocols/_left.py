@@ -1,0 +1,158 @@
+"""Calls that a finished reply's text still holds: nothing of them runs, and the model is told so, once each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+from agent.protocols import _fences
+from agent.protocols._code import end_of_quotation, without_code
+from agent.protocols._made import Definitions, faulty, spells_calls
+from agent.protocols._python import BEGINS, read_python
+from agent.protocols._scan import tokens_of
+from agent.protocols._start import Beginning, nested_calls, trailing_code
+from toolcrib import ToolCall
+from toolcrib._session import TextReader
+from toolcrib._types import Json
+
+_HOW = "write each call as your instructions say, and nothing else that looks like one"
+_WEAK = (
+    "functools[",
+    "Action:\n```json\n",
+    "Action: ```json\n",
+    "Action:```json\n",
+    "@tool ",
+    "<function_calls>",
+    "<function_call>",
+    "<invoke name=",
+)
+"""Openings that people write too; they count only where a call can be read from them."""
+_ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
+_MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK), *_fences.INNER)))
+_OBJECT = re.compile(
+    r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters)["']\s*:"""
+)
+_BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
+_FUNCTOOLS = re.compile(r"[\s:;,.!?]functools\Z")
+_REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
+_NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
+_PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$|(?<=\s)(\[[A-Za-z_][\w.-]*\([^\n]*\])\s*\Z", re.MULTILINE)
+_COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
+_REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
+_CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
+_CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
+_MOST = 50
+"""Objects that are looked at."""
+_TAIL = 60
+
+
+def marks_in(text: str) -> list[str]:
+    """Return the marks of calls that stand in ``text`` outside of code and quotations."""
+    text = without_code(text)
+    found: dict[str, None] = {}
+    quoted = 0
+    for match in tokens_of((*_MARKS, *_fences.HEADERS)).pattern.finditer(text):
+        if match.start() < quoted:
+            continue
+        quoted = end_of_quotation(text, match.start(), match.end(), _ENDS.get(match[0], ()))
+        if quoted < 0 and match[0] not in _fences.HEADERS:
+            found[match[0]] = None
+    return list(found)
+
+
+def lost_calls(
+    content: str, open_thinking: str, beginning: Beginning, reader: Callable[[], TextReader], end: str
+) -> list[ToolCall]:
+    """Calls with faults for those that were seen and not read.
+
+    ``reader`` makes one for what stands in a code block; ``end`` is the end of a call whose beginning was not seen.
+    """
+    known = beginning.known
+    marks = marks_in(open_thinking)
+    if marks:
+        fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
+        return [faulty("", open_thinking, fault)]
+    code = trailing_code(content)
+    if code is not None and beginning.begins_call(*code):
+        names = [call.name for call in nested_calls(*code, reader)]
+        if any(name in known or (name and not known) for name in names):
+            fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
+            return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
+    found = left_over(content, known)
+    if not end and (match := _CALL_END.search(content, max(0, len(content) - _TAIL))) and not _CALL_BEGIN.search(content):
+        end = match[0][1:].strip()
+    if end and not found:
+        found = [faulty("", content, f"{end} ends a call whose beginning can't be read; {_HOW}")]
+    return found
+
+
+def _listed(marks: list[str]) -> str:
+    return f"{', '.join(marks)} {'stands' if len(marks) == 1 else 'stand'}"
+
+
+def left_over(content: str, known: Definitions) -> list[ToolCall]:
+    """Calls with faults for all that looks like one in the text of a reply."""
+    if not any(sign in content for sign in "<[{(\u273f"):
+        return []
+    marks = marks_in(content)
+    found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
+    text = without_code(content)
+    if not marks and known:
+        found += [faulty(name, raw, f"a call stands in the text, where none is run; {_HOW}") for name, raw in _calls(text, known)]
+    return found
+
+
+def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """(name, text) of each call of a known tool that has no tags."""
+    if "{" in text:
+        yield from _objects(text, known)
+        for match in (*_NAMED.finditer(text), *_REACT.finditer(text)):
+            if match[1] in known and isinstance(_value(text, match.end())[0], dict):
+                yield match[1], text[match.start() : _value(text, match.end())[1]]
+        command = _COMMAND.search(text)
+        if command and (command["name"] in known or not command["bullet"]):
+            yield command["name"], text[command.start() :].partition("\n")[0]
+    lines = [match[1] or match[2] for match in _PYTHON.finditer(text)]
+    for written in lines or [text]:
+        calls = read_python(written) if BEGINS.match(written) else []
+        if calls and all(call.fault is None and call.name in known for call in calls):
+            yield calls[0].name, written
+
+
+def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
+    """JSON objects that are calls: those that are lines of their own, or, where there are several, all."""
+    lines: list[tuple[str, str]] = []
+    others: list[tuple[str, str]] = []
+    at, looked = 0, 0
+    while (match := _OBJECT.search(text, at)) and looked < _MOST:
+        looked += 1
+        value, end = _value(text, match.start())
+        at = max(end, match.start() + 1)
+        names = spells_calls(value, known)
+        if not names:
+            continue
+        (lines if _alone(text, match.start(), end) else others).append((names[0], text[match.start() : end]))
+    yield from lines
+    if len(lines) + len(others) > 1:
+        yield from others
+
+
+def _alone(text: str, start: int, end: int) -> bool:
+    """Return whether what stands from ``start`` to ``end`` is a line of its own, phi's list of calls, or the end of the text."""
+    line = text.rfind("\n", 0, start) + 1
+    if _BULLET.fullmatch(text, line, start) and _REST.match(text, end):
+        return True
+    return _FUNCTOOLS.search(text, max(line, start - 12), start) is not None or not text[end:].strip()
+
+
+def _value(text: str, at: int) -> tuple[Json, int]:
+    """(the JSON value at ``at``, where it ends); (None, at) where there is none."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None, at
+    return value, end
+
+
+_DECODER = json.JSONDecoder()

@@ -1,0 +1,185 @@
+"""What a reply may begin with besides text and tags: JSON or Python calls, a code block that holds them, a tool's bare name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.protocols import _bare
+from agent.protocols._code import FENCED
+from agent.protocols._fences import ProtocolFence
+from agent.protocols._made import Definitions
+from agent.protocols._python import BEGINS, read_python
+from agent.protocols._scan import Tokens
+from toolcrib import ToolCall
+from toolcrib._session import TextReader
+
+CODE_END = "\n```"
+_INFO_LIMIT = 40
+_PYTHON_INFO = ("tool_code", "tool_call", "tool_calls")
+_PRINTED = re.compile(r"print\((.*)\)", re.DOTALL)
+_CHANNELS = ("analysis", "commentary", "final", "assistant")
+_CHANNEL = re.compile(rf"(?:{'|'.join(_CHANNELS)})(?=<\||\s+to=|\s+<\|)")
+_CHANNEL_YET = re.compile(r"\s*(?:<|to?)?")
+_RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)")
+_RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*(?:\n\s*)?")
+
+Found = ProtocolFence | Literal["wait", "header", "protocol"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Text that is calls, unless other text follows: ``raw`` as it stands in the reply, ``body`` what is in it."""
+
+    fence: ProtocolFence
+    body: str
+    raw: str
+    closed: bool
+
+    def calls(self, known: Definitions, reader: Callable[[], TextReader]) -> list[ToolCall]:
+        """The calls; none where it is anything else."""
+        if self.fence.closers == (CODE_END,):
+            return nested_calls(self.fence.opener, self.body, reader, known)
+        return self.fence.read(self.body, known)
+
+
+def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known: Definitions | None = None) -> list[ToolCall]:
+    """The calls of a code block that holds nothing else; none where there is anything else in it, or a tool that is not known."""
+    text = code.strip()
+    if _info(opener) in _PYTHON_INFO and BEGINS.match(text) and not text.startswith("["):
+        printed = _PRINTED.fullmatch(text)
+        calls = read_python(printed[1] if printed else text)
+    else:
+        inner = reader()
+        inner.feed(text)
+        reply = inner.finish()
+        calls = [] if reply.content else list(reply.calls)
+    return [] if known and any(call.name not in known for call in calls) else calls
+
+
+def trailing_code(content: str) -> tuple[str, str] | None:
+    """(its first line, the code) of a code block that a text ends with, closed or not."""
+    text = content.rstrip()
+    if "```" not in text and "~~~" not in text:
+        return None
+    last = None
+    for match in FENCED.finditer(text):
+        last = match
+    if last is None or last.end() != len(text):
+        return None
+    opener, code = last[0].partition("\n")[0], last["code"]
+    return opener + "\n", code
+
+
+def _may_be_channel(lead: str) -> bool:
+    return any(
+        name.startswith(lead) or (lead.startswith(name) and len(lead) < _INFO_LIMIT and _CHANNEL_YET.fullmatch(lead, len(name)))
+        for name in _CHANNELS
+    )
+
+
+def _info(opener: str) -> str:
+    return opener.strip().strip("`~").strip().lower()
+
+
+class Beginning:
+    """Looks at the beginning of a reply. ``skipped`` is how much of it the last fence that was found leaves out."""
+
+    def __init__(
+        self,
+        known: Definitions,
+        tokens: Tokens,
+        fences: Mapping[str, ProtocolFence],
+        *,
+        bare: bool,
+        protocol: bool,
+        nested: bool,
+    ) -> None:
+        self.known, self._tokens, self._fences = known, tokens, fences
+        self._protocol, self._nested = protocol, nested
+        self.bare = bare
+        self.skipped = 0
+
+    def look(self, lead: str, *, called: bool, final: bool) -> Found:
+        """Return a fence, or what ``lead`` begins. None: it is text, or a tag."""
+        if not self._nested:
+            if lead.startswith("to=") or _CHANNEL.match(lead):
+                return "header"
+            if not final and lead and ("to=".startswith(lead) or _may_be_channel(lead)):
+                return "wait"
+            if not called and (lead.startswith("```") or (lead and not final and "```".startswith(lead))):
+                return self._code(lead, final=final)
+        return self._untagged(lead, called=called, final=final) if self.bare else None
+
+    def look_on(self, lead: str, before: Pending, *, final: bool) -> Found:
+        """Return what follows a pending call that may be one too. None: other text."""
+        if before.fence.closers == (CODE_END,):
+            return self._code(lead, final=final) if lead.startswith("```") else self._wait_for("```", lead, final=final)
+        return self._named(lead, final=final)
+
+    def _wait_for(self, mark: str, lead: str, *, final: bool) -> Found:
+        return "wait" if not final and mark.startswith(lead) else None
+
+    def begins_call(self, opener: str, code: str) -> bool:
+        """Return whether the code of a block begins as calls do."""
+        start = code.lstrip()[: _bare.DECIDES]
+        if not start:
+            return False
+        if match := self._tokens.pattern.match(start):
+            return match[0] in self._fences
+        if start[0] in "{[":
+            return _bare.kind_of(start) == "calls"
+        return _info(opener) in _PYTHON_INFO and BEGINS.match(start) is not None
+
+    def _code(self, lead: str, *, final: bool) -> Found:
+        line, newline, code = lead.partition("\n")
+        if len(line) > _INFO_LIMIT:
+            return None
+        if not newline:
+            return None if final else "wait"
+        start = code.lstrip()
+        if len(start) < _bare.DECIDES and not final and "```" not in start:
+            return "wait"
+        if "`" in line.lstrip("`") or not self.begins_call(line, start):
+            return None
+        self.skipped = len(line)
+        return ProtocolFence(line, (CODE_END,), scan="tags")
+
+    def _untagged(self, lead: str, *, called: bool, final: bool) -> Found:
+        start = lead.lstrip(" \t\r\n,;") if called else lead
+        if len(lead) - len(start) > _bare.DECIDES:
+            self.bare = False
+            return None
+        if not start:
+            return None if final else "wait"
+        self.skipped = len(lead) - len(start)
+        if start[0] not in "{[":
+            if (named := self._named(start, final=final) if not called else None) is not None:
+                return named
+            if self._tokens.held(start) != len(start) and not self._tokens.pattern.match(start):
+                self.bare = False
+            return None
+        if len(start) < _bare.DECIDES and not final:
+            return "wait"
+        kind = _bare.kind_of(start[: _bare.DECIDES])
+        if kind == "protocol" and self._protocol and not called:
+            return "protocol"
+        if kind != "calls":
+            self.bare = self._tokens.pattern.match(start) is not None
+            return None
+        return ProtocolFence("", scan="value")
+
+    def _named(self, lead: str, *, final: bool) -> Found:
+        """functionary: a tool's name on a line, then its arguments."""
+        if match := _RECIPIENT.match(lead):
+            if match[1] not in self.known:
+                return None
+            self.skipped = match.end()
+            return ProtocolFence(match[0], scan="value", read=_bare.arguments_of(match[1]))
+        if final or not (match := _RECIPIENT_YET.fullmatch(lead)) or len(lead) > 2 * _bare.DECIDES:
+            return None
+        name, ended = match[1], match.end(1) < len(lead)
+        fits = name in self.known if ended else any(tool.startswith(name) for tool in self.known.tools)
+        return "wait" if fits else None
