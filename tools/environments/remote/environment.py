@@ -107,6 +107,10 @@ class RemoteEnvironment(RemoteState):
 
     async def _ready(self, own: bool) -> RemoteShell:
         """A shell for one command; the session's own, or a copy."""
+        try:
+            await self._keepers.end_halted()
+        except ChannelLost as error:
+            raise await self._broke(error, "nothing was run") from error
         shell = self._shell
         if own and shell is not None:
             self._keepers.unpark(shell.keeper)
@@ -164,11 +168,11 @@ class RemoteEnvironment(RemoteState):
             if not call.exchange.begun:
                 if call.ended == "exited":
                     raise await self._not_begun(shell, own, cwd)
-            elif own:
+            elif own and not call.halted:
                 await self._settle(shell, call, request.cwd is None)
         finally:
             kept = output.finish()
-        notice = self._said() if own else ""
+        notice = call.halted or (self._said() if own else "")
         return ExecOutcome(
             exit_code=1 if call.lost else int(call.exchange.out.status or 1),
             stdout=kept["stdout"],
@@ -211,6 +215,11 @@ class RemoteEnvironment(RemoteState):
         finally:
             with self._lock:
                 self._calls.discard(call)
+            if call.halted:
+                self._keepers.to_end(shell.keeper)
+        if call.halted:
+            self._forget(shell, "The last command was given up with its shell.")
+            return call
         shell.ended(call)
         self._status = shell.status if shell is self._shell else self._status
         self._never_in = "" if call.exchange.begun else self._never_in
