@@ -235,7 +235,7 @@ class Shell:
             return
         elif said == b"RUN":
             self.running = True
-        elif said == b"NOCD":
+        elif said == b"NOCD" and not self._said_pid:  # it has run nothing; later, a command could say so
             self.no_folder = True
         elif said.startswith(b"PID ") and not self._said_pid:
             self._said_pid = int(said[4:])

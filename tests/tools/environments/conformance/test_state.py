@@ -91,6 +91,27 @@ def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: R
     assert (outcome.stdout.head, outcome.notice) == (b"1\n", "")
 
 
+@pytest.mark.parametrize("limit", [3, 5])
+def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Environment, run: Run, says: Says, limit: int) -> None:
+    """Each later command would not be run, and seem to end with 1 and without a word."""
+    says("kept=1")
+    asyncio.run(_state(env))
+    generation = env.generation
+    assert "A new shell goes on with the state from before" in run(f"lost=1; ulimit -n {limit}").notice
+    assert env.generation == generation + 1
+    for _ in range(2):
+        assert says("echo $kept${lost-}; cat", stdin=b"in\n") == "1\nin\n"
+
+
+def test_a_new_shell_has_no_folder_to_go_back_to(run: Run, says: Says, folder: Path) -> None:
+    outcome = run("cd -; export -p | grep OLDPWD")
+    assert b"OLDPWD not set" in outcome.stderr.head
+    assert outcome.stdout.head == b"declare -x OLDPWD\n"
+    assert says("cd /usr; cd -; cd /usr") == f"{folder}\n"
+    run("kill -9 $$")
+    assert says("cd -") == f"{folder}\n"
+
+
 def test_the_first_command_may_kill_its_shell(run: Run, says: Says, folder: Path) -> None:
     assert run("kill -9 $$").exit_code == 137
     assert says("echo ${PWD##*/} $PATH").startswith("work /")

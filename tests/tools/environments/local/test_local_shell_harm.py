@@ -44,6 +44,16 @@ def test_the_shells_own_descriptors_carry_no_result_that_is_not_its_own(tmp_path
     assert (second.exit_code, second.stdout.head) == (7, b"seen\n")
 
 
+def test_a_command_cannot_pass_for_one_that_was_not_run(tmp_path: Path) -> None:
+    """Its shell says so where it can't enter its first folder, with a mark that commands can find."""
+    mark = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; mark=$(grep -oE '[0-9a-f]{32}' $f/f | head -n 1)"
+    forged, after = asyncio.run(_run(tmp_path, [f'{mark}; echo "$mark NOCD" >$f/s; echo ran >here; (exit 7)', "echo seen"]))
+    assert isinstance(forged, ExecOutcome)
+    assert isinstance(after, ExecOutcome)
+    assert (forged.exit_code, after.stdout.head) == (7, b"seen\n")
+    assert (tmp_path / "here").read_text() == "ran\n"
+
+
 def test_what_a_debug_trap_prints_is_not_among_the_state(tmp_path: Path) -> None:
     async def states() -> list[tuple[int, str, dict[str, str], set[str]]]:
         environment = LocalEnvironment(str(tmp_path))
