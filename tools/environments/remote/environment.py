@@ -12,7 +12,7 @@ from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequ
 from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
 from tools.environments._pace import turn
-from tools.environments._request import command_text, never_run
+from tools.environments._request import command_text, folder_of, may_have_run, never_run
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import RemoteCommand
@@ -68,7 +68,7 @@ class RemoteEnvironment(RemoteState):
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         text, interrupts = command_text(request), self._interrupts
-        cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, self._cwd, self.resolve)
         if self._keepers.bare:
             return await self._without_bash(request, text, cwd, interrupts)
         await self._keepers.awake()
@@ -212,6 +212,9 @@ class RemoteEnvironment(RemoteState):
             self._forget(shell, "The shell of the last command was lost.")
             known = "the command may have run, and may still be running; it was not tried again"
             raise await self._broke(error, known) from error
+        except OSError as error:
+            self._forget(shell, "The shell of the last command was lost.")
+            raise may_have_run(self._link.where, error) from error
         finally:
             with self._lock:
                 self._calls.discard(call)
@@ -281,7 +284,7 @@ class RemoteEnvironment(RemoteState):
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
         text = command_text(request)
-        cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, self._cwd, self.resolve)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
         self._keepers.give_back(await self._keepers.take())  # or NoBash

@@ -203,6 +203,14 @@ def test_a_request_with_its_own_folder_leaves_the_session_where_it_is(env: Envir
     assert says("pwd; echo $x") == f"{folder}\n1\n"
 
 
+@pytest.mark.parametrize("cwd", ["a\0b", "loop", "loop/a", "nowhere"])
+def test_a_folder_that_cannot_be_entered_is_no_bare_error(run: Run, folder: Path, cwd: str) -> None:
+    (folder / "loop").symlink_to("loop")
+    with pytest.raises(EnvironmentFailed, match="was not run: choose another cwd"):
+        run("touch ran", cwd=cwd)
+    assert not (folder / "ran").exists()
+
+
 def test_a_deleted_working_folder_is_said_and_left(run: Run, says: Says, folder: Path) -> None:
     says("mkdir -p a/b; cd a/b; rm -rf ../../a")
     with pytest.raises(EnvironmentFailed, match=rf"{folder}/a/b no longer exists.*was not run.*now in {folder}:"):

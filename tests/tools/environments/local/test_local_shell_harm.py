@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,20 @@ def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm
     assert (after.stdout.head, after.exit_code) == (b"seen\n", 0)
     assert "cost that shell" in after.notice
     assert (tmp_path / "other").read_text() == "untouched"
+
+
+@pytest.mark.parametrize("harm", ["rm -rf $f", "rm $f/o; mkdir $f/o; touch $f/o/x", "rm $f/e; mkdir $f/e; touch $f/e/x"])
+def test_a_stream_that_is_held_and_cannot_be_made_anew_costs_the_shell(tmp_path: Path, harm: str) -> None:
+    """What left the session writes to the old one."""
+    where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}"
+    leaves = "setsid sleep 60 & echo $! >pid"
+    first, second = asyncio.run(_run(tmp_path, [f"kept=1; {where}", f"{leaves}; {harm}; true", "echo $kept"]))[1:]
+    with contextlib.suppress(ProcessLookupError):  # it was still in the session, which has ended
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome)
+    assert second.stdout.head == b"1\n"
+    assert "A new shell goes on" in first.notice + second.notice
 
 
 @pytest.mark.parametrize("command", ["exec 10>&-", "echo x >&10", "exec 10>/dev/null", "exec >&- 2>&- <&-"])
