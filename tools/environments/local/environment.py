@@ -22,6 +22,7 @@ from toolcrib import (
     HoldsFiles,
     Portable,
     PortableState,
+    ReplacesFiles,
     Restable,
     SearchesPath,
     ShellState,
@@ -250,7 +251,13 @@ class LocalEnvironment:
         return files.read(path, limit)
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        files.write(path, data, mode)
+        await self.replace_file(path, data, mode=mode)
+
+    async def replace_file(
+        self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> Sequence[str]:
+        """See ReplacesFiles."""
+        return files.write(path, data, mode, mtime_ns=mtime_ns)
 
     async def delete_file(self, path: str) -> None:
         """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
@@ -291,5 +298,7 @@ def _remove(root: str) -> None:
 
 if TYPE_CHECKING:
 
-    def _conforms(environment: LocalEnvironment) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, SearchesPath]:
-        return environment, environment, environment, environment, environment, environment
+    def _conforms(
+        environment: LocalEnvironment,
+    ) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, ReplacesFiles, SearchesPath]:
+        return environment, environment, environment, environment, environment, environment, environment

@@ -88,7 +88,7 @@ def silent_for(sock: socket.socket) -> float:
     if sys.platform != "linux":
         return 0.0
     try:
-        return min(_LAST.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST.size))) / 1000
+        return float(min(_LAST.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST.size)))) / 1000
     except OSError:  # closed meanwhile, which whoever reads it meets
         return 0.0
 
