@@ -84,7 +84,7 @@ class Connection:
                 return channel
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not self.alive:
-                raise EnvironmentFailed(f"{self._where}: {self._why()}") from error
+                raise EnvironmentFailed(f"{self._where}: {self._why()}; nothing was run: call again") from error
             raise EnvironmentFailed(
                 f"{self._where} does not start programs ({error}): does its sshd_config forbid that (ForceCommand)?"
             ) from error

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ _LOG = "toolcrib.ssh"
 _PULSE = 1.0
 """Seconds between two questions whether the other side is there."""
 _END = 5.0
+_LONG = 3
+"""Times its limit that a wait may take, on a machine under load, and count whole."""
 _RTO_MAX_MS = 44
 """Number of TCP_RTO_MAX_MS, which Python has no name for: the longest pause between two tries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17
@@ -247,7 +250,7 @@ class Heard:
     """The way through a jump host, which as a channel has none of a socket's own means to notice that nobody is there.
     ``knock`` asks the host by the same way.
 
-    Silence is counted, not measured by the clock: a machine that slept has not listened.
+    Silence is added up by the time of each wait: a machine that slept, or had no time for this thread, has not listened.
     """
 
     def __init__(self, channel: paramiko.Channel, knock: Callable[[], Knock]) -> None:
@@ -260,11 +263,12 @@ class Heard:
     def recv(self, size: int) -> bytes:
         if not self._channel.recv_ready():
             self.before_waiting()
+        begun = time.monotonic()
         try:
             with sending(self._channel):  # it tells the other side that there is room again
                 data = self._channel.recv(size)
         except TimeoutError:
-            self._silent += self._wait
+            self._silent += min(time.monotonic() - begun, _LONG * self._wait)
             if self._silence.is_loss(self._silent):
                 raise ConnectionLost from None
             raise

@@ -70,7 +70,8 @@ def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callabl
 COMMAND = "echo ran >>~/{0}; echo begun; until [ -e ~/go ]; do sleep 0.05; done; seq 20000; echo end"
 
 
-def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["drop", "cut"])
+def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path, how: str) -> None:
     """003-29: directly and behind a jump host. Where it heals within 7 seconds, nothing has happened; where it does not, the
     command's result is not known and that is said, within 10 seconds and a second or two for a machine under load; nothing is run
     twice, and the session goes on once the host is there again.
@@ -96,7 +97,7 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> No
 
     async def heals() -> list[ExecOutcome]:
         calls = [await begin(env, name) for env, name in zip(envs[0], NAMES, strict=True)]
-        await asyncio.to_thread(healed.tell, "drop")
+        await asyncio.to_thread(healed.tell, how)
         (healed.folder / "home" / "go").touch()
         await asyncio.sleep(6.5)
         await asyncio.to_thread(healed.tell, "heal")
@@ -104,7 +105,7 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> No
 
     async def stays_cut() -> None:
         calls = [await begin(env, name) for env, name in zip(envs[1], NAMES, strict=True)]
-        await asyncio.to_thread(cut.tell, "drop")
+        await asyncio.to_thread(cut.tell, how)
         since = time.monotonic()
         said_by_all = await asyncio.gather(*calls, return_exceptions=True)
         assert time.monotonic() - since < 12
