@@ -103,6 +103,17 @@ def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Enviro
         assert says("echo $kept${lost-}; cat", stdin=b"in\n") == "1\nin\n"
 
 
+@pytest.mark.parametrize("harm", ["exec 1>&-", "exec 0<&- 1>&- 2>&-", "set -o noclobber", "ulimit -n 0"])
+def test_no_command_is_dropped_without_a_word(run: Run, says: Says, folder: Path, harm: str) -> None:
+    """Whatever was done to what the shell itself needs: those that follow are run."""
+    says("kept=1")
+    run(harm)
+    for number in range(3):
+        outcome = run(f"mkdir made{number}; echo $kept; cat; (exit {number})", stdin=b"in\n")
+        assert (outcome.exit_code, outcome.stdout.head) == (number, b"1\nin\n"), outcome
+        assert (folder / f"made{number}").is_dir()
+
+
 def test_a_new_shell_has_no_folder_to_go_back_to(run: Run, says: Says, folder: Path) -> None:
     outcome = run("cd -; export -p | grep OLDPWD")
     assert b"OLDPWD not set" in outcome.stderr.head
