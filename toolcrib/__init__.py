@@ -42,6 +42,7 @@ from toolcrib._environment import (
     Portable,
     PortableState,
     RemovesFolders,
+    ReplacesFiles,
     Restable,
     SearchesPath,
 )
@@ -159,6 +160,7 @@ __all__ = [
     "ReadsFile",
     "RegistrationError",
     "RemovesFolders",
+    "ReplacesFiles",
     "Restable",
     "RunIdentity",
     "RunsCommand",

@@ -111,7 +111,10 @@ class BackgroundProcess(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where unknown."""
+    """``size`` in bytes, ``mtime`` in Unix seconds, ``mode`` the permission bits, ``owner`` UID and GID, None where unknown.
+
+    ``mtime_ns`` is the exact time of the last change in Unix nanoseconds, None where only ``mtime`` is known.
+    """
 
     path: str
     kind: Literal["file", "dir", "link", "other"]
@@ -119,6 +122,7 @@ class FileInfo:
     mtime: float
     mode: int
     owner: tuple[int, int] | None = None
+    mtime_ns: int | None = None
 
 
 class Environment(Protocol):
@@ -129,7 +133,7 @@ class Environment(Protocol):
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
     What not every environment can do stands below, as protocols of their own: Restable, Portable, HoldsFiles, GivesFiles,
-    RemovesFolders, SearchesPath.
+    ReplacesFiles, RemovesFolders, SearchesPath.
     """
 
     @property
@@ -265,6 +269,23 @@ class GivesFiles(Protocol):
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
         """Change the owner of a regular file. Raises PermissionError where only root may do so."""
+        ...
+
+
+@runtime_checkable
+class ReplacesFiles(Protocol):
+    """An environment that keeps what a file has beside its content where that is replaced: its other names (hard links), extended
+    attributes, an access control list (ACL). Edits and undo use it in place of ``write_file``.
+    """
+
+    async def replace_file(
+        self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> Sequence[str]:
+        """Write as ``write_file`` does; ``mtime_ns``: the time of the last change that the file is to have, in Unix nanoseconds.
+        A file with other names is written in place, never half as far as that goes.
+
+        Return what the file had and could not be kept, or given, each in words such as "its ACL".
+        """
         ...
 
 

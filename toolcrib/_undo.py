@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from toolcrib._environment import FileInfo
@@ -18,13 +18,15 @@ StepKind: TypeAlias = Literal["call", "undo", "redo"]
 @dataclass(frozen=True, slots=True)
 class FileState:
     """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" where it was not read; ``size`` is in bytes.
-    ``mode`` is the permission bits and ``owner`` UID and GID, None where they are not known.
+    ``mode`` is the permission bits and ``owner`` UID and GID, None where they are not known. ``mtime_ns`` is when it was last
+    changed, in Unix nanoseconds, None where that is not known; two states that differ only in it are equal.
     """
 
     digest: str
     size: int
     mode: int | None = None
     owner: tuple[int, int] | None = None
+    mtime_ns: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,16 @@ def _same(change: FileChange) -> FileChange:
 
 
 def _of_state(state: FileState | None) -> Any:
-    return None if state is None else [state.digest, state.size, state.mode, *(state.owner or ())]
+    if state is None:
+        return None
+    if state.mtime_ns is None:
+        return [state.digest, state.size, state.mode, *(state.owner or ())]
+    return [state.digest, state.size, state.mode, *(state.owner or (None, None)), state.mtime_ns]
 
 
 def _state(stored: Any) -> FileState | None:
     if stored is None:
         return None
-    digest, size, mode, *owner = stored
-    return FileState(digest, size, mode, (owner[0], owner[1]) if owner else None)
+    digest, size, mode, *more = stored
+    uid, gid, mtime_ns = (*more, None, None, None)[:3]
+    return FileState(digest, size, mode, None if uid is None else (uid, gid), mtime_ns)

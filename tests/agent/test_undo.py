@@ -578,12 +578,12 @@ from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
 from tools.environments.local import LocalEnvironment
 from tools.files.text import decode, split_lines
-at, write = sys.argv[1], LocalEnvironment.write_file
-async def dies(self, path, data, *, mode=None):
+at, write = sys.argv[1], LocalEnvironment.replace_file
+async def dies(self, path, data, **facts):
     if at == "after":
-        await write(self, path, data, mode=mode)
+        await write(self, path, data, **facts)
     os.kill(os.getpid(), signal.SIGKILL)
-LocalEnvironment.write_file = dies
+LocalEnvironment.replace_file = dies
 with assemble(project_dir=Path.cwd()) as crib:
     session = crib.open_session()
     session.link.use(ScriptedSession([("write_file", {"path": "a", "content": "2"})]))
@@ -618,16 +618,16 @@ def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatc
     for name in "abc":
         (person.folder / name).write_text("1")
         person.write(name, "2")
-    write, left = LocalEnvironment.write_file, [1]
+    write, left = LocalEnvironment.replace_file, [1]
 
-    async def breaks(self: LocalEnvironment, path: str, data: bytes, *, mode: int | None = None) -> None:
+    async def breaks(self: LocalEnvironment, path: str, data: bytes, **facts: Any) -> Sequence[str]:
         if not left[0]:
             raise OSError(28, "No space left on device")
         left[0] -= 1
-        await write(self, path, data, mode=mode)
+        return await write(self, path, data, **facts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalEnvironment, "write_file", breaks)
+        patch.setattr(LocalEnvironment, "replace_file", breaks)
         done = person.undo()
     assert sorted(actions(done).values()) == ["No space left on device", "not done, since another file failed", "restore"]
     person.undo()  # it goes on there, and not with what was done before

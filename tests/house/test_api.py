@@ -19,7 +19,7 @@ PUBLIC = {
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
     "FallsBack", "GivesFiles", "HoldsFiles", "Host", "Named", "Platform", "PlatformEvent", "Priced",
-    "RemovesFolders", "SearchesPath", "Steerable", "TokenPrices",
+    "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from toolcrib import Captured, EnvironmentFailed, ExecOutcome, ExecRequest
 from tools.environments.shell import driver
 
@@ -27,6 +29,25 @@ def command_text(request: ExecRequest) -> str:
                 f"the variable {name!r} cannot be passed: its name or its value is not one that a shell can hold"
             )
     return request.command
+
+
+async def folder_of(request: ExecRequest, cwd: str, resolve: Callable[[str], Awaitable[str]]) -> str:
+    """Return the folder in which the command is to run. ``cwd``: where one runs that names none. Raises EnvironmentFailed."""
+    if request.cwd is None:
+        return cwd
+    try:
+        return await resolve(request.cwd)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise EnvironmentFailed(
+            f"the folder {request.cwd!r} cannot be entered ({why}), so the command was not run: choose another cwd"
+        ) from error
+
+
+def may_have_run(where: str, error: OSError) -> EnvironmentFailed:
+    """Return the error for a fault of this machine, such as too many open files, that took a command's result."""
+    why = error.strerror or str(error)
+    return EnvironmentFailed(f"{where} broke ({why}); the command may have run, and may still be running; it was not tried again")
 
 
 def never_run(cwd: str, where: str) -> ExecOutcome:

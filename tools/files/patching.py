@@ -26,6 +26,7 @@ from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing
 from tools.files.owners import give_back
 from tools.files.places import missing, resolve, told, unmoved
+from tools.files.rewriting import rewrite
 from tools.files.text import Text, decode
 from tools.files.unified import FileDiff, parse_diff
 
@@ -224,8 +225,8 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
         try:
             with told(step.target or step.source or ""):
                 done.append(step)
-                if step.target is not None:
-                    await ctx.environment.write_file(step.target, step.after, mode=step.mode)
+                if step.target is not None and (why := await rewrite(ctx.environment, step.target, step.after, mode=step.mode)):
+                    step.notes.append(f"{step.target}: {why}")
                 if step.action == "renamed" and (why := await give_back(ctx.environment, step.target or "", step.owner)):
                     step.notes.append(f"{step.target}: {why}")
                 if step.source is not None and step.source != step.target:
@@ -245,7 +246,8 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
     for step in reversed(done):
         try:
             if step.source is not None:
-                await ctx.environment.write_file(step.source, step.before, mode=step.mode)
+                mtime_ns = None if step.info is None else step.info.mtime_ns
+                await rewrite(ctx.environment, step.source, step.before, mode=step.mode, mtime_ns=mtime_ns)
                 await give_back(ctx.environment, step.source, step.owner)
             if step.target is not None and step.target != step.source and await ctx.environment.stat(step.target):
                 await ctx.environment.delete_file(step.target)

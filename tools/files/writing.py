@@ -8,6 +8,7 @@ from typing import Any
 from toolcrib import Effect, InvalidArguments, ToolCallContext, ToolError, ToolResult, ToolStatus, WritesFile
 from tools.files.kept import changing
 from tools.files.places import judged, resolve, told
+from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines
 
 
@@ -29,16 +30,17 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         await kept.record()
         try:
             with told(path):
-                await ctx.environment.write_file(path, data, mode=None if info is None else info.mode)
+                lost = await rewrite(ctx.environment, path, data, mode=None if info is None else info.mode)
         except ToolError:
             await kept.forget()
             raise
+    note = "; ".join(each for each in (lost, kept.note) if each)
     said = {
         "path": path,
         "action": "created" if info is None else "replaced",
         "bytes": len(data),
         "lines": count_lines(content),
-        **({"note": kept.note} if kept.note else {}),
+        **({"note": note} if note else {}),
     }
-    text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)" + (f"; {kept.note}" if kept.note else "")
+    text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)" + (f"; {note}" if note else "")
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, said, views={"model": text})

@@ -76,7 +76,7 @@ def size_of(number: int) -> str:
 
 async def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tuple[FileState, str]:
     """Keep a content; what it is, with mode and owner of ``like``, and why it is not kept, "" where it is."""
-    state = FileState(digest_of(data), len(data), like.mode, like.owner)
+    state = FileState(digest_of(data), len(data), like.mode, like.owner, like.mtime_ns)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
     try:
@@ -160,7 +160,7 @@ class _Keeping:
 
     async def _before(self, path: str, info: FileInfo, data: bytes | None) -> tuple[FileState, str]:
         most = self._store.max_file
-        unread = FileState("", info.size, info.mode, info.owner)
+        unread = FileState("", info.size, info.mode, info.owner, info.mtime_ns)
         if data is None and info.size > most:
             return unread, too_big(self._store, info.size)
         if data is None:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.owners import give_back
+from tools.files.rewriting import rewrite
 from tools.undo.choose import UndoTarget
 from tools.undo.contents import digest_of
 from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
@@ -105,9 +106,9 @@ async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState
         kinds = {"dir": "a folder", "link": "a link"}
         raise _CantError(f"{kinds.get(info.kind, 'no regular file')} stands there now")
     if info.size > max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None):
-        return FileState("", info.size, info.mode, info.owner), None
+        return FileState("", info.size, info.mode, info.owner, info.mtime_ns), None
     data = await environment.read_file(target.path)
-    return FileState(digest_of(data), len(data), info.mode, info.owner), data
+    return FileState(digest_of(data), len(data), info.mode, info.owner, info.mtime_ns), data
 
 
 def _same(one: FileState | None, other: FileState | None) -> bool:
@@ -261,7 +262,8 @@ async def _apply(store: UndoStore, environment: Environment, item: UndoItem, not
     data = await store.contents.get(target.to.digest)
     if data is None:
         raise FileNotFoundError(2, "what was in it is no longer kept")
-    await environment.write_file(target.path, data, mode=target.to.mode)
+    if why := await rewrite(environment, target.path, data, mode=target.to.mode, mtime_ns=target.to.mtime_ns):
+        notes.append(f"{target.path}: {why}")
     if why := await give_back(environment, target.path, target.to.owner):
         notes.append(f"{target.path}: {why}")
 

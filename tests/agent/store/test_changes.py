@@ -32,6 +32,14 @@ async def test_a_step_comes_back_as_it_was_written(store: Store) -> None:
     assert first.id > 0
 
 
+async def test_owner_and_time_of_a_file_are_kept(store: Store) -> None:
+    about = [(owner, at) for owner in (None, (1000, 0)) for at in (None, 1_500_000_000_123_456_789)]
+    states = [FileState("1" * 64, 3, 0o644, owner, at) for owner, at in about]
+    await store.changes.begin(step("s", 1, *(FileChange(f"/p/{n}", "local", state, None) for n, state in enumerate(states))))
+    found = [change.before for change in (await store.changes.steps("s"))[0].changes]
+    assert [(state.owner, state.mtime_ns) for state in found if state is not None] == about
+
+
 async def test_what_became_of_changes_is_kept(store: Store) -> None:
     made = await store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
     undo = await store.changes.begin(step("s", 1, change(), kind="undo"))

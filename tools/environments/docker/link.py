@@ -29,6 +29,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of commands where the image sets none."""
 _REMOVAL = 1.0
 _DIAGNOSIS = 5.0
+_HALTED = 2.0
 _GRACE = 0.5
 _LEAVING = 2.0
 """Seconds for whoever leaves, where the engine hangs."""
@@ -282,6 +283,8 @@ class DockerLink:
         except (docker.errors.DockerException, requests.RequestException, OSError) as error:
             return f"the docker engine does not answer {cause(error)}"
         state = container.attrs["State"]
+        if state.get("Paused"):
+            return _pause(container)
         if state.get("OOMKilled") and not state.get("Running"):
             return f"the container {container.name} ran out of memory"
         if not state.get("Running"):
@@ -292,6 +295,26 @@ class DockerLink:
     def _never_ran(self) -> bool:
         state = {} if self._container is None else self._container.attrs["State"]
         return not state.get("Running") and state.get("ExitCode") in _NO_SHELL
+
+    def halted(self) -> str:
+        try:
+            return self._patience.wait(self._paused, _HALTED)
+        except GivenUp:
+            return ""
+        except TimeoutError as error:
+            return f"the docker engine does not answer {cause(error)}"
+
+    def _paused(self) -> str:
+        import docker
+        import requests
+
+        container = self._container
+        if container is not None:
+            with contextlib.suppress(docker.errors.DockerException, requests.RequestException, OSError):  # it is lost, then
+                self._knock()
+                container.reload()
+                return _pause(container) if container.status == "paused" else ""
+        return ""
 
     def silence(self) -> str:
         return ""
@@ -336,6 +359,10 @@ class DockerLink:
             client, self._client = self._client, None
             if client is not None:
                 client.close()
+
+
+def _pause(container: Container) -> str:
+    return f"the container {container.name} is paused (docker unpause {container.name})"
 
 
 def _reap(client: docker.DockerClient) -> None:

@@ -160,9 +160,14 @@ class BubblewrapEnvironment(LocalEnvironment):
         return self._seen(lambda view: files.read(path, limit, view))
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        await self.replace_file(path, data, mode=mode)
+
+    async def replace_file(
+        self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> Sequence[str]:
         await self._up()
         with self._explained(path):
-            self._seen(lambda view: files.write(path, data, mode, view))
+            return self._seen(lambda view: files.write(path, data, mode, view, mtime_ns=mtime_ns))
 
     async def delete_file(self, path: str) -> None:
         await self._up()

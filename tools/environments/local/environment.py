@@ -22,12 +22,14 @@ from toolcrib import (
     HoldsFiles,
     Portable,
     PortableState,
+    ReplacesFiles,
     Restable,
     SearchesPath,
     ShellState,
 )
 from tools.environments._dropped import when_dropped
 from tools.environments._portable import check, exported, gone, told_to_restore
+from tools.environments._request import folder_of, may_have_run
 from tools.environments._workers import Workers
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
@@ -129,9 +131,12 @@ class LocalEnvironment:
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         place = self._one or self._open()
-        cwd = place.cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, place.cwd, self.resolve)
         self._require_folder(place, cwd)
-        return await place.execute(request, cwd)
+        try:
+            return await place.execute(request, cwd)
+        except OSError as error:
+            raise may_have_run(self.identity, error) from error
 
     def _require_folder(self, place: LocalOneShot | ShellPool, cwd: str) -> None:
         """Raises where ``cwd`` is not there, and moves the session where that was its own."""
@@ -155,9 +160,12 @@ class LocalEnvironment:
         if self._one is not None:
             raise EnvironmentFailed("a process beside the session's others needs bash: install bash")
         pool = self._open()
-        cwd = pool.cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, pool.cwd, self.resolve)
         self._require_folder(pool, cwd)
-        return await pool.spawn(request, cwd)
+        try:
+            return await pool.spawn(request, cwd)
+        except OSError as error:
+            raise may_have_run(self.identity, error) from error
 
     async def shell_state(self) -> ShellState | None:
         if self._one is not None:
@@ -243,7 +251,13 @@ class LocalEnvironment:
         return files.read(path, limit)
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        files.write(path, data, mode)
+        await self.replace_file(path, data, mode=mode)
+
+    async def replace_file(
+        self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> Sequence[str]:
+        """See ReplacesFiles."""
+        return files.write(path, data, mode, mtime_ns=mtime_ns)
 
     async def delete_file(self, path: str) -> None:
         """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
@@ -284,5 +298,7 @@ def _remove(root: str) -> None:
 
 if TYPE_CHECKING:
 
-    def _conforms(environment: LocalEnvironment) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, SearchesPath]:
-        return environment, environment, environment, environment, environment, environment
+    def _conforms(
+        environment: LocalEnvironment,
+    ) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, ReplacesFiles, SearchesPath]:
+        return environment, environment, environment, environment, environment, environment, environment

@@ -11,14 +11,18 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from toolcrib import FileInfo
+from tools.environments.local import attributes
 
 _MOST_LINKS = 40
+_IN_PLACE = os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -91,28 +95,29 @@ def read(path: str, limit: int | None, root: str = "/") -> bytes:
         return _read(file.fileno(), limit)
 
 
-def write(path: str, data: bytes, mode: int | None, root: str = "/") -> None:
-    """Replace or create a file at once. Raises OSError."""
+def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns: int | None = None) -> list[str]:
+    """Replace or create a file at once. Return what the old one had and could not be kept, in words. Raises OSError.
+
+    A file that has other names (hard links) is written in place, since a new file would leave them with the old content.
+    """
     with _folder_of(path, root, create=True) as (parent, name):
         old = _stat_at(parent, name)
+        had: dict[str, bytes | None] = {}
         if old is not None:
             _require_regular(old, path)
             if not os.access(name, os.W_OK, dir_fd=parent):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        temporary = f".{name[:200]}.{secrets.token_hex(6)}.tmp"
-        private = old is not None or mode is not None
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666, dir_fd=parent)
+            had = attributes.read(f"/proc/self/fd/{parent}/{name}")
         try:
-            try:
-                _write_all(fd, data)
-                _take_over(fd, old, mode)
-            finally:
-                os.close(fd)
-            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-        except BaseException as error:
-            with contextlib.suppress(OSError):  # the first error is the one to tell
-                os.unlink(temporary, dir_fd=parent)
-            if isinstance(error, OSError) and error.errno is not None:
+            facts, lost = _Facts(old, mode, mtime_ns, had), []
+            if old is not None and old.st_nlink > 1:
+                try:
+                    return _write_in_place(_open(name, _IN_PLACE, parent, path), data, facts)
+                except PermissionError:  # it may not be read, so that it could not be put back
+                    lost = ["its other names (hard links), which keep the old content,"]
+            return [*lost, *_write_anew(parent, name, data, facts)]
+        except OSError as error:
+            if error.errno is not None and error.filename != path:
                 raise OSError(error.errno, os.strerror(error.errno), path) from error
             raise
 
@@ -247,20 +252,78 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _take_over(fd: int, old: os.stat_result | None, mode: int | None) -> None:
-    """Take over the replaced file's owner and permissions. The owner first: changing it clears setuid bits."""
-    if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-        with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
-            os.fchown(fd, old.st_uid, old.st_gid)
-    wanted = mode if mode is not None else None if old is None else stat.S_IMODE(old.st_mode)
-    if wanted is not None:
-        os.fchmod(fd, wanted)
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Facts that a written file is to have: those of the ``old`` one, unless others are wanted."""
+
+    old: os.stat_result | None
+    mode: int | None
+    mtime_ns: int | None
+    attributes: Mapping[str, bytes | None]
+
+    def give(self, fd: int) -> list[str]:
+        """Return what could not be given. The owner comes first: changing it clears setuid bits. An ACL changes the mode."""
+        old, lost = self.old, []
+        if old is not None:
+            found = os.fstat(fd)
+            if (old.st_uid, old.st_gid) != (found.st_uid, found.st_gid):
+                with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
+                    os.fchown(fd, old.st_uid, old.st_gid)
+            lost = attributes.give(fd, self.attributes)
+        wanted = self.mode if self.mode is not None else None if old is None else stat.S_IMODE(old.st_mode)
+        if wanted is not None and wanted != stat.S_IMODE(os.fstat(fd).st_mode):
+            os.fchmod(fd, wanted)
+        if self.mtime_ns is not None:
+            try:
+                os.utime(fd, ns=(time.time_ns(), self.mtime_ns))
+            except PermissionError:  # only the owner may
+                lost.append("the time of its last change")
+        return lost
+
+
+def _write_anew(parent: int, name: str, data: bytes, facts: _Facts) -> list[str]:
+    temporary = f".{name[:200]}.{secrets.token_hex(6)}.tmp"
+    private = facts.old is not None or facts.mode is not None
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666, dir_fd=parent)
+    try:
+        try:
+            _write_all(fd, data)
+            lost = facts.give(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            os.unlink(temporary, dir_fd=parent)
+        raise
+    return lost
+
+
+def _write_in_place(fd: int, data: bytes, facts: _Facts) -> list[str]:
+    """Overwrite an open file, which gets its room first. Where that fails, what was in it is put back."""
+    try:
+        found = os.fstat(fd)
+        _require_regular(found, "")
+        before = _read(fd, None)
+        try:
+            if len(data) > found.st_size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(fd, found.st_size, len(data) - found.st_size)
+            os.lseek(fd, 0, os.SEEK_SET)
+            _write_all(fd, data)
+            os.ftruncate(fd, len(data))
+        except BaseException:
+            os.lseek(fd, 0, os.SEEK_SET)
+            _write_all(fd, before)
+            os.ftruncate(fd, len(before))
+            raise
+        return facts.give(fd)
+    finally:
+        os.close(fd)
 
 
 def _info(path: str, found: os.stat_result) -> FileInfo:
-    return FileInfo(
-        path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
-    )
+    mode, owner = stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid)
+    return FileInfo(path, _kind(found.st_mode), found.st_size, found.st_mtime, mode, owner, found.st_mtime_ns)
 
 
 def _kind(mode: int) -> Literal["file", "dir", "link", "other"]:

@@ -13,7 +13,7 @@ from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import in_spite
-from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, NeverBegan, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, Exchange, Halted, Keeper, NeverBegan, ScriptResult
 
 Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
 """Function that runs a script over there in another channel. Raises Lost, NeverBegan."""
@@ -37,7 +37,12 @@ _RACE = 3
 """Clock ticks. What was born this soon after a signal was being forked when it came, and did not receive it."""
 _TRIES = 20
 _BEGIN = 5.0
-"""Seconds in which a command that is to be ended must have begun."""
+"""Seconds in which a command that is to be ended must have begun ..."""
+_UNHEARD = 1.0
+"""... and seconds after which it is asked whether anything runs there at all."""
+
+
+_HALTED = "{}: this command could not be ended. What is left of it goes on with the rest, until the next command ends it."
 
 
 class RemoteCommand:
@@ -47,6 +52,8 @@ class RemoteCommand:
         self.ended: Ended = "exited"
         self.lost = False
         """The shell ran it and then did not answer."""
+        self.halted = ""
+        """What to say where the command could not be ended, since nothing runs there now."""
         self.simple = False
         """True if the shell has nothing to do when it is interrupted: programs that it starts then are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
@@ -55,6 +62,7 @@ class RemoteCommand:
         self._loop = asyncio.get_running_loop()
         self._told: set[Member] = set()
         self._asked = False
+        self._deadline: float | None = None
 
     @property
     def shell_pid(self) -> int:
@@ -74,13 +82,20 @@ class RemoteCommand:
             try:
                 await self._until(None if limit is None else self._loop.time() + limit)
                 if self.ended != "exited":
-                    await self._end()
+                    await self._end_if_it_runs()
             except asyncio.CancelledError:
                 self.ended = "interrupted"
-                await in_spite(self._end())  # it takes some seconds at most
+                await in_spite(self._end_if_it_runs())  # it takes some seconds at most
                 raise
 
+    async def _end_if_it_runs(self) -> None:
+        try:
+            await self._end()
+        except Halted as error:
+            self.lost, self.halted = True, _HALTED.format(f"{str(error)[:1].upper()}{str(error)[1:]}")
+
     async def _until(self, deadline: float | None) -> None:
+        self._deadline = deadline
         pause = _WATCH
         look = self._loop.time() + pause
         while not self._keeper.pump(self.exchange) and self.ended == "exited":
@@ -124,12 +139,26 @@ class RemoteCommand:
         return self._asked
 
     async def _look(self, script: str) -> bytes:
-        """Return the script's output, or b"" where no process can be started there now. A lost channel is reported by the
-        command's own.
+        """Return the script's output, or b"" where there is none before the command has ended or is to end, or no process can
+        be started there now. Raises Lost where the command's own channel is.
         """
+        work = self._loop.create_task(self._answer(script))
+        work.add_done_callback(lambda _: self._keeper.notify())
+        try:
+            while not work.done() and not self._is_over():
+                await self._keeper.next(self._deadline)
+            return work.result() if work.done() else b""
+        finally:
+            work.cancel()
+
+    def _is_over(self) -> bool:
+        late = self._deadline is not None and self._loop.time() >= self._deadline
+        return self._keeper.pump(self.exchange) or self.ended != "exited" or late
+
+    async def _answer(self, script: str) -> bytes:
         try:
             return (await self._beside(script)).out
-        except ChannelLost:
+        except ChannelLost:  # if the command's own is, it says so
             return b""
 
     async def _do(self, script: str) -> ScriptResult:
@@ -143,6 +172,7 @@ class RemoteCommand:
                 return await self._beside(script)
             except NeverBegan:
                 self._keeper.pump(self.exchange)  # where all is broken, it says so
+                await self._keeper.need_running()
                 if self._loop.time() >= give_up:
                     raise
             await self._pause(_AGAIN)
@@ -162,10 +192,16 @@ class RemoteCommand:
         await self._keeper.send(frame.finish(self.exchange.last).encode())
 
     async def _end(self) -> None:
-        """Send INT, TERM, KILL, each only while something lives: to the shell first, then to the processes of this command."""
+        """Send INT, TERM, KILL, each only while something lives: to the shell first, then to the processes of this command.
+        Raises Lost, Halted.
+        """
         give_up = self._loop.time() + _BEGIN
+        unheard = self._loop.time() + _UNHEARD
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
-            await self._keeper.next(give_up)
+            if self._loop.time() >= unheard:
+                await self._keeper.need_running()
+                unheard = self._loop.time() + _UNHEARD
+            await self._keeper.next(min(give_up, unheard))
         for number, grace in _STEPS:
             if await self._step(number, self._loop.time() + grace):
                 return

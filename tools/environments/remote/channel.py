@@ -111,6 +111,12 @@ class Link(Protocol):
         """
         ...
 
+    def halted(self) -> str:
+        """Return why nothing runs there now though nothing is lost ("the container NAME is paused"), as ``diagnose`` words it,
+        else "". May block for some seconds; never raises.
+        """
+        ...
+
     def silence(self) -> str:
         """Return a sentence that says so if the environment itself has just ended everything because it had heard nothing from
         us, else "". May block for some seconds; never raises.

@@ -12,7 +12,7 @@ from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequ
 from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
 from tools.environments._pace import turn
-from tools.environments._request import command_text, never_run
+from tools.environments._request import command_text, folder_of, may_have_run, never_run
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import RemoteCommand
@@ -68,7 +68,7 @@ class RemoteEnvironment(RemoteState):
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         text, interrupts = command_text(request), self._interrupts
-        cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, self._cwd, self.resolve)
         if self._keepers.bare:
             return await self._without_bash(request, text, cwd, interrupts)
         await self._keepers.awake()
@@ -107,6 +107,10 @@ class RemoteEnvironment(RemoteState):
 
     async def _ready(self, own: bool) -> RemoteShell:
         """A shell for one command; the session's own, or a copy."""
+        try:
+            await self._keepers.end_halted()
+        except ChannelLost as error:
+            raise await self._broke(error, "nothing was run") from error
         shell = self._shell
         if own and shell is not None:
             self._keepers.unpark(shell.keeper)
@@ -164,11 +168,11 @@ class RemoteEnvironment(RemoteState):
             if not call.exchange.begun:
                 if call.ended == "exited":
                     raise await self._not_begun(shell, own, cwd)
-            elif own:
+            elif own and not call.halted:
                 await self._settle(shell, call, request.cwd is None)
         finally:
             kept = output.finish()
-        notice = self._said() if own else ""
+        notice = call.halted or (self._said() if own else "")
         return ExecOutcome(
             exit_code=1 if call.lost else int(call.exchange.out.status or 1),
             stdout=kept["stdout"],
@@ -208,9 +212,17 @@ class RemoteEnvironment(RemoteState):
             self._forget(shell, "The shell of the last command was lost.")
             known = "the command may have run, and may still be running; it was not tried again"
             raise await self._broke(error, known) from error
+        except OSError as error:
+            self._forget(shell, "The shell of the last command was lost.")
+            raise may_have_run(self._link.where, error) from error
         finally:
             with self._lock:
                 self._calls.discard(call)
+            if call.halted:
+                self._keepers.to_end(shell.keeper)
+        if call.halted:
+            self._forget(shell, "The last command was given up with its shell.")
+            return call
         shell.ended(call)
         self._status = shell.status if shell is self._shell else self._status
         self._never_in = "" if call.exchange.begun else self._never_in
@@ -272,7 +284,7 @@ class RemoteEnvironment(RemoteState):
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
         text = command_text(request)
-        cwd = self._cwd if request.cwd is None else await self.resolve(request.cwd)
+        cwd = await folder_of(request, self._cwd, self.resolve)
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
         self._keepers.give_back(await self._keepers.take())  # or NoBash

@@ -23,6 +23,7 @@ from tools.environments.shell.driver import quote
 
 _SMALL = 1 << 15
 """Bytes of a file that are sent within the script itself."""
+_SECOND = 1_000_000_000
 _UNKNOWN, _NOT_RUN = "it is not known whether the file was reached", "the command was not run"
 _CODES = {
     40: (errno.ENOENT, ""),
@@ -85,26 +86,48 @@ fi
 if [ -n "$3" ]; then head -c "$3" <&3; else cat <&3; fi
 """
 )
-# A break in the way there looks like the end of the input: the size says whether all has come.
+# A break in the way there looks like the end of the input: the size says whether all has come. A file with other names (hard
+# links) is written in place, through a descriptor that is known to be of that file. What is printed are words of _LOST.
 _WRITE = (
     "CREATE=1\n"
     + _ENTER
     + _PLAIN
     + r"""
-old=
+old= links=1
 if [ -e "./$2" ]; then
   [ -f "./$2" ] || exit 44; [ -w "./$2" ] || exit 45
-  old=$(stat -c '%u:%g %a' -- "./$2") || exit 1
+  old=$(stat -c '%u:%g %a' -- "./$2") && links=$(stat -c %h -- "./$2") || exit 1
 fi
-trap 'rm -f -- "./$5"' EXIT; trap 'exit 1' HUP INT PIPE TERM
+trap 'rm -f -- "./$5" "./$5.old"' EXIT; trap 'exit 1' HUP INT PIPE TERM
 ( [ -z "$3$old" ] || umask 077; set -C; cat >"./$5" ) || exit 1
 [ "$(($(wc -c <"./$5")))" -eq "$4" ] || { echo "the connection broke" >&2; exit 1; }
-if [ -n "$old" ]; then chown "${old% *}" "./$5" 2>/dev/null; chmod "${old#* }" "./$5" || exit 1; fi
-if [ -n "$3" ]; then chmod "$3" "./$5" || exit 1; fi
+finish() {
+  if [ -n "${3:-${old#* }}" ]; then chmod "${3:-${old#* }}" "$7" || exit 1; fi
+  if [ -n "$6" ]; then touch -d "@$6" "$7" 2>/dev/null || touch -d "@${6%.*}" "$7" 2>/dev/null || echo time; fi
+}
+if [ "$links" -gt 1 ] && [ -r "./$2" ] && [ -e /proc/self/fd ]; then
+  exec 3<>"./$2" || exit 1
+  it=$(readlink /proc/self/fd/3; echo x); [ "${it%??}" = "${1%/}/$2" ] || exit 43
+  ( umask 077; cat <&3 >"./$5.old" ) || exit 1
+  cat "./$5" >/proc/self/fd/3 || { cat "./$5.old" >/proc/self/fd/3; exit 1; }
+  finish "$1" "$2" "$3" "$4" "$5" "$6" /proc/self/fd/3
+  exit
+fi
+if [ -n "$old" ]; then
+  [ "$links" -gt 1 ] && echo links
+  chown "${old% *}" "./$5" 2>/dev/null
+  cp --attributes-only --preserve=mode,xattr -- "./$2" "./$5" 2>/dev/null || echo attributes
+fi
+finish "$1" "$2" "$3" "$4" "$5" "$6" "./$5"
 [ -d "./$2" ] && exit 42
 mv -f -- "./$5" "./$2" || exit 1
 """
 )
+_LOST = {
+    "links": "its other names (hard links), which keep the old content,",
+    "attributes": "extended attributes and an ACL, if it had any,",
+    "time": "the time of its last change",
+}
 _DELETE = (
     _ENTER
     + _PLAIN
@@ -190,14 +213,22 @@ class RemoteFiles:
         return answer.out
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+        await self.replace_file(path, data, mode=mode)
+
+    async def replace_file(
+        self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> Sequence[str]:
+        """See ReplacesFiles."""
         folder, name = _split(path)
         temporary = f".{name[:60]}.{secrets.token_hex(6)}.tmp"
-        args = [folder, name, "" if mode is None else f"{mode:o}", str(len(data)), temporary]
+        when = "" if mtime_ns is None else f"{mtime_ns // _SECOND}.{mtime_ns % _SECOND:09}"
+        args = [folder, name, "" if mode is None else f"{mode:o}", str(len(data)), temporary, when]
         if len(data) <= _SMALL and b"\0" not in data:
             answer = await self._script(_WRITE, args, data)
         else:
             answer = await self._send(_WRITE, args, data, _UNKNOWN)
         self._raise(answer, path)
+        return [_LOST[word] for word in answer.out.decode("ascii", "replace").split() if word in _LOST]
 
     async def upload(self, path: str, data: bytes) -> None:
         """A command's input. Raises EnvironmentFailed."""
@@ -306,10 +337,11 @@ def _info(path: str, words: Sequence[str]) -> FileInfo | None:
         mode, size, whole = int(words[0], 16), int(words[1]), int(words[2])
     except (ValueError, IndexError):
         return None
-    exact = words[3] if len(words) > 3 and words[3].startswith(f"{whole}.") else str(whole)
+    exact = words[3] if len(words) > 3 and words[3].startswith(f"{whole}.") else f"{whole}.0"
+    mtime_ns = whole * _SECOND + int(f"{exact.partition('.')[2]:0<9}"[:9])
     kind: Literal["file", "dir", "link", "other"] = "other"
     for test, name in ((modes.S_ISREG, "file"), (modes.S_ISDIR, "dir"), (modes.S_ISLNK, "link")):
         if test(mode):
             kind = name  # type: ignore[assignment]  # one of these
     owner = (int(words[4]), int(words[5])) if len(words) == 6 and words[4].isdecimal() and words[5].isdecimal() else None
-    return FileInfo(path, kind, size, float(exact), modes.S_IMODE(mode), owner)
+    return FileInfo(path, kind, size, float(exact), modes.S_IMODE(mode), owner, mtime_ns)

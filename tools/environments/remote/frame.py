@@ -88,7 +88,7 @@ def start(keeper: int, folder: str, cwd: str, restore: str, *, bare: bool) -> st
     Started as a job it has a process group of its own, so that `kill 0` there spares the keeper; then job control is over, or
     the keeper would go on where the shell is only stopped.
     """
-    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n"
+    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {quote(cwd)} || \\builtin exit\n{driver.FRESH}\n"
     state = f"\\builtin eval {quote(restore)}\n"
     return (
         f'set -m; ( exec {"-c " if bare else ""}-a bash "$BASH" --noprofile --norc ) & set +m; wait $!\n'

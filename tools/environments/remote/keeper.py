@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tools.environments._waiter import Waiter
 from tools.environments.remote import frame
+from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
 
 ARGV = ("bash", "--noprofile", "--norc")
@@ -18,10 +19,16 @@ _TURN = 64
 """Chunks that are read before others have their turn in the event loop."""
 _FULL = 0.001
 """Seconds until a channel that takes no more is tried again."""
+_UNHEARD = 1.5
+"""Seconds without a byte after which it is asked whether anything runs there at all."""
 
 
 class ChannelLost(Exception):
     """A channel ended or broke under us, or did not answer in time. The text says what is known."""
+
+
+class Halted(ChannelLost):
+    """Nothing runs there now: see Link.halted, whose text this is."""
 
 
 class NeverBegan(ChannelLost):
@@ -57,10 +64,13 @@ class Exchange:
 
 
 class Keeper:
-    """Keeper of a channel, used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``."""
+    """Keeper of a channel, used by one call at a time. ``pid`` and ``session`` are its numbers over there, after ``greet``.
+    ``halted``: see Link.
+    """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, halted: Callable[[], str] = lambda: "") -> None:
         self.channel = channel
+        self._halted = halted
         self.pid = self.session = 0
         self.lost = False
         self._chunks = 0
@@ -90,15 +100,19 @@ class Keeper:
         try:
             await self.send(frame.script(text, exchange.first, exchange.last).encode("utf-8", "surrogateescape"))
             with self.listening():
+                unheard = loop.time() + _UNHEARD
                 while not self.pump(exchange):
                     if loop.time() >= deadline:
                         raise ChannelLost(f"no answer within {limit:g} seconds")
                     before = self._chunks
-                    await self.next(deadline)
+                    await self.next(min(deadline, unheard))
                     if self.pump(exchange):
                         break
                     if self._chunks != before:
-                        deadline = loop.time() + limit
+                        deadline, unheard = loop.time() + limit, loop.time() + _UNHEARD
+                    elif loop.time() >= unheard:
+                        await self.need_running()
+                        unheard = loop.time() + _UNHEARD
         except BaseException:  # also when cancelled: what it would still say is not to be taken for the next answer
             self.close()
             raise
@@ -109,12 +123,23 @@ class Keeper:
     async def send(self, data: bytes) -> None:
         """Raises Lost."""
         view = memoryview(data)
+        loop = asyncio.get_running_loop()
+        unheard = loop.time() + _UNHEARD
         while view:
             with self._told():
                 taken = self.channel.write(view)
             view = view[taken:]
             if view and not taken:
+                if loop.time() >= unheard:
+                    await self.need_running()
                 await asyncio.sleep(_FULL)
+            if taken or loop.time() >= unheard:
+                unheard = loop.time() + _UNHEARD
+
+    async def need_running(self) -> None:
+        """Raise Halted if nothing runs over there now."""
+        if why := await aside(self._halted):
+            raise Halted(why)
 
     def pump(self, exchange: Exchange, turns: int = _TURN) -> bool:
         """Read what has come. Return True once the exchange is over; where there is more to read, the waiting call is woken
@@ -141,7 +166,7 @@ class Keeper:
             for _ in range(_TURN):
                 if self.channel.read() is None:
                     return True
-        except (ChannelEnded, ChannelBroken):
+        except (ChannelEnded, ChannelBroken, OSError, ValueError):  # the two last: it was closed under us
             self.lost = True
             return False
         return True
@@ -153,15 +178,19 @@ class Keeper:
         except (ChannelEnded, ChannelBroken) as error:
             self.lost = True
             raise ChannelLost(str(error)) from error
+        except (OSError, ValueError) as error:  # it was closed under us
+            self.lost = True
+            raise ChannelLost(f"the channel was closed ({error})") from error
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Watch the channel in the running loop for the length of this context."""
+        """Watch the channel in the running loop for the length of this context. Raises Lost."""
         loop = asyncio.get_running_loop()
-        fd = self.channel.fileno()
-        loop.add_reader(fd, self.notify)
+        with self._told():
+            fd = self.channel.fileno()
+            loop.add_reader(fd, self.notify)
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import ARGV, ChannelLost, Keeper, NeverBegan, ScriptResult
+from tools.environments.remote.keeper import ARGV, ChannelLost, Halted, Keeper, NeverBegan, ScriptResult
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
 
@@ -27,6 +27,8 @@ _SCRIPT_LIMIT = 20.0
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 """Seconds that background processes have between SIGTERM and SIGKILL."""
+_KILLS = 50
+"""Most times that what is to end is told so."""
 _MISSING = (126, 127)
 """Exit codes of a program that can't be started."""
 _IDLE = 16
@@ -53,6 +55,8 @@ class Keepers:
         self.sessions: set[int] = set()
         self.ended: list[str] = []
         """Number and name of each process that a killed toolcrib had left running and that was ended."""
+        self.halted: tuple[int, set[int]] | None = None
+        """Sessions in which something was to end while nothing ran there, and the epoch of their container."""
         self._name = f"{left.NAME}{secrets.token_hex(8)}"
         self._epoch = link.epoch
         self._idle: list[Keeper] = []
@@ -114,7 +118,7 @@ class Keepers:
     async def _open(self) -> Keeper:
         if self._closed:
             raise EnvironmentFailed("this environment is closed: open another")
-        keeper = Keeper(await aside(self.link.open, ARGV))
+        keeper = Keeper(await aside(self.link.open, ARGV), self.link.halted)
         if self.link.epoch != self._epoch:
             self._epoch, self.root, self.sessions = self.link.epoch, "", set()
         bases = f"'{self.root.rpartition('/')[0]}'" if self.root else _BASES
@@ -208,6 +212,32 @@ class Keepers:
         self.give_back(keeper)
         return answer
 
+    async def end_halted(self) -> None:
+        """End what was to end while nothing ran there. Raises Lost, Halted, EnvironmentFailed."""
+        halted = self.halted
+        if halted is None:
+            return
+        if why := await aside(self.link.halted):
+            raise Halted(why)
+        keeper = await self.take()
+        try:
+            for _ in range(_KILLS if self.link.epoch == halted[0] else 0):  # else all has ended with the container
+                members = processes.read((await keeper.run(processes.listing(halted[1]), limit=_SCRIPT_LIMIT)).out).members
+                if not members:
+                    break
+                await keeper.run(processes.signal(signal.SIGKILL, [one.pid for one in members]), limit=_SCRIPT_LIMIT)
+                await asyncio.sleep(0.02)
+        except BaseException:
+            keeper.close()
+            raise
+        self.halted = self.halted if self.halted != halted else None
+        self.give_back(keeper)
+
+    def to_end(self, keeper: Keeper) -> None:
+        """Note that what runs in this keeper's session is to end, which it can't now."""
+        known = self.halted[1] if self.halted and self.halted[0] == self.link.epoch else set()
+        self.halted = self.link.epoch, known | {keeper.session}
+
     async def end(self) -> None:
         """End everything that our shells left running, and remove our folder, the channels and the connection."""
         with contextlib.suppress(ChannelLost, EnvironmentFailed):  # out of reach: nothing more can be done from here
@@ -266,9 +296,13 @@ class _IdleReader:
                 return
             if self._open is None:
                 self._open = self._opened()
-            fd = keeper.channel.fileno()
+            try:
+                fd = keeper.channel.fileno()
+                self._open[0].register(fd, select.EPOLLIN)
+            except (OSError, ValueError):  # it was closed under us
+                keeper.lost = True
+                return
             self._keepers[fd] = keeper
-            self._open[0].register(fd, select.EPOLLIN)
 
     def _opened(self) -> tuple[select.epoll, int, threading.Thread]:
         poll, (stop, wake) = select.epoll(), os.pipe()

@@ -7,11 +7,13 @@ import select
 import time
 from collections.abc import Callable, Sequence
 
-from tools.environments.remote.channel import ChannelBroken, ChannelEnded, Link
-from tools.environments.remote.keeper import ChannelLost, NeverBegan, ScriptResult
+from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded, Link
+from tools.environments.remote.keeper import ChannelLost, Halted, NeverBegan, ScriptResult
 
 _STALL = 60.0
 """Seconds within which at least some byte must have moved."""
+_UNHEARD = 1.5
+"""Seconds without a byte after which it is asked whether anything runs there at all."""
 _LOOK = 0.005
 # It reads a line first, so that nothing comes before we listen. Its first line says that what came before is another's, such as
 # a greeting of the account's .bashrc; its last one that it came to its end.
@@ -35,7 +37,7 @@ def run_once(
     over: set[str] = set()
     left = [memoryview(b"go\n"), *([memoryview(data)] if data else [])]
     taken = 0
-    moved = time.monotonic()
+    moved = asked = time.monotonic()
     poll = select.poll()  # not `select`, which knows no descriptor above 1023
     poll.register(channel, select.POLLIN)
     try:
@@ -52,25 +54,41 @@ def run_once(
                     break
                 continue
             if left:
-                taken = channel.write(left[0][:_PIECE])
-                left[0] = left[0][taken:]
+                taken = _send(channel, left)
                 moved = time.monotonic() if taken else moved
-                if not left[0]:
-                    del left[0]
-                    if not left:
-                        channel.close_input()
             if time.monotonic() - moved > _STALL:
                 kind = ChannelLost if begin in said["stdout"] else NeverBegan
                 raise kind(f"nothing came for {_STALL:g} seconds")
+            if time.monotonic() - max(moved, asked) > _UNHEARD:
+                _need_running(link)
+                asked = time.monotonic()
             waiting = not left or not taken
             poll.poll(1000 * ((_LOOK if left else 1.0) if waiting else 0))
     except (ChannelEnded, ChannelBroken) as error:
         kind = NeverBegan if isinstance(error, ChannelEnded) and begin not in said["stdout"] else ChannelLost
         raise kind(str(error)) from error
+    except (OSError, ValueError) as error:  # it was closed under us
+        raise ChannelLost(f"the channel was closed ({error})") from error
     finally:
         channel.close()
     out, status = _between(said["stdout"], begin, end)
     return ScriptResult(int(status), out, _between(said["stderr"], begin, end)[0])
+
+
+def _need_running(link: Link) -> None:
+    if why := link.halted():
+        raise Halted(why)
+
+
+def _send(channel: Channel, left: list[memoryview]) -> int:
+    """Send some of what is left, and the end of the input after it. Return the number of bytes."""
+    taken = channel.write(left[0][:_PIECE])
+    left[0] = left[0][taken:]
+    if not left[0]:
+        del left[0]
+        if not left:
+            channel.close_input()
+    return taken
 
 
 def _between(said: bytearray, begin: bytes, end: bytes) -> tuple[bytes, bytes]:

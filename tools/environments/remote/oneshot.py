@@ -39,6 +39,7 @@ for _d in /dev/shm "${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"; do mkdir -m 700 "$_d
 _RUN = r"""
 IFS= read -r _first; trap : INT TERM HUP
 cd -P -- "$2" || exit NO_FOLDER
+unset OLDPWD
 printf '\036%s %s\036%s\n' "$_first" $$ "$_first"; printf '\036%s \036%s\n' "$_first" "$_first" >&2
 ( _c=$1 _to=$4; trap 'pwd -P >"$_to"' EXIT; exec <"$3"; set --; eval "$_c" )
 _s=$?; IFS= read -r _last

@@ -221,7 +221,8 @@ def what_happened(call: RemoteCommand) -> str:
     """Return the outcome's notice for a shell that has ended."""
     if call.lost:
         return (
-            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+            "The shell no longer answered after this command (did it redefine or disable builtins, or lower its limit of open "
+            "files?); its exit code is not known."
         )
     if call.ended != "exited":
         return "The shell did not end this command when it was told to and was killed with it."

@@ -28,7 +28,7 @@ def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]
     """
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
-    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n"
+    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n{driver.FRESH}\n"
     state = f"\\builtin eval {driver.quote(restore)}"
     return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
 

@@ -242,4 +242,5 @@ class ShellCommand:
         if not self.done():  # cancelled twice, or out of reach
             kill_session(self._shell.process)
             self._gone()
-        self.held = [self._shell.renew(name) for name, is_open in self._open.items() if is_open]
+        renewed = [self._shell.renew(name) for name, is_open in self._open.items() if is_open]
+        self.held = [fd for fd in renewed if fd is not None]

@@ -71,6 +71,15 @@ def at_exit(inner: str, mark: str) -> str:
     return f"if [[ $BASHPID == $$ ]];then {told};fi >/dev/null 2>&1"
 
 
+_ROOM = "<&1<&1<&1"
+"""Redirections that, together with the one to ``s``, take as many descriptors at once as a command's: where there is no room for
+a command's any more (``ulimit -n``), the command before it is not answered, and the shell is replaced. Commands would not run,
+and end like one that failed.
+"""
+FRESH = "\\builtin unset -v OLDPWD;\\builtin declare -x OLDPWD"
+"""Makes OLDPWD what it is in a new bash: a shell's first folder is entered from one of ours."""
+
+
 def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
     """The first lines. What is restored comes from the file ``r``, and from ``t`` if there is a ``last``; ``cwd`` must be there,
     or the shell says so and ends.
@@ -79,6 +88,7 @@ def start(inner: str, cwd: str, mark: str, *, last: bool = False) -> str:
         f"{speak(inner)}\n"
         f"\\builtin shopt -s expand_aliases\n"
         f"\\builtin cd -P -- {quote(cwd)} || {{ \\builtin echo {mark} NOCD;\\builtin exit 1; }}\n"
+        f"{FRESH}\n"
         f'\\builtin eval "$(<{inner}/r)"\n'
         f"{arm(inner)}" + (f'\\builtin eval "$(<{inner}/t)"\n' if last else "") + f"\\builtin echo {mark} PID $$\n"
     )
@@ -169,7 +179,7 @@ def finish(inner: str, nonce: str) -> str:
     """Return the text that ends a command. The shell reads it only after the command: until then nothing that runs knows
     ``nonce``.
     """
-    return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $?;$(<{inner}/f)" >{inner}/s'
+    return f'\\builtin eval "\\builtin echo;\\builtin echo {nonce} $? {_ROOM};$(<{inner}/f)" >{inner}/s'
 
 
 def finish_only(nonce: str) -> str:
@@ -179,7 +189,7 @@ def finish_only(nonce: str) -> str:
 
 def finish_apart(inner: str, nonce: str) -> str:
     """Return the text that ends a command where a DEBUG trap is set."""
-    return f"\\builtin echo {nonce} $? >{inner}/s;{tell_apart(inner)}"
+    return f"\\builtin echo {nonce} $? >{inner}/s{_ROOM};{tell_apart(inner)}"
 
 
 def tell_apart(inner: str) -> str:

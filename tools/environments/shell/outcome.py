@@ -32,7 +32,8 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
         return "This command removed the folder through which its shell is spoken to; its exit code is not known."
     if call is not None and call.lost:
         return (
-            "The shell no longer answered after this command (did it redefine or disable builtins?); its exit code is not known."
+            "The shell no longer answered after this command (did it redefine or disable builtins, or lower its limit of "
+            "open files?); its exit code is not known."
         )
     if call is not None and call.ended != "exited":
         return "The shell did not end this command when it was told to and was killed with it."

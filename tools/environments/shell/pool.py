@@ -393,7 +393,7 @@ _enders = Workers("toolcrib-shell-end", 2)
 
 
 def _is_well(shell: Shell) -> bool:
-    return shell.exit_code() is None and shell.folder.is_whole()
+    return shell.exit_code() is None and shell.is_usable and shell.folder.is_whole()
 
 
 def _bytes(text: str) -> bytes:

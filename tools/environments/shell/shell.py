@@ -66,7 +66,7 @@ class Shell:
         self._apart = apart
         self._armed = True
         self.no_folder = self.disowned = False
-        self.was_whole = True
+        self.was_whole = self.is_usable = True
         self.running = False
         self.is_quick = False
         self.status: int | None = None
@@ -235,7 +235,7 @@ class Shell:
             return
         elif said == b"RUN":
             self.running = True
-        elif said == b"NOCD":
+        elif said == b"NOCD" and not self._said_pid:  # it has run nothing; later, a command could say so
             self.no_folder = True
         elif said.startswith(b"PID ") and not self._said_pid:
             self._said_pid = int(said[4:])
@@ -305,11 +305,18 @@ class Shell:
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    def renew(self, stream: str) -> int:
-        """Give away the read end of a stream that a process still holds, and make a new one."""
+    def renew(self, stream: str) -> int | None:
+        """Give away the read end of a stream that a process still holds, and make a new one. None where no new one can be made,
+        as in a folder that a command removed: then this shell is of no use any more.
+        """
         old = self.folder.streams[stream]
+        try:
+            new = self.folder.renew(stream)
+        except OSError:
+            self.is_usable = False
+            return None
         self.epoll.unregister(old)
-        self.epoll.register(self.folder.renew(stream), _EDGE)
+        self.epoll.register(new, _EDGE)
         return old
 
     def end(self) -> None:

@@ -122,14 +122,17 @@ class SshChannel:
     def _take(self) -> tuple[Stream, bytes] | None:
         import paramiko
 
+        from tools.environments.ssh.transport import sending
+
         channel = self._channel
         self._err_first = not self._err_first
         for err in (self._err_first, not self._err_first):
             if not (channel.recv_stderr_ready() if err else channel.recv_ready()):
                 continue
             try:
-                return ("stderr", channel.recv_stderr(_ALL)) if err else ("stdout", channel.recv(_ALL))
-            except (paramiko.SSHException, EOFError, OSError) as error:  # it tells the other side that there is room again
+                with sending(channel):  # it tells the other side that there is room again
+                    return ("stderr", channel.recv_stderr(_ALL)) if err else ("stdout", channel.recv(_ALL))
+            except (paramiko.SSHException, EOFError, OSError) as error:
                 raise ChannelBroken(self._why()) from error
         return None
 
@@ -152,6 +155,8 @@ class SshChannel:
     def write(self, data: bytes | memoryview) -> int:
         import paramiko
 
+        from tools.environments.ssh.transport import sending
+
         if self._end.code is not None or self._end.closed:
             raise ChannelEnded(self._end.code)
         if self._channel.closed:
@@ -160,14 +165,21 @@ class SshChannel:
         if not data or not room:
             return 0
         try:
-            return self._channel.send(bytes(data[:room]))
+            with sending(self._channel):
+                return self._channel.send(bytes(data[:room]))
         except TimeoutError:
             return 0
         except (paramiko.SSHException, EOFError, OSError) as error:
             raise ChannelBroken(self._why()) from error
 
     def close_input(self) -> None:
-        self._quietly(self._channel.shutdown_write)
+        def shut() -> None:
+            from tools.environments.ssh.transport import sending
+
+            with sending(self._channel):
+                self._channel.shutdown_write()
+
+        self._quietly(shut)
 
     def close(self) -> None:
         if self._closed:

@@ -29,6 +29,7 @@ _SIGN_LIMIT = 3.0
 """Seconds that a guard has for a sign of life."""
 _LATELY = 30.0
 _SMALL, _LARGE = 1 << 14, 1 << 15
+SILENT = "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
 
 
 class Connection:
@@ -83,7 +84,7 @@ class Connection:
                 return channel
         except (paramiko.SSHException, EOFError, OSError) as error:
             if not self.alive:
-                raise EnvironmentFailed(f"{self._where}: {self._why()}") from error
+                raise EnvironmentFailed(f"{self._where}: {self._why()}; nothing was run: call again") from error
             raise EnvironmentFailed(
                 f"{self._where} does not start programs ({error}): does its sshd_config forbid that (ForceCommand)?"
             ) from error
@@ -139,10 +140,13 @@ class Connection:
         if not self._transport.clear_to_send.is_set() or not all(each.send_ready() for each in through):
             return 0
         poll = select.poll()  # one for each call: it refuses to be used by two threads at once
-        poll.register(self._sock, select.POLLOUT)
-        if not poll.poll(0):
-            return 0
-        return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
+        try:
+            poll.register(self._sock, select.POLLOUT)
+            if not poll.poll(0):
+                return 0
+            return _LARGE if self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) >= 8 * _LARGE else _SMALL
+        except (OSError, ValueError):  # the connection's own thread has just closed it: it fails at once
+            return _SMALL
 
     def _why(self) -> str:
         """Return the reason why the connection was lost, for people, and report it to the link."""
@@ -175,7 +179,7 @@ def _reason(transport: Transport) -> str:
     if isinstance(error, (EOFError, BrokenPipeError)):
         return "the connection was closed by the other side (its sshd ended it, or was killed)"
     if isinstance(error, ConnectionLost) or getattr(error, "errno", 0) in (errno.EHOSTUNREACH, errno.ENETUNREACH):
-        return "the connection was lost: nothing was heard for some seconds (the link is cut, or the host is down)"
+        return SILENT
     if isinstance(error, ConnectionResetError):
         return "the connection was reset (its sshd was killed, the host was restarted, or something in between cut it)"
     if isinstance(error, (OSError, paramiko.SSHException)):

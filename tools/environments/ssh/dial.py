@@ -20,7 +20,7 @@ from tools.environments.ssh.target import Hop
 if TYPE_CHECKING:
     from tools.environments.ssh.transport import Transport
 
-_DIAL_LIMIT = 10.0
+_DIAL_LIMIT = 8.0
 _GREET_LIMIT = 15.0
 _PATIENCE = 10.0
 _PAUSE, _LONGEST = 0.2, 1.0
@@ -76,10 +76,14 @@ def _carrier(hop: Hop, through: Transport | None, before: Hop | None) -> object:
         return _dial(hop)
     import paramiko
 
+    from tools.environments.ssh.silence import ThreadKnock
     from tools.environments.ssh.transport import Heard
 
+    def reach() -> paramiko.Channel:
+        return through.open_channel("direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=_DIAL_LIMIT)
+
     try:
-        return Heard(through.open_channel("direct-tcpip", (hop.host, hop.port), ("127.0.0.1", 0), timeout=_DIAL_LIMIT))
+        return Heard(reach(), lambda: ThreadKnock(reach))
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise EnvironmentFailed(
             f"{hop.host}, port {hop.port}, cannot be reached from the jump host {before.where}: {_said(error)}. "

@@ -106,14 +106,20 @@ class ConnectionGuard:
         with self._lock:
             self._asked += 1
             number = self._asked
-        self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))  # may wait, so not with the lock held
+        from tools.environments.ssh.transport import sending
+
+        with sending(self._channel):  # may wait, so not with the lock held; where bash is missing, it closes just now
+            self._channel.send(f"{folder}\n".encode("utf-8", "surrogateescape"))
         return number
 
     def has_looked(self, number: int) -> bool:
         """Return True once the guard has looked around after that sign of life."""
+        from tools.environments.ssh.transport import sending
+
         with self._lock:
             if self._channel.recv_ready():
-                said = self._channel.recv(1 << 16)
+                with sending(self._channel):
+                    said = self._channel.recv(1 << 16)
                 self._looked += said.count(b"\n")
                 self._over = self._over or _OVER.encode() in said
             return self._looked >= number or self._channel.closed

@@ -107,9 +107,17 @@ class SshLink:
             connection.look()
         if not self._reason:
             return self.silence().rstrip(".").replace("Nothing", "nothing", 1)
+        from tools.environments.ssh.connection import SILENT
+
+        if self._reason == SILENT:  # the host has just been asked, many times
+            return self._reason
         first = self._hops[0]
         now = "takes connections now" if answers(first, _PROBE) else "does not answer now"
         return f"{self._reason}; {first.host} {now}"
+
+    def halted(self) -> str:
+        """Return "": whether a host runs shows in its connection."""
+        return ""
 
     def silence(self) -> str:
         if not any(connection.silenced() for connection in list(self._connections)):

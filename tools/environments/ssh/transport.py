@@ -11,19 +11,26 @@ import logging
 import select
 import signal
 import socket
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import paramiko
 from paramiko import common
 
+from tools.environments.ssh.silence import LONGEST, LOST, Knock, Silence, SocketKnock, silent_for
+
 _LOG = "toolcrib.ssh"
-_PULSE = 2.0
+_PULSE = 1.0
+"""Seconds between two questions whether the other side is there."""
 _END = 5.0
-_SILENCE = 8.0
-"""Seconds without a byte, though we asked, after which a connection through a jump host counts as lost."""
+_LONG = 3
+"""Times its limit that a wait may take, on a machine under load, and count whole."""
+_RTO_MAX_MS = 44
+"""Number of TCP_RTO_MAX_MS, which Python has no name for: the longest pause between two tries, on Linux 6.15 and newer."""
 _AHEAD = 1 << 17
 """Bytes that are read from a socket at once: paramiko asks for 16, and then for the rest of a packet."""
 _MANY = 8
@@ -55,6 +62,7 @@ class Transport(paramiko.Transport):
         self.over = threading.Event()
         self._fed: list[Callable[[], None]] = []
         self._later: list[Any] = []
+        self._sender = threading.local()
         if isinstance(sock, (SshSocket, Heard)):
             sock.before_waiting = self._wake
         self.banner_timeout = self.handshake_timeout = self.auth_timeout = 15
@@ -97,7 +105,24 @@ class Transport(paramiko.Transport):
         for wake in fed:
             wake()
 
+    @contextlib.contextmanager
+    def sending(self, channel: paramiko.Channel) -> Iterator[None]:
+        """Within this context, drop what this thread has to send on a channel once that was closed.
+
+        paramiko looks whether it is closed, and sends later; when the other side closes it in between, the confirmation goes out
+        first. sshd ends the whole connection for a message on a channel that both sides have closed.
+        """
+        before = getattr(self._sender, "channel", None)
+        self._sender.channel = channel
+        try:
+            yield
+        finally:
+            self._sender.channel = before
+
     def _send_message(self, data: Any) -> None:
+        channel = getattr(self._sender, "channel", None)
+        if channel is not None and channel.closed:
+            return
         if threading.current_thread() is self:  # it may have to wait until there is room
             self._wake()
         super()._send_message(data)  # type: ignore[misc]  # the stubs leave it out
@@ -133,6 +158,12 @@ class Transport(paramiko.Transport):
     }
 
 
+def sending(channel: paramiko.Channel) -> contextlib.AbstractContextManager[None]:
+    """See Transport.sending."""
+    transport = channel.get_transport()
+    return transport.sending(channel) if isinstance(transport, Transport) else contextlib.nullcontext()
+
+
 def _end_of(channel: paramiko.Channel) -> End:
     transport = channel.get_transport()
     found = transport.ends.get(channel.get_id()) if isinstance(transport, Transport) else None
@@ -166,20 +197,26 @@ class ConnectionLost(ConnectionAbortedError):
 
 
 class SshSocket(socket.socket):
-    """A socket that sends small packets at once, and gives a peer up that does not answer within 6 seconds."""
+    """A socket that sends small packets at once, and gives up a peer that is silent and can't be reached: see ``silence``."""
 
     greeting = b""
     """The server's first line."""
     before_waiting: Callable[[], None] = staticmethod(lambda: None)
     _ahead = memoryview(b"")
     """Bytes that were received and not yet asked for."""
+    _silence: Silence | None = None
 
     def prepare(self) -> None:
+        self._silence = Silence(lambda: SocketKnock(self))
         self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (("TCP_KEEPIDLE", 2), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 6000)):
+        options = {"TCP_KEEPIDLE": 1, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": int(LOST), "TCP_USER_TIMEOUT": int(1000 * LONGEST)}
+        for name, value in options.items():
             if hasattr(socket, name):
                 self.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # an older kernel: what is sent is tried again later
+                self.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, 1000)
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         """Receive up to ``size`` bytes. Call it from one thread only."""
@@ -197,40 +234,50 @@ class SshSocket(socket.socket):
         try:
             data = super().recv(_AHEAD, flags)
         except TimeoutError as error:
-            if error.errno == errno.ETIMEDOUT:
+            if error.errno == errno.ETIMEDOUT or (self._silence is not None and self._silence.is_loss(silent_for(self))):
                 raise ConnectionLost from error
             raise
         self.greeting = self.greeting or data
         return data
 
+    def close(self) -> None:
+        if self._silence is not None:
+            self._silence.over()
+        super().close()
+
 
 class Heard:
     """The way through a jump host, which as a channel has none of a socket's own means to notice that nobody is there.
+    ``knock`` asks the host by the same way.
 
-    Silence is counted, not measured by the clock: a machine that slept has not listened.
+    Silence is added up by the time of each wait: a machine that slept, or had no time for this thread, has not listened.
     """
 
-    def __init__(self, channel: paramiko.Channel) -> None:
+    def __init__(self, channel: paramiko.Channel, knock: Callable[[], Knock]) -> None:
         self.before_waiting: Callable[[], None] = lambda: None
         self._channel = channel
         self._wait = 0.1
+        self._silence = Silence(knock)
         self._silent = 0.0
 
     def recv(self, size: int) -> bytes:
         if not self._channel.recv_ready():
             self.before_waiting()
+        begun = time.monotonic()
         try:
-            data = self._channel.recv(size)
+            with sending(self._channel):  # it tells the other side that there is room again
+                data = self._channel.recv(size)
         except TimeoutError:
-            self._silent += self._wait
-            if self._silent > _SILENCE:
+            self._silent += min(time.monotonic() - begun, _LONG * self._wait)
+            if self._silence.is_loss(self._silent):
                 raise ConnectionLost from None
             raise
         self._silent = 0.0
         return data
 
     def send(self, data: bytes) -> int:
-        return self._channel.send(data)
+        with sending(self._channel):
+            return self._channel.send(data)
 
     def send_ready(self) -> bool:
         return self._channel.send_ready()
@@ -240,6 +287,7 @@ class Heard:
         self._channel.settimeout(seconds)
 
     def close(self) -> None:
+        self._silence.over()
         self._channel.close()
 
     @property

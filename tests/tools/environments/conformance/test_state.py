@@ -91,6 +91,38 @@ def test_a_shell_that_died_is_replaced_and_that_is_said(env: Environment, run: R
     assert (outcome.stdout.head, outcome.notice) == (b"1\n", "")
 
 
+@pytest.mark.parametrize("limit", [3, 5])
+def test_a_shell_that_has_no_room_for_a_commands_streams_is_replaced(env: Environment, run: Run, says: Says, limit: int) -> None:
+    """Each later command would not be run, and seem to end with 1 and without a word."""
+    says("kept=1")
+    asyncio.run(_state(env))
+    generation = env.generation
+    assert "A new shell goes on with the state from before" in run(f"lost=1; ulimit -n {limit}").notice
+    assert env.generation == generation + 1
+    for _ in range(2):
+        assert says("echo $kept${lost-}; cat", stdin=b"in\n") == "1\nin\n"
+
+
+@pytest.mark.parametrize("harm", ["exec 1>&-", "exec 0<&- 1>&- 2>&-", "set -o noclobber", "ulimit -n 0"])
+def test_no_command_is_dropped_without_a_word(run: Run, says: Says, folder: Path, harm: str) -> None:
+    """Whatever was done to what the shell itself needs: those that follow are run."""
+    says("kept=1")
+    run(harm)
+    for number in range(3):
+        outcome = run(f"mkdir made{number}; echo $kept; cat; (exit {number})", stdin=b"in\n")
+        assert (outcome.exit_code, outcome.stdout.head) == (number, b"1\nin\n"), outcome
+        assert (folder / f"made{number}").is_dir()
+
+
+def test_a_new_shell_has_no_folder_to_go_back_to(run: Run, says: Says, folder: Path) -> None:
+    outcome = run("cd -; export -p | grep OLDPWD")
+    assert b"OLDPWD not set" in outcome.stderr.head
+    assert outcome.stdout.head == b"declare -x OLDPWD\n"
+    assert says("cd /usr; cd -; cd /usr") == f"{folder}\n"
+    run("kill -9 $$")
+    assert says("cd -") == f"{folder}\n"
+
+
 def test_the_first_command_may_kill_its_shell(run: Run, says: Says, folder: Path) -> None:
     assert run("kill -9 $$").exit_code == 137
     assert says("echo ${PWD##*/} $PATH").startswith("work /")
@@ -180,6 +212,14 @@ def test_a_request_with_its_own_folder_leaves_the_session_where_it_is(env: Envir
     assert says("cd b; pwd; x=1", cwd="a") == f"{folder}/a/b\n"
     assert env.cwd == str(folder)
     assert says("pwd; echo $x") == f"{folder}\n1\n"
+
+
+@pytest.mark.parametrize("cwd", ["a\0b", "loop", "loop/a", "nowhere"])
+def test_a_folder_that_cannot_be_entered_is_no_bare_error(run: Run, folder: Path, cwd: str) -> None:
+    (folder / "loop").symlink_to("loop")
+    with pytest.raises(EnvironmentFailed, match="was not run: choose another cwd"):
+        run("touch ran", cwd=cwd)
+    assert not (folder / "ran").exists()
 
 
 def test_a_deleted_working_folder_is_said_and_left(run: Run, says: Says, folder: Path) -> None:

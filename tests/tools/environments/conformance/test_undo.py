@@ -6,6 +6,8 @@ import asyncio
 import errno
 import os
 import secrets
+import struct
+import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,84 @@ def test_a_file_of_somebody_else_stays_theirs(
     assert [note.partition(": ")[2] for note in done.notes] == [
         "its owner was 12345:54321 and is 0:0 now: only root there may change that"
     ] * (0 if theirs else 2)
+
+
+LONG_AGO = 1_500_000_000_123_456_789
+"""In nanoseconds: a time that no clock of a file system gives by itself."""
+
+
+def acl(path: Path, user: int) -> bytes:
+    """Let one more user read and write the file. Return the list as the kernel keeps it."""
+    entries = ((1, 6, -1), (2, 6, user), (4, 4, -1), (16, 6, -1), (32, 4, -1))
+    os.setxattr(path, ACL, struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries))
+    return os.getxattr(path, ACL)
+
+
+ACL = "system.posix_acl_access"
+
+
+def beside_content(path: Path) -> tuple[int, int, dict[str, bytes]]:
+    return path.stat().st_nlink, path.stat().st_mode, {name: os.getxattr(path, name) for name in os.listxattr(path)}
+
+
+def test_an_edit_keeps_what_a_file_has_beside_its_content(opened: Callable[..., Environment], folder: Path) -> None:
+    """Other names, extended attributes and an ACL, and an undo gives back the time of the last change too."""
+    names = ("linked", "alone", "whole")
+    for name in names:
+        (folder / name).write_text("one\ntwo\n")
+        (folder / name).chmod(0o640)
+        os.setxattr(folder / name, "user.note", b"kept")
+        acl(folder / name, 12345)
+    (folder / "other name").hardlink_to(folder / "linked")
+    for name in names:
+        os.utime(folder / name, ns=(LONG_AGO, LONG_AGO))
+    before = {name: beside_content(folder / name) for name in names}
+    assert before["linked"][0] == 2
+    with assemble(project_dir=folder) as crib:
+        environment = opened()
+        edits = [("patch", {"path": name, "old": "two", "new": "three, and more"}) for name in names[:2]]
+        session = turn(crib, environment, folder, *edits, ("write_file", {"path": "whole", "content": "short"}))
+        assert (folder / "other name").read_text() == (folder / "linked").read_text() == "one\nthree, and more\n"
+        assert {name: beside_content(folder / name) for name in names} == before
+        after = {name: (folder / name).stat().st_mtime_ns for name in names}
+        assert LONG_AGO not in after.values()
+        assert not undo(crib, session, environment).notes
+        assert [(folder / name).read_text() for name in (*names, "other name")] == ["one\ntwo\n"] * 4
+        assert {name: (folder / name).stat().st_mtime_ns for name in names} == dict.fromkeys(names, LONG_AGO)
+        assert {name: beside_content(folder / name) for name in names} == before
+        assert not undo(crib, session, environment, "redo").notes
+        assert {name: (folder / name).stat().st_mtime_ns for name in names} == after
+        do(environment.close())
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "other name"])
+
+
+def test_a_file_in_a_folder_that_gives_acls_gets_none_by_an_edit(env: Environment, folder: Path) -> None:
+    (folder / "old").write_text("one")
+    os.setxattr(folder, "system.posix_acl_default", acl(folder / "old", 12345))
+    os.removexattr(folder / "old", ACL)
+    (folder / "old").chmod(0o600)
+    do(env.write_file(f"{folder}/old", b"two"))
+    assert beside_content(folder / "old") == (1, 0o100600, {})
+
+
+def test_a_file_with_other_names_is_not_lost_where_the_disk_is_full(opened: Callable[..., Environment], folder: Path) -> None:
+    """Room is made before anything is overwritten, or what was there is put back."""
+    if os.geteuid():
+        pytest.skip("only root mounts a disk")
+    small = folder / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tc-small", str(small)], check=True)
+    try:
+        env = opened()
+        (small / "one").write_bytes(b"x" * 50_000)
+        (small / "two").hardlink_to(small / "one")
+        with pytest.raises(OSError, match="No space left"):
+            do(env.write_file(f"{small}/one", b"y" * 250_000))
+        assert (small / "two").read_bytes() == b"x" * 50_000
+        assert len(list(small.iterdir())) == 2
+        do(env.close())
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
 
 
 @pytest.fixture

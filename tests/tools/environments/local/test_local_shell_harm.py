@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,20 @@ def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm
     assert (tmp_path / "other").read_text() == "untouched"
 
 
+@pytest.mark.parametrize("harm", ["rm -rf $f", "rm $f/o; mkdir $f/o; touch $f/o/x", "rm $f/e; mkdir $f/e; touch $f/e/x"])
+def test_a_stream_that_is_held_and_cannot_be_made_anew_costs_the_shell(tmp_path: Path, harm: str) -> None:
+    """What left the session writes to the old one."""
+    where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}"
+    leaves = "setsid sleep 60 & echo $! >pid"
+    first, second = asyncio.run(_run(tmp_path, [f"kept=1; {where}", f"{leaves}; {harm}; true", "echo $kept"]))[1:]
+    with contextlib.suppress(ProcessLookupError):  # it was still in the session, which has ended
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome)
+    assert second.stdout.head == b"1\n"
+    assert "A new shell goes on" in first.notice + second.notice
+
+
 @pytest.mark.parametrize("command", ["exec 10>&-", "echo x >&10", "exec 10>/dev/null", "exec >&- 2>&- <&-"])
 def test_the_shells_own_descriptors_carry_no_result_that_is_not_its_own(tmp_path: Path, command: str) -> None:
     first, second = asyncio.run(_run(tmp_path, [command, "echo seen; exit 7"]))
@@ -42,6 +59,16 @@ def test_the_shells_own_descriptors_carry_no_result_that_is_not_its_own(tmp_path
     assert isinstance(second, ExecOutcome)
     assert (first.exit_code, first.stdout.total) == (0, 0)
     assert (second.exit_code, second.stdout.head) == (7, b"seen\n")
+
+
+def test_a_command_cannot_pass_for_one_that_was_not_run(tmp_path: Path) -> None:
+    """Its shell says so where it can't enter its first folder, with a mark that commands can find."""
+    mark = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; mark=$(grep -oE '[0-9a-f]{32}' $f/f | head -n 1)"
+    forged, after = asyncio.run(_run(tmp_path, [f'{mark}; echo "$mark NOCD" >$f/s; echo ran >here; (exit 7)', "echo seen"]))
+    assert isinstance(forged, ExecOutcome)
+    assert isinstance(after, ExecOutcome)
+    assert (forged.exit_code, after.stdout.head) == (7, b"seen\n")
+    assert (tmp_path / "here").read_text() == "ran\n"
 
 
 def test_what_a_debug_trap_prints_is_not_among_the_state(tmp_path: Path) -> None:

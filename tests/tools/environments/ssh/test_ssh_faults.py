@@ -70,9 +70,11 @@ def test_a_server_of_these_tests_that_ends_spares_the_others(start_sshd: Callabl
 COMMAND = "echo ran >>~/{0}; echo begun; until [ -e ~/go ]; do sleep 0.05; done; seq 20000; echo end"
 
 
-def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> None:
-    """003-29: directly and behind a jump host. Where it heals soon, nothing has happened; where it does not, the command's result
-    is not known and that is said, nothing is run twice, and the session goes on once the host is there again.
+@pytest.mark.parametrize("how", ["drop", "cut"])
+def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path, how: str) -> None:
+    """003-29: directly and behind a jump host. Where it heals within 7 seconds, nothing has happened; where it does not, the
+    command's result is not known and that is said, within 10 seconds and a second or two for a machine under load; nothing is run
+    twice, and the session goes on once the host is there again.
     """
     known = tmp_path / "known"
     known.write_text((sshd.folder / "known_hosts").read_text())
@@ -95,16 +97,19 @@ def test_a_link_is_cut(start_sshd: Callable, sshd, opened, tmp_path: Path) -> No
 
     async def heals() -> list[ExecOutcome]:
         calls = [await begin(env, name) for env, name in zip(envs[0], NAMES, strict=True)]
-        await asyncio.to_thread(healed.tell, "drop")
+        await asyncio.to_thread(healed.tell, how)
         (healed.folder / "home" / "go").touch()
-        await asyncio.sleep(2)
+        await asyncio.sleep(6.5)
         await asyncio.to_thread(healed.tell, "heal")
         return await asyncio.gather(*calls)
 
     async def stays_cut() -> None:
         calls = [await begin(env, name) for env, name in zip(envs[1], NAMES, strict=True)]
-        await asyncio.to_thread(cut.tell, "cut")
-        for said in await asyncio.gather(*calls, return_exceptions=True):
+        await asyncio.to_thread(cut.tell, how)
+        since = time.monotonic()
+        said_by_all = await asyncio.gather(*calls, return_exceptions=True)
+        assert time.monotonic() - since < 12
+        for said in said_by_all:
             assert isinstance(said, EnvironmentFailed)
             for part in ("the connection was lost: nothing was heard", "may have run", "not tried again"):
                 assert part in str(said)
@@ -142,6 +147,27 @@ async def _goes_on(env: Environment) -> None:
     kept = b"\n" if "changed lately are lost" in outcome.notice else b"1\n"
     assert outcome.stdout.head == kept, outcome
     assert "A new shell goes on" in outcome.notice
+
+
+def test_a_cut_link_does_not_hold_up_a_time_limit_for_long(start_sshd: Callable, opened) -> None:
+    """What was to be ended is, once the link is there again."""
+    far = start_sshd("--far")
+    env = opened(far, cwd="/usr")
+
+    async def main() -> ExecOutcome:
+        begun = asyncio.Event()
+        request = ExecRequest("echo begun; sleep 5008", timeout=2, on_output=lambda *_: begun.set())
+        call = asyncio.create_task(env.execute(request))
+        await begun.wait()
+        await asyncio.to_thread(far.tell, "cut")
+        await asyncio.sleep(6)
+        await asyncio.to_thread(far.tell, "heal")
+        return await call
+
+    asyncio.run(env.execute(ExecRequest("kept=1", timeout=60)))
+    assert asyncio.run(main()).ended == "timeout"
+    assert not far.pids("sleep 5008")
+    assert asyncio.run(env.execute(ExecRequest("echo $kept", timeout=60))).stdout.head == b"1\n"
 
 
 def test_a_connection_is_reset(start_sshd: Callable, open_link, finish, eventually) -> None:

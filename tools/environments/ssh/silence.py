@@ -1,0 +1,138 @@
+"""Decide when silence means that a connection is lost: the host is asked over another connection whether it can be reached.
+
+A link that was cut and heals is not noticed by the old connection at once: TCP repeats what was not confirmed after pauses that
+double. So silence alone proves nothing. As long as the host takes new connections, the old one may still go on, and gets its
+time; where the host takes none either, the connection is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+ASK = 4.0
+"""Seconds without a sign of life after which the host is asked for the first time ..."""
+AGAIN = 0.5
+"""... and seconds until it is asked again."""
+LOST = 9.0
+"""Seconds without a sign of life, of the connection or of the host, after which the connection is lost. A sign comes each second,
+so the link was cut up to one second later than that suggests.
+"""
+LONGEST = 30.0
+"""Seconds without a sign of the connection's own after which it is lost, whatever the host does: both sides have tried again."""
+_LAST = struct.Struct("=52xII")
+"""Milliseconds since data came, and since a confirmation came, in Linux's tcp_info."""
+_HERE = (0, errno.ECONNREFUSED, errno.ECONNRESET)
+"""Results of a new connection that only a host which was reached can cause."""
+
+
+class Knock(Protocol):
+    """A question to the host, by a new connection."""
+
+    def is_answered(self) -> bool:
+        """Return True once the host has answered. Does not wait."""
+        ...
+
+    def close(self) -> None:
+        """Give the question up."""
+        ...
+
+
+class Silence:
+    """Judge of one connection's silence. ``knock`` asks the host. Used by one thread."""
+
+    def __init__(self, knock: Callable[[], Knock]) -> None:
+        self._knock = knock
+        self._open: list[Knock] = []
+        self._answered = 0.0
+        self._next = ASK
+
+    def is_loss(self, silent: float) -> bool:
+        """Return True if the connection is lost after ``silent`` seconds without a sign of life. Ask this several times a second
+        while there is none.
+        """
+        if silent < ASK:
+            self.over()
+            return False
+        if any(knock.is_answered() for knock in self._open):
+            self._forget()
+            self._answered, self._next = silent, silent + ASK
+        elif silent >= self._next:
+            self._open.append(self._knock())
+            self._next = silent + AGAIN
+        return silent - self._answered > LOST or silent > LONGEST
+
+    def over(self) -> None:
+        """Note a sign of life, or the connection's end."""
+        if self._open:
+            self._forget()
+        self._answered, self._next = 0.0, ASK
+
+    def _forget(self) -> None:
+        for knock in self._open:
+            knock.close()
+        self._open = []
+
+
+def silent_for(sock: socket.socket) -> float:
+    """Return the seconds since the peer of a TCP connection was last heard by the kernel; 0 where the kernel does not say. A
+    machine that sleeps does not count them.
+    """
+    if sys.platform != "linux":
+        return 0.0
+    try:
+        return float(min(_LAST.unpack(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST.size)))) / 1000
+    except OSError:  # closed meanwhile, which whoever reads it meets
+        return 0.0
+
+
+class SocketKnock:
+    """A new TCP connection to the peer of ``sock``, which is given up as soon as the peer accepts or refuses it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock: socket.socket | None = None
+        self._result: int | None = None
+        with contextlib.suppress(OSError):  # it cannot be asked now
+            address = sock.getpeername()
+            self._sock = socket.socket(sock.family, socket.SOCK_STREAM)
+            self._sock.setblocking(False)
+            self._sock.connect_ex(address)
+
+    def is_answered(self) -> bool:
+        if self._sock is not None and self._result is None:
+            poll = select.poll()  # not `select`, which knows no descriptor above 1023
+            poll.register(self._sock, select.POLLOUT)
+            if poll.poll(0):  # the kernel tells the result once
+                self._result = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return self._result in _HERE
+
+    def close(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+
+
+class ThreadKnock:
+    """A question that blocks: ``reach`` returns a connection where the host was reached, and raises where it was not."""
+
+    def __init__(self, reach: Callable[[], Any]) -> None:
+        self._reach = reach
+        self._answered = False
+        threading.Thread(target=self._run, name="ssh-knock", daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exception):  # whatever paramiko raises: it was not reached
+            self._reach().close()
+            self._answered = True
+
+    def is_answered(self) -> bool:
+        return self._answered
+
+    def close(self) -> None:
+        """Do nothing: the question ends by its own time limit."""
