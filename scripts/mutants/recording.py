@@ -1,0 +1,65 @@
+"""Record what each test executes, and pick the tests for a mutant."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.copies import fork_pytest
+from mutants.making import Mutant
+
+NEVER_SELECTED = ("tests/house", "tests/scripts", "tests/benchmarks", "tests/e2e", "tests/sdk")
+TESTS_AT_MOST, SECONDS_AT_MOST = 400, 40.0
+
+
+@dataclass
+class Recording:
+    """``lines`` maps file, line and test; ``seconds`` says how long each test that passed took."""
+
+    lines: dict[str, dict[str, list[str]]]
+    seconds: dict[str, float]
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the line, nearest and quickest first; where it runs at import, those of its file."""
+        by_line = self.lines.get(mutant.path, {})
+        named = by_line.get(str(mutant.line)) or sorted({test for tests in by_line.values() for test in tests})
+        chosen, spent = list[str](), 0.0
+        for test in sorted((test for test in named if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
+            spent += self.seconds[test]
+            if len(chosen) == TESTS_AT_MOST or (chosen and spent > SECONDS_AT_MOST):
+                break
+            chosen.append(test)
+        return chosen
+
+    def _rank(self, path: str, test: str) -> tuple[bool, int, float]:
+        near, file = Path("tests") / path, Path(test.partition("::")[0])
+        same = file.stem.startswith(f"test_{near.stem.strip('_')}") and file.parent == near.parent
+        common = len(os.path.commonpath([near, file]).split("/"))
+        return not same, -common, self.seconds[test]
+
+
+def record(copy: Path, folder: Path, tests: Sequence[str], jobs: int) -> Recording:
+    """Run the quick tests once in this copy, and note what each executes."""
+    from coverage import CoverageData
+
+    settings, data, times = folder / "coveragerc", folder / "coverage", folder / "times.json"
+    settings.write_text(f"[run]\nsource = .\nomit = tests/*\nrelative_files = true\ndata_file = {data}\n", encoding="utf-8")
+    options = [*tests, "-q", "-m", "not full", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test"]
+    options += ["--cov-report=", *(f"--ignore={name}" for name in NEVER_SELECTED)]
+    child = fork_pytest(copy, folder / "record.txt", folder / "tmp", options, times)
+    os.waitpid(child, 0)
+    if not times.exists():
+        raise SystemExit(f"The tests did not run:\n{(folder / 'record.txt').read_text(encoding='utf-8')[-3000:]}")
+    held = CoverageData(str(data))
+    held.read()
+    lines = {
+        os.path.relpath(file, copy) if Path(file).is_absolute() else file: {
+            str(line): sorted({context.partition("|")[0] for context in contexts if context})
+            for line, contexts in held.contexts_by_lineno(file).items()
+        }
+        for file in held.measured_files()
+    }
+    return Recording(lines, json.loads(times.read_text(encoding="utf-8")))
