@@ -55,6 +55,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH", help="run these alone (default: tests)")
     parser.add_argument("--recording", type=Path, metavar="FILE", help="read there what tests execute, or write it there")
     parser.add_argument("--again", type=Path, metavar="FILE", help="try the mutants of this list, e.g. a report, and draw none")
+    parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write survivors there, in the form of the list")
     chosen = parser.parse_args(arguments)
     if not chosen.paths and not chosen.again:
@@ -68,7 +69,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _chosen(options: argparse.Namespace) -> list[Mutant]:
     if options.again is None:
         return draw(options.paths, options.sample, options.seed)
-    text = re.sub(r"^why:\s*$", "why: unknown", options.again.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(r"^why:[ \t]*$", "why: unknown", options.again.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return find(set(read_survivors(text)))
 
 
@@ -100,8 +101,15 @@ def _try_all(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    listed = read_survivors(SURVIVORS.read_text(encoding="utf-8")) if SURVIVORS.exists() else {}
-    mutants = _chosen(options)
+    try:
+        listed = read_survivors(SURVIVORS.read_text(encoding="utf-8")) if SURVIVORS.exists() else {}
+        mutants = _chosen(options)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(write_entry(mutant, mutant.operator) for mutant in mutants))
+        return 0
     print(f"{len(mutants)} mutants", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="mutants-")).resolve()
     try:

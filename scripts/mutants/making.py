@@ -31,10 +31,14 @@ CLOSE = set(
 
 @dataclass(frozen=True)
 class Mutant:
-    """``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each."""
+    """``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each.
+
+    ``lines`` are those of the statement that is changed, up to its body where it has one: one of them runs when it runs.
+    """
 
     path: str
     line: int
+    lines: frozenset[int]
     scope: str
     operator: str
     before: str
@@ -141,15 +145,29 @@ def _scopes(code: str) -> dict[int, str]:
     return found
 
 
+def _statement(code: str, line: int) -> frozenset[int]:
+    """Return the lines of the innermost statement at this line, without those of its body."""
+    found = {line}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef):
+            first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            if first <= line <= max(end, node.lineno):
+                found = set(range(first, max(end, node.lineno) + 1))
+    return frozenset(found)
+
+
 def _difference(before: str, after: str) -> tuple[str, str]:
     """Return the lines that differ, each side as one line."""
     old, new = before.splitlines(), after.splitlines()
     parts = [part for part in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if part[0] != "equal"]
-    return tuple(" ".join(" ".join(lines[start:end]).split()) for lines, start, end in _sides(old, new, parts))  # type: ignore[return-value]  # two
+    (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = parts[0], parts[-1]
+    return _as_one_line(old[old_start:old_end]), _as_one_line(new[new_start:new_end])
 
 
-def _sides(old: list[str], new: list[str], parts: Sequence[tuple[str, int, int, int, int]]) -> list[tuple[list[str], int, int]]:
-    return [(old, parts[0][1], parts[-1][2]), (new, parts[0][3], parts[-1][4])]
+def _as_one_line(lines: Sequence[str]) -> str:
+    return " ".join(" ".join(lines).split())
 
 
 @dataclass(frozen=True, order=True)
@@ -180,7 +198,9 @@ def _make(place: _Place, name: str, occurrence: int, operators: dict[str, Any]) 
     if meaning is None or meaning == _meaning(original):
         return None
     line = place.start[0]
-    return Mutant(place.path, line, _scopes(original).get(line, "-"), name, *_difference(original, code), code)
+    scope = _scopes(original).get(line, "-")
+    before, after = _difference(original, code)
+    return Mutant(place.path, line, _statement(original, line), scope, name, before, after, code)
 
 
 def draw(paths: Sequence[str], size: int, seed: int) -> list[Mutant]:
@@ -207,7 +227,7 @@ def find(keys: set[Key]) -> list[Mutant]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         wanted = [key[2] for key in keys if key[0] == path]
         for place in _places(path, operators):
-            text = " ".join(lines[place.start[0] - 1].split())
+            text = _as_one_line([lines[place.start[0] - 1]])
             if any(text in before or before in text for before in wanted):
                 made = (_make(place, name, occurrence, operators) for name, occurrence in place.mutants)
                 found.update({mutant.key: mutant for mutant in made if mutant is not None and mutant.key in keys})

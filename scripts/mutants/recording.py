@@ -23,9 +23,12 @@ class Recording:
     seconds: dict[str, float]
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the line, nearest and quickest first; where it runs at import, those of its file."""
+        """Return the tests that execute the statement, nearest and quickest first; where it runs at import, those of its file."""
         by_line = self.lines.get(mutant.path, {})
-        named = by_line.get(str(mutant.line)) or sorted({test for tests in by_line.values() for test in tests})
+        run = [by_line[str(line)] for line in mutant.lines if str(line) in by_line]
+        named = {test for tests in run for test in tests}
+        if run and not named:
+            named = {test for tests in by_line.values() for test in tests}
         chosen, spent = list[str](), 0.0
         for test in sorted((test for test in named if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
             spent += self.seconds[test]
