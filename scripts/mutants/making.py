@@ -34,11 +34,13 @@ class Mutant:
     """``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each.
 
     ``lines`` are those of the statement that is changed, up to its body where it has one: one of them runs when it runs.
+    ``at_import`` says that this is when its file is imported.
     """
 
     path: str
     line: int
     lines: frozenset[int]
+    at_import: bool
     scope: str
     operator: str
     before: str
@@ -158,6 +160,11 @@ def _statement(code: str, line: int) -> frozenset[int]:
     return frozenset(found)
 
 
+def _runs_at_import(code: str, line: int) -> bool:
+    functions = [node for node in ast.walk(ast.parse(code)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return not any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in functions)
+
+
 def _difference(before: str, after: str) -> tuple[str, str]:
     """Return the lines that differ, each side as one line."""
     old, new = before.splitlines(), after.splitlines()
@@ -200,7 +207,8 @@ def _make(place: _Place, name: str, occurrence: int, operators: dict[str, Any]) 
     line = place.start[0]
     scope = _scopes(original).get(line, "-")
     before, after = _difference(original, code)
-    return Mutant(place.path, line, _statement(original, line), scope, name, before, after, code)
+    lines = _statement(original, line)
+    return Mutant(place.path, line, lines, _runs_at_import(original, line), scope, name, before, after, code)
 
 
 def draw(paths: Sequence[str], size: int, seed: int) -> list[Mutant]:

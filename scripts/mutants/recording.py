@@ -25,9 +25,8 @@ class Recording:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Return the tests that execute the statement, nearest and quickest first; where it runs at import, those of its file."""
         by_line = self.lines.get(mutant.path, {})
-        run = [by_line[str(line)] for line in mutant.lines if str(line) in by_line]
-        named = {test for tests in run for test in tests}
-        if run and not named:
+        named = {test for line in mutant.lines for test in by_line.get(str(line), ())}
+        if mutant.at_import and not named:
             named = {test for tests in by_line.values() for test in tests}
         chosen, spent = list[str](), 0.0
         for test in sorted((test for test in named if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
