@@ -129,12 +129,12 @@ def test_the_same_toolset_may_register_again_silently(reg: ToolRegistry, caplog:
         (
             {"type": "object", "properties": {"n": {"type": "integer"}}},
             "$.properties",
-            "put {'properties': ...} under 'parameters'",
+            "put {'properties': ...} under",
         ),
         (
             {"name": "x", "input_schema": {"type": "object"}},
             "$.input_schema",
-            "put what is under 'input_schema' under 'parameters'",
+            "put what is under 'input_schema'",
         ),
         ({"description": ["a"]}, "$.description", "['a']"),
         ("text", "schema must be a mapping", "str"),
