@@ -28,6 +28,8 @@ class Recording:
         named = {test for line in mutant.lines for test in by_line.get(str(line), ())}
         if mutant.at_import and not named:
             named = {test for tests in by_line.values() for test in tests}
+        if named:  # and those that are there for this file: some run it in a process of its own, which is not recorded
+            named |= {test for test in self.seconds if _is_for(mutant.path, test)}
         chosen, spent = list[str](), 0.0
         for test in sorted((test for test in named if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
             spent += self.seconds[test]
@@ -37,10 +39,13 @@ class Recording:
         return chosen
 
     def _rank(self, path: str, test: str) -> tuple[bool, int, float]:
-        near, file = Path("tests") / path, Path(test.partition("::")[0])
-        same = file.stem.startswith(f"test_{near.stem.strip('_')}") and file.parent == near.parent
-        common = len(os.path.commonpath([near, file]).split("/"))
-        return not same, -common, self.seconds[test]
+        common = os.path.commonpath([Path("tests") / path, test.partition("::")[0]])
+        return not _is_for(path, test), -len(common.split("/")), self.seconds[test]
+
+
+def _is_for(path: str, test: str) -> bool:
+    source, file = Path("tests") / path, Path(test.partition("::")[0])
+    return file.parent == source.parent and file.stem.startswith(f"test_{source.stem.strip('_')}")
 
 
 def record(copy: Path, folder: Path, tests: Sequence[str], jobs: int) -> Recording:

@@ -1,0 +1,91 @@
+"""Batches that another process takes up, and what becomes of parked calls when they are interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from toolcrib import Answer, ExecutedCall, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolCallStatus, WritesFile
+from tools.dispatch.batch import BatchCall, run_batch
+
+YES = {"approved": True}
+
+
+@pytest.fixture
+def desk(bench: Any) -> Any:
+    """A bench whose gate asks about calls with ``ask`` in their arguments; ``bench.ran`` notes the calls that ran."""
+    bench.ran = []
+
+    def handle(args: Any, ctx: ToolCallContext) -> str:
+        bench.ran.append(ctx.call_id)
+        return "done"
+
+    def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
+        return Suspend(SuspendTicket("ask", "may it?", binds=call.id)) if call.args.get("ask") and not ctx.answers else None
+
+    bench.tool("write", handle, kind="edit", effects=lambda args, ctx: [WritesFile(args["path"])])
+    bench.tool("interrupt", lambda args: bench.scope.interrupt())
+    bench.plugin(tool_gate=gate)
+    bench.scope.suspends = True
+    return bench
+
+
+def batch(*calls: tuple[str, dict[str, Any]]) -> list[BatchCall]:
+    return [BatchCall(ToolCall(f"c{number}", name, args)) for number, (name, args) in enumerate(calls)]
+
+
+def go(desk: Any, items: Sequence[BatchCall], **options: Any) -> bool:
+    return asyncio.run(run_batch(desk.dispatcher, items, desk.scope, **options))
+
+
+def rebuilt(items: Sequence[BatchCall]) -> list[BatchCall]:
+    """The calls as another process has them."""
+    return [BatchCall(item.call, item.executed, item.tickets) for item in items]
+
+
+def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
+    """X-1: it has its result, and an answer that comes later finds nothing to run."""
+    items = batch(("write", {"ask": 1, "path": "/p/a"}), ("interrupt", {}))
+    ended: list[str] = []
+    assert go(desk, items, on_done=lambda one: ended.append(one.call.id))
+    given_up = items[0].executed
+    assert given_up is not None
+    assert given_up.status is ToolCallStatus.CANCELLED
+    assert sorted(ended) == ["c0", "c1"]
+    assert asyncio.run(desk.store.tickets.pending("session")) == []
+    assert desk.ran == []
+
+
+def test_an_answered_call_need_not_wait_for_one_that_does_something_else(desk: Any) -> None:
+    """Also in another process, which has to find out what the earlier one would do."""
+    items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/b"}))
+    assert not go(desk, items)
+    answer = Answer(items[1].tickets[-1], payload=YES, by="ann")
+    assert asyncio.run(desk.store.tickets.settle(answer, "approved")) == "settled"
+    again = rebuilt(items)
+    assert not go(desk, again)
+    assert desk.ran == ["c1"]
+
+
+def test_nobody_is_asked_about_a_call_that_must_wait_for_another(desk: Any) -> None:
+    items = batch(("write", {"ask": 1, "path": "/p/a"}), ("write", {"ask": 1, "path": "/p/a"}))
+    assert not go(desk, items)
+    asked: list[str] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> None:
+        asked.append(ctx.call_id)
+
+    desk.scope.asker = asker
+    assert not go(desk, rebuilt(items))
+    assert asked == ["c0"]
+
+
+def test_a_call_that_had_ended_is_told_and_not_run_again(desk: Any) -> None:
+    assert go(desk, batch(("write", {"path": "/p/a"})), turn="reply")
+    told: list[ExecutedCall] = []
+    assert go(desk, batch(("write", {"path": "/p/a"})), turn="reply", since=0.0, on_done=told.append)
+    assert [one.result.data for one in told] == ["done"]
+    assert desk.ran == ["c0"]
