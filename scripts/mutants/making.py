@@ -29,6 +29,10 @@ CLOSE = set(
 """Exchanges of operators that a person might make by mistake. cosmic-ray has all, and most raise TypeError at once."""
 
 
+FALSE = {"None", "False", "0", "0.0", '""', "()", "[]", "{}", "set()"}
+"""Values that callers can hardly tell from None, where types are checked."""
+
+
 @dataclass(frozen=True)
 class Mutant:
     """``code`` is the whole file with the change; ``before`` and ``after`` are the lines that differ, as one line each.
@@ -64,7 +68,7 @@ class RemoveStatement(Operator):  # type: ignore[misc]  # cosmic-ray has no type
             return
         is_call = node.type == "atom_expr" and node.children[-1].type == "trailer" and node.children[-1].children[0] == "("
         is_set = node.type == "expr_stmt" and node.children[0].type == "atom_expr"
-        returns = node.type == "return_stmt" and node.children[1] != "None"
+        returns = node.type == "return_stmt" and node.children[1].get_code().strip() not in FALSE
         if is_call or is_set or returns or node.type == "raise_stmt":
             yield node.start_pos, node.end_pos
 
@@ -99,11 +103,19 @@ class _Meaning(ast.NodeTransformer):
         node.annotation = None
         return node
 
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        """``*`` and ``/`` between parameters: mypy sees how each is given."""
+        node.args, node.posonlyargs, node.kwonlyargs = [*node.posonlyargs, *node.args, *node.kwonlyargs], [], []
+        node.defaults, node.kw_defaults = [*node.defaults, *filter(None, node.kw_defaults)], []
+        return self.generic_visit(node)
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AnnAssign:
         node.annotation = ast.Constant("")
         return node if node.value is None else self.generic_visit(node)  # type: ignore[return-value]  # no node is replaced
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST | None:
+        if not node.decorator_list and ast.unparse(node.body[-1]) == "...":
+            return None  # an overload, or what is left of it without its decorator
         if any("overload" in ast.unparse(decorator) for decorator in node.decorator_list):
             return None
         node.returns = None

@@ -89,3 +89,41 @@ def test_a_call_that_had_ended_is_told_and_not_run_again(desk: Any) -> None:
     assert go(desk, batch(("write", {"path": "/p/a"})), turn="reply", since=0.0, on_done=told.append)
     assert [one.result.data for one in told] == ["done"]
     assert desk.ran == ["c0"]
+
+
+def test_a_call_waits_for_one_of_which_nothing_is_known_any_more(desk: Any) -> None:
+    """What it would do can't be told: it may be anything."""
+    disk = {"there": True}
+
+    def effects(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
+        if not disk["there"]:
+            raise OSError("the disk is gone")
+        return [WritesFile("/p/a")]
+
+    desk.tool("once", lambda args: "done", effects=effects)
+    items = batch(("once", {"ask": 1}), ("write", {"ask": 1, "path": "/p/b"}))
+    assert not go(desk, items)
+    assert asyncio.run(desk.store.tickets.settle(Answer(items[1].tickets[-1], payload=YES, by="ann"), "approved")) == "settled"
+    disk["there"] = False
+    assert not go(desk, rebuilt(items))
+    assert desk.ran == []
+
+
+def test_effects_are_worked_out_once_beside_a_parked_call(desk: Any) -> None:
+    asked: list[str] = []
+
+    def effects(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
+        asked.append(ctx.call_id)
+        return [WritesFile("/p/b")]
+
+    desk.tool("counted", lambda args: "done", effects=effects)
+    assert not go(desk, batch(("write", {"ask": 1, "path": "/p/a"}), ("counted", {})))
+    assert asked == ["c1"]
+
+
+def test_two_calls_with_one_id_are_not_taken_for_each_other(desk: Any) -> None:
+    desk.tool("count", lambda args: desk.ran.append("count"), parallel_safe=True)
+    first, second = (BatchCall(ToolCall("same", "count", {})) for _ in range(2))
+    assert go(desk, [first, second])
+    assert desk.ran == ["count"]
+    assert [one.executed is not None and one.executed.result.is_success for one in (first, second)] == [True, False]
