@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,46 +32,64 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
-class _Durations:
-    """A plugin of pytest that notes how long each test took, and which failed."""
+class Durations:
+    """A plugin of pytest that writes down how long each test took that passed."""
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.failed: set[str] = set()
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[str, float] = {}
+        self._failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
         if not report.passed:
-            self.failed.add(report.nodeid)
+            self._failed.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        passed = {test: seconds for test, seconds in self._seconds.items() if test not in self._failed}
+        self._file.write_text(json.dumps(passed), encoding="utf-8")
 
 
-def fork_pytest(copy: Path, output: Path, temporary: Path, options: list[str], times: Path | None = None) -> int:
-    """Run pytest in a process that has it imported already, which saves a second for each mutant. Return its id."""
+class TimeLimits:
+    """A plugin of pytest that ends the process by SIGALRM, hung or not, where a test takes far longer than it did."""
+
+    def __init__(self, seconds: Mapping[str, float]) -> None:
+        self._seconds = seconds
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        signal.alarm(int(20 + 10 * self._seconds.get(nodeid, 0.0)))
+
+    def pytest_sessionfinish(self) -> None:
+        signal.alarm(20)
+
+
+def fork_pytest(folder: Path, copy: Path, options: Sequence[str], plugin: object, *, bytecode: bool = False) -> int:
+    """Run pytest in a process that has it imported already, which saves a second for each mutant. Return its id.
+
+    Its output goes to ``folder``. ``bytecode``: what is compiled is kept.
+    """
     sys.stdout.flush()
     child = os.fork()
     if child:
         return child
     status = 3
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         os.chdir(copy)
-        written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        written = os.open(folder / "out.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(written, 1)
         os.dup2(written, 2)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         sys.path[0] = str(copy)
-        sys.dont_write_bytecode = times is None
+        sys.dont_write_bytecode = not bytecode
         # Processes that tests start must import the copy too; CI makes hypothesis draw the same examples each time.
         os.environ.update(PYTHONPATH=str(copy), CI="true")
-        if times is None:
+        if not bytecode:
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-        noted = _Durations()
-        common = [f"--rootdir={copy}", f"--basetemp={temporary}", "-p", "no:cacheprovider"]
-        status = int(pytest.main([*common, *options], plugins=[noted]))
-        if times is not None:
-            passed = {test: seconds for test, seconds in noted.seconds.items() if test not in noted.failed}
-            times.write_text(json.dumps(passed), encoding="utf-8")
+        common = [f"--rootdir={copy}", f"--basetemp={folder / 'tmp'}", "-p", "no:cacheprovider"]
+        status = int(pytest.main([*common, *options], plugins=[plugin]))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -82,8 +101,8 @@ def _strays(folder: Path) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            traces = (process / "environ").read_bytes() + os.fsencode((process / "cwd").readlink())
-            if os.fsencode(str(folder)) in traces and int(process.name) != os.getpid():
+            traces = (process / "environ").read_bytes() + os.fsencode((process / "cwd").readlink()) + b"/"
+            if os.fsencode(f"{folder}/") in traces and int(process.name) != os.getpid():
                 found.append(int(process.name))
     return found
 

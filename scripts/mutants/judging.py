@@ -7,11 +7,11 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutants.copies import clear_away, fork_pytest
+from mutants.copies import TimeLimits, clear_away, fork_pytest
 from mutants.making import Mutant
 from mutants.recording import Recording
 
@@ -23,26 +23,23 @@ class Bench:
     folder: Path
     mutant: Mutant | None = None
     child: int = 0
-    until: float = 0.0
 
-    def begin(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> None:
+    def begin(self, mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> None:
         file = self.folder / "copy" / mutant.path
         shutil.copy2(file, self.folder / "original")
         file.write_text(mutant.code, encoding="utf-8")
         self.mutant = mutant
-        self.child = fork_pytest(self.folder / "copy", self.folder / "out.txt", self.folder / "tmp", ["-x", "-q", *tests])
-        self.until = time.monotonic() + 30 + 5 * seconds
+        self.child = fork_pytest(self.folder, self.folder / "copy", ["-x", "-q", *tests], TimeLimits(seconds))
 
     def ended(self) -> str | None:
         """Return how it ended, or None while it runs."""
         pid, status = os.waitpid(self.child, os.WNOHANG)
-        if not pid and time.monotonic() < self.until:
-            return None
         if not pid:
-            os.kill(self.child, signal.SIGKILL)
-            os.waitpid(self.child, 0)
+            return None
         self.clean_up()
-        return "survived" if pid and status == 0 else "killed" if pid else "timed out"
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+            return "timed out"
+        return "killed" if status else "survived"
 
     def clean_up(self) -> None:
         """Put the file back, with its old time, so that its bytecode counts again."""
@@ -67,7 +64,7 @@ def judge(mutants: Sequence[Mutant], recording: Recording, benches: Sequence[Ben
             if bench.mutant is None and waiting:
                 tests = recording.tests_of(waiting[-1])
                 if tests:
-                    bench.begin(waiting.pop(), tests, sum(recording.seconds[test] for test in tests))
+                    bench.begin(waiting.pop(), tests, recording.seconds)
                 else:
                     yield waiting.pop(), "not executed", ""
         time.sleep(0.05)

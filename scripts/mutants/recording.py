@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutants.copies import fork_pytest
+from mutants.copies import Durations, fork_pytest
 from mutants.making import Mutant
 
 NEVER_SELECTED = ("tests/house", "tests/scripts", "tests/benchmarks", "tests/e2e", "tests/sdk")
@@ -56,10 +56,9 @@ def record(copy: Path, folder: Path, tests: Sequence[str], jobs: int) -> Recordi
     settings.write_text(f"[run]\nsource = .\nomit = tests/*\nrelative_files = true\ndata_file = {data}\n", encoding="utf-8")
     options = [*tests, "-q", "-m", "not full", "-n", str(jobs), "--cov", f"--cov-config={settings}", "--cov-context=test"]
     options += ["--cov-report=", *(f"--ignore={name}" for name in NEVER_SELECTED)]
-    child = fork_pytest(copy, folder / "record.txt", folder / "tmp", options, times)
-    os.waitpid(child, 0)
+    os.waitpid(fork_pytest(folder, copy, options, Durations(times), bytecode=True), 0)
     if not times.exists():
-        raise SystemExit(f"The tests did not run:\n{(folder / 'record.txt').read_text(encoding='utf-8')[-3000:]}")
+        raise SystemExit(f"The tests did not run:\n{(folder / 'out.txt').read_text(encoding='utf-8')[-3000:]}")
     held = CoverageData(str(data))
     held.read()
     lines = {
