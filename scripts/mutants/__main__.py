@@ -34,7 +34,7 @@ SURVIVORS = Path("scripts/mutants/survivors.txt")
 
 def _table(ended: Sequence[tuple[Mutant, str]]) -> str:
     """Return a row for each folder, and one for all."""
-    columns = ("killed", "timed out", "excused", "survived", "not executed")
+    columns = ("killed", "timed out", "excused", "survived", "untested")
     rows: dict[str, Counter[str]] = {}
     for mutant, how in ended:
         rows.setdefault(str(Path(mutant.path).parent), Counter())[how] += 1
@@ -94,7 +94,7 @@ def _try_all(
         shutil.copytree(benches[0].folder / "copy", bench.folder / "copy", symlinks=True)
     ended = []
     for number, (mutant, how, test) in enumerate(judge(mutants, recording, benches), 1):
-        known = "excused" if how in ("survived", "not executed") and mutant.key in listed else how
+        known = "excused" if how in ("survived", "untested") and mutant.key in listed else how
         ended.append((mutant, known))
         print(f"{number:>4}/{len(mutants)}  {known:13} {mutant.path}:{mutant.line} {mutant.operator}  {test}", flush=True)
     return ended
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         clear_away(folder)
         shutil.rmtree(folder, ignore_errors=True)
-    survivors = [mutant for mutant, how in ended if how in ("survived", "not executed")]
+    survivors = [mutant for mutant, how in ended if how in ("survived", "untested")]
     entries = "\n".join(write_entry(mutant) for mutant in survivors)
     if options.report:
         options.report.write_text(entries, encoding="utf-8")

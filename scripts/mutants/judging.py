@@ -66,5 +66,5 @@ def judge(mutants: Sequence[Mutant], recording: Recording, benches: Sequence[Ben
                 if tests:
                     bench.begin(waiting.pop(), tests, recording.seconds)
                 else:
-                    yield waiting.pop(), "not executed", ""
+                    yield waiting.pop(), "untested", ""
         time.sleep(0.05)

@@ -12,7 +12,7 @@ from mutants.copies import Durations, fork_pytest
 from mutants.making import Mutant
 
 NEVER_SELECTED = ("tests/house", "tests/scripts", "tests/benchmarks", "tests/e2e", "tests/sdk")
-TESTS_AT_MOST, SECONDS_AT_MOST = 400, 40.0
+TESTS_AT_MOST, SECONDS_AT_MOST = 500, 40.0
 
 
 @dataclass
@@ -23,24 +23,31 @@ class Recording:
     seconds: dict[str, float]
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute the statement, nearest and quickest first; where it runs at import, those of its file."""
+        """Return the tests that execute the statement: those of the mirrored file, then the quickest, of these the nearest.
+
+        Where it runs at import, those that execute anything of its file. Where none does, those in the mirrored folder, which may
+        run it in a process of its own: that is not recorded. For the same reason those in the mirrored file always belong to it.
+        """
         by_line = self.lines.get(mutant.path, {})
         named = {test for line in mutant.lines for test in by_line.get(str(line), ())}
         if mutant.at_import and not named:
             named = {test for tests in by_line.values() for test in tests}
-        if named:  # and those that are there for this file: some run it in a process of its own, which is not recorded
-            named |= {test for test in self.seconds if _is_for(mutant.path, test)}
+        found = set(named)
+        beside = (Path("tests") / mutant.path).parent
+        for test in self.seconds:
+            if _is_for(mutant.path, test) or (not named and Path(test.partition("::")[0]).is_relative_to(beside)):
+                found.add(test)
         chosen, spent = list[str](), 0.0
-        for test in sorted((test for test in named if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
+        for test in sorted((test for test in found if test in self.seconds), key=lambda test: self._rank(mutant.path, test)):
             spent += self.seconds[test]
             if len(chosen) == TESTS_AT_MOST or (chosen and spent > SECONDS_AT_MOST):
                 break
             chosen.append(test)
         return chosen
 
-    def _rank(self, path: str, test: str) -> tuple[bool, int, float]:
+    def _rank(self, path: str, test: str) -> tuple[bool, float, int]:
         common = os.path.commonpath([Path("tests") / path, test.partition("::")[0]])
-        return not _is_for(path, test), -len(common.split("/")), self.seconds[test]
+        return not _is_for(path, test), round(self.seconds[test], 1), -len(common.split("/"))
 
 
 def _is_for(path: str, test: str) -> bool:
