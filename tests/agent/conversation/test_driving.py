@@ -12,6 +12,7 @@ import pytest
 from agent.conversation.limits import RunError
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
+from agent.events import TurnStarted
 from agent.run import Crib, assemble
 from toolcrib import Answer, BadRequest, Principal, ProviderTurn, SuspendTicket, ToolCallContext, ToolcribError, hookimpl
 from toolcrib._session import OnEvent
@@ -174,4 +175,13 @@ async def test_a_run_whose_process_ended_while_it_asked_waits_for_the_answer(cri
     await session.ask("go")
     found.append(await session.waits_for_answers())
     assert found == [True, False]
+    await session.close()
+
+
+async def test_turns_are_counted_from_one(crib: Crib) -> None:
+    session = await opened(crib, [("todo", {})], "done")
+    events: list[Any] = []
+    result = await session.ask("go", emit=events.append)
+    assert [event.number for event in events if isinstance(event, TurnStarted)] == [1, 2]
+    assert result.turns == 2
     await session.close()
