@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.limits import RunError
+from agent.conversation.limits import NoProgress, RunError, RunLimits
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
-from agent.events import TurnStarted
+from agent.events import TicketOpened, TurnStarted
 from agent.run import Crib, assemble
 from toolcrib import Answer, BadRequest, Principal, ProviderTurn, SuspendTicket, ToolCallContext, ToolcribError, hookimpl
 from toolcrib._session import OnEvent
@@ -184,4 +184,34 @@ async def test_turns_are_counted_from_one(crib: Crib) -> None:
     result = await session.ask("go", emit=events.append)
     assert [event.number for event in events if isinstance(event, TurnStarted)] == [1, 2]
     assert result.turns == 2
+    await session.close()
+
+
+async def test_a_ticket_is_told_of_once_and_what_had_run_beside_it_runs_once(crib: Crib) -> None:
+    ran: list[Any] = []
+    crib.registry.register("count", "terminal", {"description": "d"}, ran.append)
+    session = await opened(crib, [("count", {}), REMOVES, ("todo", {})], "done", suspends=True)
+    events: list[Any] = []
+    result = await session.ask("go", emit=events.append)
+    assert await session.advance(events.append) is not None  # still parked
+    assert [event.ticket for event in events if isinstance(event, TicketOpened)] == list(result.tickets)
+    await session.close()
+    again = await opened(crib, "done", resume=session.id, suspends=True)
+    await again.answer(Answer(result.tickets[0], payload=YES, by="me"))
+    last = await again.advance()
+    assert last is not None
+    assert last.stopped == "done"
+    assert len(ran) == 1
+    told = next(record for record in await again.records() if record["role"] == "results")["results"]
+    assert [one["is_error"] for one in told] == [False, False, False]
+    await again.close()
+
+
+async def test_the_same_call_twice_in_a_turn_is_one_try(crib: Crib) -> None:
+    bad = ("read_file", {"path": "none"})
+    session = await opened(crib, [bad, bad], [("todo", {}), bad], [bad], "done")
+    limits = RunLimits(repeats=2)
+    with pytest.raises(NoProgress, match="failed 2 times in a row: read_file"):
+        await session.ask("go", limits=limits)
+    assert len([record for record in await session.records() if record["role"] == "results"]) == 3
     await session.close()
