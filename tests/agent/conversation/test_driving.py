@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.limits import NoProgress, RunError, RunLimits
+from agent.conversation.limits import NoProgress, RunError, RunLimits, TokenCapReached
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
 from agent.events import TicketOpened, TurnStarted
 from agent.run import Crib, assemble
-from toolcrib import Answer, BadRequest, Principal, ProviderTurn, SuspendTicket, ToolCallContext, ToolcribError, hookimpl
+from toolcrib import (
+    Answer,
+    BadRequest,
+    Principal,
+    ProviderTurn,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolcribError,
+    hookimpl,
+)
 from toolcrib._session import OnEvent
 from toolcrib.testing import ScriptedSession
 
@@ -214,4 +224,18 @@ async def test_the_same_call_twice_in_a_turn_is_one_try(crib: Crib) -> None:
     with pytest.raises(NoProgress, match="failed 2 times in a row: read_file"):
         await session.ask("go", limits=limits)
     assert len([record for record in await session.records() if record["role"] == "results"]) == 3
+    await session.close()
+
+
+@pytest.mark.parametrize(
+    ("usage", "reached"), [({"input": 10}, False), ({"output": 10}, False), ({"input": 10, "output": 1}, True)]
+)
+async def test_tokens_are_counted_as_far_as_the_server_said(crib: Crib, usage: dict[str, int], reached: bool) -> None:
+    session = await opened(crib, ProviderTurn("", (ToolCall("c1", "todo", {}),), usage=usage), "done")
+    asked = session.ask("go", limits=RunLimits(max_tokens=11))
+    if reached:
+        with pytest.raises(TokenCapReached, match="11 tokens used of 11"):
+            await asked
+    else:
+        assert (await asked).text == "done"
     await session.close()
