@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from agent.conversation.limits import NoProgress, RunError, RunLimits, TokenCapReached
 from agent.conversation.session import Session
-from agent.conversation.state import RunResult
+from agent.conversation.state import RunResult, RunState
 from agent.events import TicketOpened, TurnStarted
 from agent.run import Crib, assemble
 from toolcrib import (
@@ -238,4 +239,41 @@ async def test_tokens_are_counted_as_far_as_the_server_said(crib: Crib, usage: d
             await asked
     else:
         assert (await asked).text == "done"
+    await session.close()
+
+
+async def test_a_step_that_was_stored_already_stays_as_it_is(crib: Crib) -> None:
+    session = await opened(crib, "done")
+    await session.ask("go")
+    record = await session.store.runs.get(f"{session.id}-1")
+    assert record is not None
+    stored = RunState.of(record)
+    assert stored.text == "done"
+    assert (await session.keep(replace(stored, text="else"))).text == "done"
+    await session.close()
+
+
+async def test_plugins_are_started_before_the_first_thing_in_a_session(crib: Crib) -> None:
+    class Starts:
+        @hookimpl
+        def on_start(self) -> None:
+            seen.append("plugins")
+
+        @hookimpl
+        def on_session_start(self) -> None:
+            seen.append("session")
+
+    seen: list[str] = []
+    crib.dispatcher.hooks.register(Starts(), "starts")
+    for _ in range(2):
+        session = await opened(crib, "done")
+        await session.ask("go")
+        await session.close()
+    assert seen == ["plugins", "session", "session"]
+
+
+async def test_a_session_from_before_backends_goes_on_here(crib: Crib, tmp_path: Path) -> None:
+    await crib.store.sessions.create("a" * 32, platform="cli", user="", cwd=str(tmp_path))
+    session = await crib.open(resume="a" * 32)
+    assert session.scope.environment.identity == "local"
     await session.close()

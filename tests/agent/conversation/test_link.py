@@ -77,3 +77,14 @@ async def test_another_is_opened_once_its_tools_have_changed(crib: Crib) -> None
         assert session.link.provider is not first
         await session.close()
     assert said(server.requests[1]) == [("user", "go"), ("assistant", "one"), ("user", "and now?")]
+
+
+async def test_the_same_one_is_asked_to_mend_its_answer(crib: Crib) -> None:
+    with ChatServer(ChatServer.text("three"), ChatServer.text("3")) as server:
+        session = await connected(crib, server)
+        first = session.link.provider
+        result = await session.ask("how many?", schema={"type": "integer"})
+        assert result.data == 3
+        assert session.link.provider is first
+        await session.close()
+    assert [role for role, _ in said(server.requests[1])] == ["user", "assistant", "user"]

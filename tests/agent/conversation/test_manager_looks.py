@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from agent.conversation.state import RunResult
 from agent.events import TicketReminder
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
-from toolcrib import Answer, SuspendTicket, ToolCall
-from toolcrib._store import TicketRecord
+from toolcrib import Answer, Principal, SuspendTicket, ToolCall
+from toolcrib._store import InboxItem, TicketRecord
 from toolcrib.testing import ScriptedSession
 
 REMOVES = [("terminal", {"command": "rm -rf out"})]
@@ -107,3 +107,57 @@ async def test_an_answer_whose_signal_was_lost_is_found(house: House, tmp_path: 
         await house.until(lambda: len(house.came) == 2)
     assert house.came[1].text == "done"
     assert not (tmp_path / "out").exists()
+
+
+async def test_a_parked_run_whose_host_ended_is_hosted_by_the_next(house: House, tmp_path: Path) -> None:
+    house.turns = [REMOVES]
+    async with house.manager() as manager:
+        await manager.say("chat", "go")
+        await house.until(lambda: house.came)
+    ticket = house.came[0].tickets[0]
+    house.turns = ["done"]
+    async with house.manager(look_seconds=0.2):
+        answer = Answer(ticket, payload={"approved": True, "scope": "once"}, by="me", at=time.time())
+        assert await house.crib.store.tickets.settle(answer, "approved") == "settled"
+        await house.until(lambda: len(house.came) == 2)
+    assert house.came[1].text == "done"
+    assert not (tmp_path / "out").exists()
+
+
+async def test_sessions_of_another_platform_are_left_to_its_hosts(house: House) -> None:
+    store = house.crib.store
+    house.turns = ["mine"]
+    async with house.manager(platform="telegram") as manager:
+        other = await manager.session("letter")
+    async with house.manager() as manager:
+        mine = await manager.session("chat")
+    for session in (other, mine):
+        await store.inbox.put(InboxItem(session.id, "go", principal=Principal("api").to_json()))
+    async with house.manager(look_seconds=0.2):
+        await house.until(lambda: house.came)
+        await asyncio.sleep(0.3)  # it looks again
+    assert len(house.came) == 1
+    assert [item.text for item in await store.inbox.waiting(other.id)] == ["go"]
+    assert await store.inbox.waiting(mine.id) == []
+
+
+async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 0.15)
+    rested: list[str] = []
+    async with house.manager(idle_seconds=0.0) as manager:
+        for name in ("one", "two"):
+            session = await manager.session(name)
+            monkeypatch.setattr(session, "rest", noting(rested, name))
+        await house.until(lambda: len(rested) == 2)
+        await asyncio.sleep(0.2)
+        assert sorted(rested) == ["one", "two"]
+        await manager.session("two")  # it is used again
+        await house.until(lambda: len(rested) == 3)
+        assert rested[2] == "two"
+
+
+def noting(names: list[str], name: str) -> Callable[[], Awaitable[None]]:
+    async def rest() -> None:
+        names.append(name)
+
+    return rest
