@@ -109,7 +109,7 @@ def _strays(folder: Path) -> list[int]:
 
 def clear_away(folder: Path) -> None:
     """End what tests have left running. Servers get a moment: they clean up by themselves once their test is gone."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 20
     while (left := _strays(folder)) and time.monotonic() < until:
         time.sleep(0.1)
     for pid in left:
