@@ -54,14 +54,12 @@ why: it is an example
 def project(tmp_path: Path) -> Path:
     """A project of one module, whose tests do not look at the limit of 18, and say so of one mutant."""
     folder = tmp_path / "project"
-    for name, text in {
-        "people.py": SOURCE,
-        "tests/test_people.py": TESTS,
-        "scripts/mutants/survivors.txt": LISTED,
-        "pyproject.toml": '[tool.pytest.ini_options]\nmarkers = ["full: slow"]\n',
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    (folder / "tests").mkdir(parents=True)
+    (folder / "scripts" / "mutants").mkdir(parents=True)
+    (folder / "people.py").write_text(SOURCE)
+    (folder / "tests" / "test_people.py").write_text(TESTS)
+    (folder / "scripts" / "mutants" / "survivors.txt").write_text(LISTED)
+    (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["full: slow"]\n')
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     return folder
 

@@ -42,7 +42,7 @@ def test_an_environment_that_fails_to_close_is_reported_and_the_rest_goes(caplog
             raise OSError("no way")
 
     scope = scope_of(Stuck())
-    assert scope.environment
+    assert scope.environment is scope.opened
     file = spilled(scope)
     asyncio.run(scope.close())
     assert "Stuck could not be closed: OSError: no way" in caplog.text
