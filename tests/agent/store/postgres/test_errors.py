@@ -12,7 +12,7 @@ from agent.store.postgres._errors import explained
 from agent.store.postgres._pool import ConnectionPool
 from agent.store.postgres.address import Address
 from agent.store.postgres.store import PostgresStore
-from toolcrib import StoreFailed
+from toolcrib import ConfigError, StoreFailed
 
 URL = "postgresql://ann@db.example/crib"
 
@@ -71,3 +71,11 @@ async def test_a_connection_that_could_not_be_prepared_is_closed_and_the_next_is
     assert len(prepared) == 2
     await pool.close()
     assert one.closed
+
+
+def test_why_a_url_can_not_be_read_is_told_where_that_repeats_no_password() -> None:
+    with pytest.raises(ConfigError, match="nonsense"):
+        Address("postgresql://h/d?nonsense=1").options()
+    with pytest.raises(ConfigError, match="libpq can't read it") as error:
+        Address("postgresql://me:hunter2-hunter2@h/d?nonsense=1").options()
+    assert "hunter2" not in str(error.value)
