@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._errors import explained
 from agent.store.postgres._pool import ConnectionPool
 from agent.store.postgres.address import Address
@@ -79,3 +80,29 @@ def test_why_a_url_can_not_be_read_is_told_where_that_repeats_no_password() -> N
     with pytest.raises(ConfigError, match="libpq can't read it") as error:
         Address("postgresql://me:hunter2-hunter2@h/d?nonsense=1").options()
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(("conflicts", "made"), [(0, True), (3, True), (4, False)])
+async def test_what_the_server_undid_is_tried_four_times(url: str, conflicts: int, made: bool) -> None:
+    database, tries = PostgresDatabase(Address(url), None, 1), list[int]()
+
+    async def work(connection: Any) -> str:
+        tries.append(1)
+        if len(tries) <= conflicts:
+            raise psycopg.errors.SerializationFailure("could not serialize access")
+        return "made"
+
+    try:
+        if made:
+            assert await database.transact(None, work) == "made"
+        else:
+            with pytest.raises(StoreFailed, match="could not serialize access"):
+                await database.transact(None, work)
+        assert len(tries) == min(conflicts + 1, 4)
+        assert await database.rows("SELECT 1", {}) == [(1,)]
+    finally:
+        database.close(nothing)
+
+
+async def nothing() -> None:
+    """Nothing is to be done before the store's loop ends."""
