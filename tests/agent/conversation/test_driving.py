@@ -277,3 +277,25 @@ async def test_a_session_from_before_backends_goes_on_here(crib: Crib, tmp_path:
     session = await crib.open(resume="a" * 32)
     assert session.scope.environment.identity == "local"
     await session.close()
+
+
+async def test_an_interrupt_ends_the_message_before_and_not_the_next(crib: Crib) -> None:
+    session = await opened(crib, [("stop", {})], "again")
+    crib.registry.register("stop", "terminal", {"description": "d"}, lambda args: session.interrupt())
+    await session.say("go")
+    assert (await session.ask("and now?")).text == "again"
+    await session.close()
+
+
+async def test_calls_only_runs_what_was_answered_and_leaves_the_model_to_the_next(crib: Crib, tmp_path: Path) -> None:
+    session, result = await parked(crib, "done")
+    await session.answer(Answer(result.tickets[0], payload=YES, by="me"))
+    outcomes: list[Any] = []
+    ran = await session.advance(calls_only=True, done=outcomes.append)
+    assert isinstance(ran, RunResult)
+    assert (ran.stopped, ran.tickets, outcomes) == ("parked", [], [ran])
+    assert not (tmp_path / "out").exists()
+    last = await session.advance()
+    assert last is not None
+    assert last.text == "done"
+    await session.close()
