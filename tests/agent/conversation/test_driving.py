@@ -232,7 +232,14 @@ async def test_the_same_call_twice_in_a_turn_is_one_try(crib: Crib) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "reached"), [({"input": 10}, False), ({"output": 10}, False), ({"input": 10, "output": 1}, True)]
+    ("usage", "reached"),
+    [
+        ({"input": 10}, False),
+        ({"output": 10}, False),
+        ({"input": 11}, True),
+        ({"output": 11}, True),
+        ({"input": 10, "output": 1}, True),
+    ],
 )
 async def test_tokens_are_counted_as_far_as_the_server_said(crib: Crib, usage: dict[str, int], reached: bool) -> None:
     session = await opened(crib, ProviderTurn("", (ToolCall("c1", "todo", {}),), usage=usage), "done")
