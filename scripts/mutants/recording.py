@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +26,14 @@ class Recording:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Return the tests that execute the statement: those of the mirrored file, then the quickest, of these the nearest.
 
-        Where it runs at import, those that execute anything of its file. Where none does, those in the mirrored folder, which may
-        run it in a process of its own: that is not recorded. For the same reason those in the mirrored file always belong to it.
+        Where it runs at import, those that execute anything of its file, or else name its class. Where none does, those in the
+        mirrored folder, which may run it in a process of its own: that is not recorded. For the same reason those in the mirrored
+        file always belong to it.
         """
         by_line = self.lines.get(mutant.path, {})
         named = {test for line in mutant.lines for test in by_line.get(str(line), ())}
         if mutant.at_import and not named:
-            named = {test for tests in by_line.values() for test in tests}
+            named = {test for tests in by_line.values() for test in tests} or self._that_name(mutant.scope)
         found = set(named)
         beside = (Path("tests") / mutant.path).parent
         for test in self.seconds:
@@ -44,6 +46,12 @@ class Recording:
                 break
             chosen.append(test)
         return chosen
+
+    def _that_name(self, scope: str) -> set[str]:
+        """Return the tests in whose file the outermost class or function of this scope is named."""
+        name, files = re.compile(rf"\b{re.escape(scope.partition('.')[0])}\b"), {test.partition("::")[0] for test in self.seconds}
+        found = {file for file in files if Path(file).exists() and name.search(Path(file).read_text(encoding="utf-8"))}
+        return {test for test in self.seconds if test.partition("::")[0] in found}
 
     def _rank(self, path: str, test: str) -> tuple[bool, float, int]:
         common = os.path.commonpath([Path("tests") / path, test.partition("::")[0]])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Answer, ExecutedCall, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolCallStatus, WritesFile
+from toolcrib._store import Fence, TicketRecord
 from tools.dispatch.batch import BatchCall, run_batch
 
 YES = {"approved": True}
@@ -54,6 +55,8 @@ def test_a_call_that_was_parked_is_given_up_at_an_interrupt(desk: Any) -> None:
     given_up = items[0].executed
     assert given_up is not None
     assert given_up.status is ToolCallStatus.CANCELLED
+    assert given_up.result.message is not None
+    assert given_up.result.message.startswith("Error executing write: ")  # not as if its handler had failed
     assert sorted(ended) == ["c0", "c1"]
     assert asyncio.run(desk.store.tickets.pending("session")) == []
     assert desk.ran == []
@@ -127,3 +130,43 @@ def test_two_calls_with_one_id_are_not_taken_for_each_other(desk: Any) -> None:
     assert go(desk, [first, second])
     assert desk.ran == ["count"]
     assert [one.executed is not None and one.executed.result.is_success for one in (first, second)] == [True, False]
+
+
+def test_what_runs_is_the_call_that_was_agreed_to(desk: Any) -> None:
+    """002-24: never one that came with the answer"""
+    written: list[str] = []
+    desk.tool("keep", lambda args: written.append(args["path"]))
+    items = batch(("keep", {"ask": 1, "path": "/p/agreed"}))
+    assert not go(desk, items)
+    assert asyncio.run(desk.store.tickets.settle(Answer(items[0].tickets[-1], payload=YES, by="ann"), "approved")) == "settled"
+    other = BatchCall(ToolCall("c0", "keep", {"ask": 1, "path": "/p/other"}), None, items[0].tickets)
+    assert go(desk, [other])
+    assert written == ["/p/agreed"]
+
+
+def test_a_call_whose_question_expired_is_begun_and_refused(desk: Any) -> None:
+    items = batch(("write", {"ask": 1, "path": "/p/a"}))
+    assert not go(desk, items)
+    late = Answer(items[0].tickets[-1], action="cancel", by="nobody")
+    assert asyncio.run(desk.store.tickets.settle(late, "expired")) == "settled"
+    started: list[str] = []
+    again = rebuilt(items)
+    assert go(desk, again, on_start=lambda call: started.append(call.id))
+    assert started == ["c0"]
+    assert again[0].executed is not None
+    assert again[0].executed.result.is_error
+    assert desk.ran == []
+
+
+def test_what_a_process_that_died_had_asked_is_withdrawn(desk: Any) -> None:
+    """It had not been parked yet: the call begins anew, with a question of its own."""
+    call = ToolCall("c0", "write", {"path": "/p/a"})
+    ticket = SuspendTicket("ask", "may it?", call=call)
+    asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))
+    asyncio.run(desk.store.tickets.put(TicketRecord(ticket, "session")))
+    next_process = Fence()
+    next_process.lease = asyncio.run(desk.store.leases.take("session", "next", 60))
+    asyncio.run(desk.store.fenced(next_process).recover("session"))
+    assert go(desk, [BatchCall(call)], turn="reply", since=0.0)
+    assert desk.ran == ["c0"]
+    assert asyncio.run(desk.store.tickets.pending("session")) == []
