@@ -26,3 +26,4 @@ def test_a_call_is_suspended_while_somebody_is_asked(bench: Any) -> None:
     bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
     assert bench.call("t").result.is_success
     assert seen == [ToolCallStatus.SUSPENDED, "pending", True, ToolCallStatus.RUNNING]
+    assert bench.scope.asking == set()
