@@ -48,8 +48,9 @@ class Recording:
         return chosen
 
     def _that_name(self, scope: str) -> set[str]:
-        """Return the tests in whose file the outermost class or function of this scope is named."""
-        name, files = re.compile(rf"\b{re.escape(scope.partition('.')[0])}\b"), {test.partition("::")[0] for test in self.seconds}
+        """Return the tests in whose file a class or function of this scope is named."""
+        name = re.compile(rf"\b({'|'.join(map(re.escape, scope.split('.')))})\b")
+        files = {test.partition("::")[0] for test in self.seconds}
         found = {file for file in files if Path(file).exists() and name.search(Path(file).read_text(encoding="utf-8"))}
         return {test for test in self.seconds if test.partition("::")[0] in found}
 
