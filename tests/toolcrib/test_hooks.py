@@ -9,9 +9,8 @@ import pytest
 from toolcrib._hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
 from tools.dispatch.hooks import new_manager
 
-NAMED = [
-    name for kind in (ToolHooks, RunHooks, ProcessHooks, SetupHooks) for name, _ in inspect.getmembers(kind, inspect.isfunction)
-]
+KINDS = (ToolHooks, RunHooks, ProcessHooks, SetupHooks)
+NAMED = [name for kind in KINDS for name, _ in inspect.getmembers(kind, inspect.isfunction)]
 
 
 @pytest.mark.parametrize("name", NAMED)
