@@ -190,7 +190,7 @@ class RunState:
                     "error": None if data["error"] is None else (data["error"][0], data["error"][1]),
                 }
             )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
             raise ToolcribError(f"the stored run {record.id} can't be understood ({type(error).__name__}: {error})") from error
 
 

@@ -19,6 +19,7 @@ from agent.workspace import Workspace
 from toolcrib import Answer, ConfigError, ExecutedCall, Principal, SuspendTicket, ToolCallContext
 from tools.approval.policy import Policy
 from tools.dispatch.bridge import close_loop, run_async
+from tools.dispatch.scope import Limits
 
 DELETES = {"command": "rm -rf build"}
 
@@ -298,3 +299,10 @@ def test_sessions_of_a_plugins_platform_get_a_chats_tools(tmp_path: Path, folder
     with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
         assert crib.granted("bells") == crib.granted("gateway")
         assert crib.workspace(folders("a")).granted("bells") == crib.granted("bells")
+
+
+def test_calls_are_bounded_where_the_configuration_says_nothing(crib: Crib) -> None:
+    """000-37"""
+    limits, standing = crib.default.limits, Limits()
+    assert (limits.handler_seconds, limits.gate_seconds) == (standing.handler_seconds, standing.gate_seconds)
+    assert (limits.answer_seconds, limits.park_seconds) == (300, 7 * 24 * 3600)

@@ -59,6 +59,10 @@ def keyword_only(args: Any, *, user_task: Any = None, unknown: Any = 7) -> Any:
     return args, user_task, unknown
 
 
+def args_named_ctx(ctx: Any, more: str = "default") -> Any:
+    return ctx, more
+
+
 def everything(args: Any, **kwargs: Any) -> Any:
     return args, kwargs
 
@@ -90,7 +94,9 @@ def star(*args: Any) -> Any:
         (Handlers(), (ARGS, "called")),
         (functools.partial(named, task_id="bound"), (ARGS, "t1")),
         (functools.partial(ctx_last, ctx="bound"), (ARGS, "t1", CTX)),
+        (args_named_ctx, (ARGS, "default")),
         (len, 1),
+        (max, next(iter(ARGS))),  # it has no signature
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -41,7 +41,7 @@ def test_004_21_what_is_no_image_is_told(tmp_path: Path) -> None:
     for path, why in (
         (text, "a.png is no image that models take: it must be PNG, JPEG, GIF or WebP"),
         (empty, "empty.png is empty"),
-        (large, "20.0 MiB, and an image may have 20 MiB; make it smaller"),
+        (large, "large.png has 20.0 MiB, and an image may have 20 MiB; make it smaller"),
         (tmp_path, "is no file"),
         (tmp_path / "none.png", "none.png can't be read: No such file"),
         (tmp_path / "nu\0ll", "can't be read"),
@@ -58,6 +58,9 @@ def test_004_21_what_is_no_image_is_told(tmp_path: Path) -> None:
         Image.from_json({"media_type": "image/png", "data": "ü"})
     with pytest.raises(ToolcribError, match="no image that models take"):
         Image.of(b"plain text")
+    for other in (b"RIFF\x10\0\0\0WAVEfmt ", b"abcd\x10\0\0\0WEBPVP8 "):
+        with pytest.raises(ToolcribError, match="no image that models take"):
+            Image.of(other)
 
 
 def test_no_bytes_of_an_image_are_in_a_log() -> None:

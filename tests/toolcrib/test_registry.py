@@ -61,6 +61,7 @@ def test_register_keeps_what_it_is_told(reg: ToolRegistry) -> None:
     assert (entry.requires_env, entry.is_async, entry.description, entry.emoji) == (("ECHO_KEY",), False, "For people.", "E")
     assert entry.module == __name__
     assert (entry.kind, entry.parallel_safe, entry.timeout) == ("other", False, None)
+    assert (entry.interactive, entry.repeatable, entry.max_result_chars) == (False, False, None)
 
 
 def test_an_async_handler_is_seen_as_one(reg: ToolRegistry) -> None:
@@ -125,8 +126,16 @@ def test_the_same_toolset_may_register_again_silently(reg: ToolRegistry, caplog:
         ({"parameters": {"type": "string"}}, "$.parameters", '"type": "object"'),
         ({"parameters": None}, "$.parameters", '"type": "object"'),
         ({"type": "function", "function": 3}, "$.function", "int"),
-        ({"type": "object", "properties": {"n": {"type": "integer"}}}, "$.properties", "under 'parameters'"),
-        ({"name": "x", "input_schema": {"type": "object"}}, "$.input_schema", "under 'parameters'"),
+        (
+            {"type": "object", "properties": {"n": {"type": "integer"}}},
+            "$.properties",
+            "put {'properties': ...} under",
+        ),
+        (
+            {"name": "x", "input_schema": {"type": "object"}},
+            "$.input_schema",
+            "put what is under 'input_schema'",
+        ),
         ({"description": ["a"]}, "$.description", "['a']"),
         ("text", "schema must be a mapping", "str"),
     ],
@@ -305,9 +314,20 @@ def test_a_slow_check_is_named_once(reg: ToolRegistry, caplog: pytest.LogCapture
     ticks = itertools.count(step=2.0)
     monkeypatch.setattr("toolcrib._registry.time.monotonic", lambda: next(ticks))
     reg.register("echo", "demo", SCHEMA, echo, Checks())
-    assert names(reg.get_definitions()) == names(reg.get_definitions()) == ["echo"]
-    assert caplog.text.count(f"tool 'echo': its check_fn ({__name__}) took 2.0 s, and every session waits for it") == 1
+    for _ in range(2):
+        assert names(reg.get_definitions()) == ["echo"]
+        assert caplog.text.count(f"tool 'echo': its check_fn ({__name__}) took 2.0 s, and every session waits for it") == 1
     assert [problem.subject for problem in reg.problems] == ["tool echo"]
+
+
+def test_a_quick_check_is_no_problem(
+    reg: ToolRegistry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(1000.0, step=0.1)
+    monkeypatch.setattr("toolcrib._registry.time.monotonic", lambda: next(ticks))
+    reg.register("echo", "demo", SCHEMA, echo, Checks())
+    assert names(reg.get_definitions()) == ["echo"]
+    assert (caplog.text, reg.problems) == ("", [])
 
 
 def test_reasons_are_kept_for_people(reg: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

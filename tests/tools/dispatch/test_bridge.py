@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import subprocess
 import sys
 import threading
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tools.dispatch.bridge import close_loop, run_async
+from tools.dispatch.bridge import by_hand, close_loop, run_async
 
 
 async def here() -> tuple[int, int]:
@@ -173,3 +176,17 @@ def test_ctrl_c_cancels_the_coroutine_before_it_goes_on() -> None:
 
 def _raise_interrupt() -> None:
     raise KeyboardInterrupt
+
+
+def test_what_is_driven_by_hand_may_not_wait() -> None:
+    @types.coroutine
+    def suspend() -> Iterator[None]:
+        yield
+
+    async def wait() -> None:
+        await suspend()
+
+    waiting = wait()
+    with pytest.raises(RuntimeError, match="awaited an event loop"):
+        by_hand(waiting)
+    assert inspect.getcoroutinestate(waiting) == inspect.CORO_CLOSED

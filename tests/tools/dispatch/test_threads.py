@@ -56,7 +56,7 @@ def test_calls_beyond_the_limit_wait_for_a_thread() -> None:
 def test_a_thread_is_used_again() -> None:
     async def main() -> None:
         pool = ThreadPool(limit=3)
-        threads = {await pool.run(threading.get_ident) for _ in range(20)}
+        threads = {await pool.run(threading.current_thread) for _ in range(20)}
         assert len(threads) <= 3
         assert pool.threads <= 3
 
@@ -197,3 +197,29 @@ asyncio.run(main())
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env={**os.environ}
     )
     assert done.stdout.strip() == "given up"
+
+
+def test_where_the_system_has_no_thread_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call waits for one of the pool's threads, and fails where there is none."""
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        pool, gates = ThreadPool(limit=3), Gates()
+        with monkeypatch.context() as patch:
+            patch.setattr("threading.Thread.start", no_thread)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await pool.run(threading.get_ident)
+        assert (pool.threads, pool.waiting) == (0, 0)
+        first = asyncio.ensure_future(pool.run(gates.hang))
+        await gates.have_begun(1)
+        with monkeypatch.context() as patch:
+            patch.setattr("threading.Thread.start", no_thread)
+            second = asyncio.ensure_future(pool.run(threading.get_ident))
+            await asyncio.sleep(0)
+            assert (pool.threads, pool.waiting) == (1, 1)
+        gates.open.set()
+        assert await first == await second
+
+    asyncio.run(main())

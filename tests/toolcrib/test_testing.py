@@ -1,0 +1,224 @@
+"""The doubles that tool and plugin authors test with behave as the real things do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import httpx
+import pytest
+
+from toolcrib import (
+    ExecRequest,
+    ExecutedCall,
+    PlatformEvent,
+    Principal,
+    ProviderTurn,
+    ShellState,
+    StreamEvent,
+    ToolCallStatus,
+    ToolResult,
+)
+from toolcrib.testing import Answered, ChatServer, FakeEnvironment, FakeHost, Said, ScriptedSession
+
+ME = Principal("chat", "me")
+REQUEST = ExecRequest("ls", timeout=5)
+
+
+# -- FakeEnvironment ------------------------------------------------------------------------------------------------------
+
+
+def test_commands_answer_what_the_test_says() -> None:
+    environment = FakeEnvironment(commands={"ls": (3, b"a\n")})
+
+    async def main() -> None:
+        done = await environment.execute(REQUEST)
+        assert (done.exit_code, done.stdout.head, done.cwd) == (3, b"a\n", "/project")
+        unknown = await environment.execute(ExecRequest("nosuch", timeout=5))
+        assert (unknown.exit_code, unknown.stdout.head) == (127, b"command not found")
+        assert [request.command for request in environment.executed] == ["ls", "nosuch"]
+
+    asyncio.run(main())
+
+
+def test_commands_may_be_a_function() -> None:
+    environment = FakeEnvironment(commands=lambda request: (0, request.command.upper().encode()))
+    assert asyncio.run(environment.execute(REQUEST)).stdout.head == b"LS"
+
+
+def test_a_process_prints_once_and_has_ended() -> None:
+    async def main() -> None:
+        process = await FakeEnvironment(commands={"ls": (3, b"a\n")}).spawn(REQUEST)
+        assert await process.read() == ("stdout", b"a\n")
+        assert await process.read() is None
+        await process.write(b"x")
+        await process.write(b"y")
+        assert process.written == b"xy"  # type: ignore[attr-defined]  # the double's own
+        assert await process.wait() == 3
+        assert process.pid == 0  # of no process that could be killed by it
+
+    asyncio.run(main())
+
+
+def test_files_are_kept_in_memory() -> None:
+    environment = FakeEnvironment({"/project/a/b.txt": b"12345"})
+
+    async def main() -> None:
+        await environment.write_file("/project/c", b"new")
+        assert environment.files["/project/c"] == b"new"
+        assert await environment.read_file("/project/a/b.txt") == b"12345"
+        assert await environment.read_file("/project/a/b.txt", limit=2) == b"12"
+        assert await environment.resolve("../x") == "/x"
+        await environment.delete_file("/project/c")
+        for gone in (environment.read_file("/project/c"), environment.delete_file("/project/c")):
+            with pytest.raises(FileNotFoundError) as error:
+                await gone
+            assert (error.value.errno, error.value.filename) == (errno.ENOENT, "/project/c")
+
+    asyncio.run(main())
+
+
+def test_folders_are_a_part_of_names() -> None:
+    environment = FakeEnvironment({"/project/a/b.txt": b"12345", "/project/a/sub/c": b"", "/project/ab": b""})
+
+    async def main() -> None:
+        file, folder = await environment.stat("/project/a/b.txt"), await environment.stat("/project/a/")
+        assert file is not None
+        assert (file.kind, file.size, file.mode, file.mtime) == ("file", 5, 0o644, 0.0)
+        assert folder is not None
+        assert (folder.kind, folder.mode, folder.mtime) == ("dir", 0o755, 0.0)
+        assert await environment.stat("/project/nothing") is None
+        listed = await environment.list_dir("/project/a")
+        assert [(info.path, info.kind) for info in listed] == [("/project/a/b.txt", "file"), ("/project/a/sub", "dir")]
+        for path, number in (("/project/a", errno.ENOTEMPTY), ("/project/nothing", errno.ENOENT)):
+            with pytest.raises(OSError, match=path) as error:
+                await environment.delete_folder(path)
+            assert error.value.errno == number
+
+    asyncio.run(main())
+
+
+def test_what_a_test_sets_is_answered() -> None:
+    environment = FakeEnvironment()
+
+    async def main() -> None:
+        assert (await environment.health()).ok is True
+        environment.problem = "no engine"
+        assert ((await environment.health()).ok, (await environment.health()).problem) == (False, "no engine")
+        assert await environment.shell_state() is None
+        environment.state = ShellState(aliases={"l": "ls"})
+        assert await environment.shell_state() == environment.state
+        assert not environment.closed
+        await environment.close()
+        assert environment.closed
+
+    asyncio.run(main())
+
+
+# -- ScriptedSession ------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_is_said_turn_by_turn() -> None:
+    native = ProviderTurn("native")
+    session = ScriptedSession("hello", [("read", {"path": "a"})], native, OSError("gone"))
+    heard: list[StreamEvent] = []
+
+    async def main() -> None:
+        first = await session.stream_turn(heard.append)
+        assert (first.assistant_text, heard) == ("hello", [StreamEvent("assistant_delta", "hello")])
+        second = await session.stream_turn(heard.append)
+        (call,) = second.tool_calls
+        assert (call.name, call.args) == ("read", {"path": "a"})
+        done = ExecutedCall(call, ToolResult.success("read", "text"), ToolCallStatus.SUCCEEDED)
+        await session.append_tool_results(second, [done])
+        assert session.results == [[done]]
+        with pytest.raises(AssertionError, match="one result a call"):
+            await session.append_tool_results(second, [])
+        assert await session.stream_turn(heard.append) is native
+        with pytest.raises(OSError, match="gone"):
+            await session.stream_turn(heard.append)
+        session.say("more")
+        assert session.said == ["more"]
+        assert not session.closed
+        await session.close()
+        assert session.closed
+
+    asyncio.run(main())
+
+
+# -- FakeHost -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_host_knows_a_message_by_its_key() -> None:
+    host = FakeHost("chat")
+
+    async def main() -> None:
+        assert await host.say("room", "hello", principal=ME, message_key="1")
+        assert not await host.say("room", "hello", principal=ME, message_key="1")
+        assert await host.say("other", "hello", principal=ME, message_key="1")
+        assert await host.say("room", "hello", principal=ME)
+        assert await host.say("room", "hello", principal=ME)
+        assert len(host.said) == 4
+        assert host.said[0] == Said("room", "hello", ME, "queue", "1", ())
+
+    asyncio.run(main())
+
+
+def test_a_host_settles_a_ticket_once() -> None:
+    host = FakeHost("chat")
+
+    async def main() -> None:
+        assert await host.answer("t", {"approved": True}, principal=ME, decision_id="press-1") == "settled"
+        assert await host.answer("t", {"approved": True}, principal=ME, decision_id="press-1") == "repeated"
+        assert await host.answer("t", {"approved": False}, principal=ME, decision_id="press-2") == "refused"
+        assert await host.answer("t", {"approved": False}, principal=ME) == "refused"
+        assert await host.answer("u", None, principal=ME, action="cancel", reason="late") == "settled"
+        assert host.answered[1:] == [Answered("u", None, ME, "cancel", "late")]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("principal", [Principal("other", "me"), Principal("chat", "")])
+def test_a_platform_speaks_for_its_own_people(principal: Principal) -> None:
+    host = FakeHost("chat")
+    for speaking in (host.say("room", "hi", principal=principal), host.answer("t", None, principal=principal)):
+        with pytest.raises(ValueError, match="can't speak for"):
+            asyncio.run(speaking)
+    assert (host.said, host.answered) == ([], [])
+
+
+def test_a_host_tells_its_listeners() -> None:
+    host, heard = FakeHost("chat"), list[tuple[str, PlatformEvent]]()
+
+    async def later(key: str, event: PlatformEvent) -> None:
+        await asyncio.sleep(0)
+        heard.append((key, event))
+
+    assert not host.is_heard
+    stop = host.listen(later)
+    assert host.is_heard
+    event: PlatformEvent = {"event": "text", "text": "hello"}
+    asyncio.run(host.tell("room", event))
+    stop()
+    asyncio.run(host.tell("room", event))
+    assert heard == [("room", event)]
+    assert not host.is_heard
+
+
+# -- ChatServer -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_chat_server_lists_its_models_and_nothing_else() -> None:
+    with ChatServer(models=["a", "b"], answers={"/v1/props": {"n": 1}}) as server:
+        assert [model["id"] for model in httpx.get(f"{server.base_url}/models").json()["data"]] == ["a", "b"]
+        assert httpx.get(f"{server.base_url}/props?x=1").json() == {"n": 1}
+        assert httpx.get(f"{server.base_url}/nothing").status_code == 404
+        assert [path for path, _, body in server.asides if body is None] == ["/v1/models", "/v1/props?x=1", "/v1/nothing"]
+
+
+def test_a_chat_server_at_the_end_of_its_script() -> None:
+    with ChatServer() as server:
+        answer = httpx.post(f"{server.base_url}/chat/completions", json={"n": 1})
+        assert answer.status_code == 500
+        assert "no more responses" in answer.text
+        assert (server.requests, server.paths) == ([{"n": 1}], ["/v1/chat/completions"])

@@ -1,0 +1,90 @@
+"""A person is asked: what the ledger and the store know meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from toolcrib import Answer, Suspend, SuspendTicket, ToolCallContext, ToolCallStatus
+
+
+def test_a_call_is_suspended_while_somebody_is_asked(bench: Any) -> None:
+    seen: list[Any] = []
+
+    async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        record = await bench.store.ledger.get("session", ctx.call_id)
+        asked = await bench.store.tickets.get(ticket.id)
+        seen.extend([record.status, asked.state, asked.ticket.call.id == ctx.call_id])
+        return Answer(ticket.id, payload={"approved": True})
+
+    async def handle(args: Any, ctx: ToolCallContext) -> str:
+        record = await bench.store.ledger.get("session", ctx.call_id)
+        seen.append(record.status)
+        return "done"
+
+    bench.scope.asker = asker
+    bench.tool("t", handle)
+    bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
+    assert bench.call("t").result.is_success
+    assert seen == [ToolCallStatus.SUSPENDED, "pending", True, ToolCallStatus.RUNNING]
+    assert bench.scope.asking == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "state"),
+    [
+        ({"payload": {"approved": True}, "by": "ann"}, "approved"),
+        ({"payload": {"approved": False}, "by": "ann"}, "denied"),
+        (None, "expired"),
+    ],
+)
+def test_what_becomes_of_the_ticket(bench: Any, given: dict[str, Any] | None, state: str) -> None:
+    shown: list[SuspendTicket] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
+        shown.append(ticket)
+        return None if given is None else Answer(ticket.id, **given)
+
+    bench.scope.asker = asker
+    bench.tool("t", lambda args: "done")
+    bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
+    assert bench.call("t").result.is_success is (state == "approved")
+    record = asyncio.run(bench.store.tickets.get(shown[0].id))
+    assert record is not None
+    assert record.state == state
+
+
+def test_of_two_who_agree_the_first_counts(bench: Any) -> None:
+    """Somebody answers elsewhere while it is asked here."""
+    heard: list[str] = []
+
+    async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        first = Answer(ticket.id, payload={"approved": True}, by="bob", decision_id="bob-1")
+        assert await bench.store.tickets.settle(first, "approved") == "settled"
+        return Answer(ticket.id, payload={"approved": True}, by="ann", decision_id="ann-1")
+
+    bench.scope.asker = asker
+    bench.tool("t", lambda args: "done")
+    bench.plugin(
+        tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")),
+        on_answer=lambda answer: heard.append(answer.by),
+    )
+    assert bench.call("t").result.data == "done"
+    assert heard == ["bob"]
+
+
+def test_a_sync_asker_holds_up_no_loop(bench: Any) -> None:
+    threads: list[int] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        threads.append(threading.get_ident())
+        return Answer(ticket.id, payload={"approved": True})
+
+    bench.scope.asker = asker
+    bench.tool("t", lambda args: "done")
+    bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
+    assert [one.result.data for one in bench.turn(("t", {}))] == ["done"]
+    assert threads != [threading.get_ident()]
