@@ -6,10 +6,11 @@ Each turn has fresh ids for its text and its thinking; every event of a call car
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from toolcrib import ExecutedCall, Image, ToolCall
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ BAR = 1.5
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Processor time in ms of a stream of 10,000 deltas: the worst stream of each wire, cut in the worst way, and the worst of all."""
+    """Times in ms of a stream of 10,000 deltas: the worst stream of each wire, cut in the worst way, and the worst of all."""
     number, rounds = (200, 1) if quick else (10_000, 6)
     found = {wire: [_Reading(stream, number) for stream in streams(wire, number)] for wire in WIRES}
     for _ in range(3):  # apart, as a machine may be disturbed for seconds

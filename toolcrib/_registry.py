@@ -14,9 +14,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from toolcrib._dataclass import dataclass
 from toolcrib._declared import function_schema, refuse_bad_options, text
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError

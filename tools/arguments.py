@@ -5,16 +5,16 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
 
 from toolcrib import InvalidArguments
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 
-_INTEGER = re.compile(r"[+-]?\d{1,4000}")
+_INTEGER = Regex(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800
 _SHOWN_ERRORS = 3
 _TOO_DEEP = "nested too deep; send a flatter value"

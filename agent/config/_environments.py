@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agent.config._setting import above_zero, absolute, at_least_one, env_names, setting
+from toolcrib._dataclass import dataclass
 
 _SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")

@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,6 +13,7 @@ from agent.providers._faults import from_status
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key
 from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
+from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     import httpx

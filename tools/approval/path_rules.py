@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from tools.approval.findings import Level
 from tools.approval.meaning.value import HOLE
 

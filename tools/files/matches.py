@@ -7,10 +7,12 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from toolcrib import ExecRequest, ExecutionFailed, InvalidArguments, ToolCallContext
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 SECONDS = 30.0
 _STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}
@@ -209,7 +211,7 @@ def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
 
 
 # What ripgrep says of a binary file stands among the results.
-_RECORD = re.compile(
+_RECORD = Regex(
     rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n)*"
     rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n"
 )
