@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 import re
 import shlex
@@ -125,6 +124,8 @@ async def _run(ctx: ToolCallContext, root: str, head: Sequence[str], start: str,
 
 
 async def _on_this_machine(argv: Sequence[str]) -> _Ran:
+    import asyncio
+
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
