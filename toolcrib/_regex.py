@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
 Compiling a pattern takes a hundred times as long as naming it, and a process uses few of the patterns that it imports. A pattern
-at module level is a ``Regex``; tests/house/test_first_use.py compiles every one, so that a broken one is found all the same.
+at module level is a ``Regex``; tests/house/test_start.py compiles every one, so that a broken one is found all the same.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from tools.approval.languages._python_values import (
 from tools.approval.languages._tell import join
 from tools.approval.meaning.value import HOLE, Taint, Value
 
-MAX_TEXT = 200_000
-MAX_ITEMS = 4_096
+MAX_TEXT, MAX_ITEMS = 200_000, 4_096
 
 _SECRET_NAME = Regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 _PERCENT = Regex(r"%(?:\((\w+)\))?[-+ #0]*\d*(?:\.\d+)?([sdrixXcuf%])")
