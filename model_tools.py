@@ -369,4 +369,4 @@ def handle_function_call(name: str, args: Json, task_id: str | None = None, user
 
 
 _discover_tools()
-registry.attach(_first_call, check_schema)
+registry.attach(_first_call, check_schema, trusted=BUILT_IN)

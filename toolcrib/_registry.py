@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -227,15 +227,15 @@ class ToolRegistry:
 
         return take_back
 
-    def attach(self, dispatch: Dispatch, check_schema: SchemaCheck) -> None:
+    def attach(self, dispatch: Dispatch, check_schema: SchemaCheck, *, trusted: Collection[str] = ()) -> None:
         """Give the registry its dispatcher and its schema checker; tools registered before are checked now.
 
-        A tool whose schema is bad is taken out, logged, and kept among ``problems``.
+        A tool whose schema is bad is taken out, logged, and kept among ``problems``. Those of ``trusted`` modules are not checked.
         """
         known, self._dispatch, self._check_schema = self._check_schema, dispatch, check_schema
         if known is check_schema:
             return
-        for entry in list(self._tools.values()):
+        for entry in [one for one in self._tools.values() if one.module not in trusted]:
             try:
                 self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
             except RegistrationError as error:
