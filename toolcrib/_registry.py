@@ -230,7 +230,7 @@ class ToolRegistry:
     def attach(self, dispatch: Dispatch, check_schema: SchemaCheck, *, trusted: Collection[str] = ()) -> None:
         """Give the registry its dispatcher and its schema checker; tools registered before are checked now.
 
-        A tool whose schema is bad is taken out, logged, and kept among ``problems``. Those of ``trusted`` modules are not checked.
+        One whose schema is bad is taken out, logged, and kept among ``problems``. Tools of ``trusted`` modules are not checked.
         """
         known, self._dispatch, self._check_schema = self._check_schema, dispatch, check_schema
         if known is check_schema:

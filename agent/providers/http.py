@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import importlib
 import os
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -35,17 +32,6 @@ class HttpLimits:
     first_byte: float = 120.0
     between: float = 60.0
     max_body: int = 64 * 1024 * 1024
-
-
-def load_early() -> None:
-    """Import the libraries in a thread, for a process whose first request is near: it is about to wait for its disk."""
-
-    def load() -> None:
-        with contextlib.suppress(ImportError):  # whoever needs them is told
-            for name in ("httpx", "httpcore", "anyio"):
-                importlib.import_module(name)
-
-    threading.Thread(target=load, name="toolcrib-import", daemon=True).start()
 
 
 class HttpClient:

@@ -134,7 +134,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     from agent.cli.offer import no_model
     from agent.cli.parked import leave_open
     from agent.models import find_endpoint, own_choice
-    from agent.providers.http import load_early
+    from agent.providers.clients import load_early
 
     choice, goes_on = choice_of(args), args.resume or args.latest
     if choice.provider == "manual":
