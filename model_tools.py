@@ -1,6 +1,7 @@
 """Discovery of tools and plugins, the definitions that a model gets, and the synchronous interface to calls.
 
-Importing this module registers the built-in tools and gives the registry its dispatcher.
+Importing this module registers the built-in tools. The dispatcher, and all that calls need besides, is imported with the first
+call: whoever only shows the tools to a model pays for none of it.
 """
 
 from __future__ import annotations
@@ -13,31 +14,29 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, ToolRegistry, registry
 from toolcrib._registry import Dispatch, Problem
 from toolcrib._types import Json
-from tools.approval.folders import under
-from tools.approval.gate import ApprovalGate
-from tools.approval.grants import MemoryGrants
-from tools.approval.setting import Setting, person_home
 from tools.arguments import check_schema
 from tools.clip import encode
-from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import as_json
-from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
-from tools.dispatch.pipeline import Dispatcher
-from tools.dispatch.scope import CallScope
 from tools.environments import known_environments, open_environment
 from toolsets import catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from agent.config import Config
     from agent.plugins import PluginInfo
     from agent.process import ProcessPlugins
+    from tools.approval.gate import ApprovalGate
+    from tools.approval.setting import Setting
+    from tools.dispatch.pipeline import Dispatcher
+    from tools.dispatch.scope import CallScope
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 BUILT_IN = ("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools.clarify_tool")
 """Imported in this order. A new tool module is added here, and nowhere else."""
@@ -47,8 +46,12 @@ _SCOPES = 64
 longest ago is closed.
 """
 
-_run_async = run_async
-"""The specification's name for the bridge from sync to async (003-22)."""
+
+def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end and return the result, from sync code anywhere: the specification's name for the bridge (003-22)."""
+    from tools.dispatch.bridge import run_async
+
+    return run_async(coroutine)
 
 
 def _discover_tools(modules: Sequence[str] = BUILT_IN) -> list[Problem]:
@@ -114,23 +117,61 @@ def with_targets(paths: Iterable[Path]) -> list[str]:
     return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
 
 
+dispatcher: Dispatcher
+"""The dispatcher of the process's registry."""
+_dispatcher: Dispatcher | None = None
+_dispatcher_lock = threading.RLock()
+
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        if name != "dispatcher":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _process_dispatcher()
+
+
+def _process_dispatcher() -> Dispatcher:
+    """Return ``dispatcher``, made at its first use."""
+    global _dispatcher
+    with _dispatcher_lock:
+        if _dispatcher is None:
+            _dispatcher = new_dispatcher()
+            registry.attach(face_of(_dispatcher), check_schema)
+        return _dispatcher
+
+
+def _first_call(name: str, args: Any, **extra: Any) -> str:
+    """Stand in for the dispatcher's synchronous face until there is one."""
+    _process_dispatcher()
+    return registry.dispatch(name, args, **extra)
+
+
 def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
     """A dispatcher over ``tools``, with its approval gate (by default one that remembers in memory only)."""
-    hooks: HookManager = new_manager()
+    from tools.dispatch.hooks import APPROVAL, new_manager
+    from tools.dispatch.pipeline import Dispatcher
+
+    hooks = new_manager()
     hooks.register(gate or _new_gate(own_paths()), APPROVAL)
     return Dispatcher(tools, hooks)
 
 
 def _new_gate(protected: Sequence[str]) -> ApprovalGate:
+    from tools.approval.gate import ApprovalGate
+    from tools.approval.grants import MemoryGrants
+
     return ApprovalGate(MemoryGrants(), setting=_setting(protected))
 
 
 def _setting(protected: Sequence[str]) -> Setting:
+    from tools.approval.setting import Setting, person_home
+
     return Setting(protected=protected, home=person_home())
 
 
 def face_of(runs: Dispatcher) -> Dispatch:
     """The synchronous face of ``runs``, for its registry: calls with a session's scope run as that session's do."""
+    from tools.dispatch.faces import as_json
 
     def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
         call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
@@ -168,7 +209,7 @@ def load_plugins(config: Config | None = None) -> list[PluginInfo]:
     from agent.process import ProcessPlugins  # the one import to the right: tests/house/test_layers.py says why
 
     with _plugins_lock:
-        plugins = _plugins = _plugins or ProcessPlugins(dispatcher, catalog)
+        plugins = _plugins = _plugins or ProcessPlugins(_process_dispatcher(), catalog)
     return plugins.load(config, _protect)
 
 
@@ -180,11 +221,15 @@ def unload_plugins() -> None:
 
 def _protect(paths: Iterable[Path]) -> None:
     """Keep tools from changing these files too."""
+    from tools.approval.folders import under
+    from tools.approval.gate import ApprovalGate
+    from tools.dispatch.hooks import APPROVAL
+
     known = [*own_paths(), *_protected]
     more = [path for path in with_targets(paths) if not any(under(path, folder) for folder in known)]
     if more:
         _protected.extend(more)
-        gate = dispatcher.hooks.get_plugin(APPROVAL)
+        gate = _process_dispatcher().hooks.get_plugin(APPROVAL)
         if isinstance(gate, ApprovalGate):
             gate.judge_by(_setting([*known, *more]))
 
@@ -236,7 +281,7 @@ def end_task(task_id: str) -> None:
         scope = _scopes.pop(task_id, None)
         _last = None
     if scope is not None:
-        run_async(scope.close())
+        _run_async(scope.close())
 
 
 def _scope(task_id: str) -> CallScope:
@@ -260,7 +305,9 @@ def _begin(task_id: str) -> CallScope:
 
 
 @functools.cache
-def _mind_forks() -> None:
+def _mind_forks_and_exit() -> None:
+    importlib.import_module("tools.dispatch.bridge")  # its loop is closed after the tasks, as it minds the exit before us
+    atexit.register(close_tasks)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget_tasks)
 
@@ -273,8 +320,10 @@ def _forget_tasks() -> None:
 
 
 def _begin_slowly(task_id: str) -> CallScope:
+    from tools.dispatch.scope import CallScope
+
     global _last
-    _mind_forks()
+    _mind_forks_and_exit()
     evicted: list[CallScope] = []
     with _scopes_lock:
         scope = _scopes.pop(task_id, None) or CallScope(
@@ -289,11 +338,10 @@ def _begin_slowly(task_id: str) -> CallScope:
         _scopes[task_id] = scope
         _last = (task_id, scope)
     for each in evicted:
-        run_async(each.close())
+        _run_async(each.close())
     return scope
 
 
-@atexit.register
 def close_tasks() -> None:
     """End what the tasks of the synchronous faces still run, and free their folders; the next call begins anew."""
     global _last
@@ -302,7 +350,7 @@ def close_tasks() -> None:
         _scopes.clear()
         _environments.clear()
     for scope in scopes:
-        run_async(scope.close())
+        _run_async(scope.close())
 
 
 def handle_function_call(name: str, args: Json, task_id: str | None = None, user_task: str | None = None, **extra: Any) -> str:
@@ -321,5 +369,4 @@ def handle_function_call(name: str, args: Json, task_id: str | None = None, user
 
 
 _discover_tools()
-dispatcher = new_dispatcher()
-registry.attach(face_of(dispatcher), check_schema)
+registry.attach(_first_call, check_schema, trusted=BUILT_IN)

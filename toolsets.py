@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from toolcrib import ToolRegistry, ToolsetError, registry
+from toolcrib._dataclass import dataclass
 
 EVERYTHING = ("all", "*")
 

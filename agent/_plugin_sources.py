@@ -7,13 +7,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agent._version import __version__
 from agent.config import Config
 from toolcrib import PluginError
+from toolcrib._dataclass import dataclass
 
 Source: TypeAlias = Literal["bundled", "user", "project", "pip", "missing"]
 GROUP = "toolcrib"

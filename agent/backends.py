@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from agent.config import Config
 from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
+from toolcrib._dataclass import dataclass
 from tools.environments import known_environments, open_environment
 
 LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"

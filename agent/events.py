@@ -7,10 +7,11 @@ of a call carries that call's id.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from toolcrib import ExecutedCall, Image, ToolCall
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

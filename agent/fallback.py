@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agent.providers.abilities import model_of, steer
@@ -21,6 +20,7 @@ from toolcrib import (
     StreamEvent,
     TokenPrices,
 )
+from toolcrib._dataclass import dataclass
 from toolcrib._session import OnEvent
 
 _log = logging.getLogger(__name__)

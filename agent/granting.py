@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.config import Config
 from toolcrib import ToolRegistry, ToolsetError
+from toolcrib._dataclass import dataclass
 from toolsets import ToolsetCatalog
 
 PREFIX = "toolcrib-"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.allowlist import PermanentGrants
+from toolcrib._dataclass import dataclass
 from toolcrib._store import Grant, GrantStore
 
 

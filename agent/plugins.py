@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from agent import _plugin_sources as sources
 from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_digest
 from agent.config import Config
 from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
+from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     import pluggy

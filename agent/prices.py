@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.config._model import PricesConfig

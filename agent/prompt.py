@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 
 _TEXT = """\
 You are an agent that works with tools on the person's behalf.
@@ -20,6 +20,7 @@ Working folder: {cwd}
 
 def system_prompt(cwd: str, instructions: str = "", backend: str = "") -> str:
     """``instructions`` of the agent's own come first. ``backend`` describes the backend, "" for this machine as it is."""
-    where = f"Tools act on {backend}" if backend else f"System: {platform.system()} {platform.machine()}"
+    machine = os.uname()
+    where = f"Tools act on {backend}" if backend else f"System: {machine.sysname} {machine.machine}"
     text = _TEXT.format(cwd=cwd, where=where)
     return f"{instructions.rstrip()}\n\n{text}" if instructions else text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from toolcrib import ProviderError
+from toolcrib._dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -37,7 +37,6 @@ from agent.crib import Crib
 from agent.events import Event
 from agent.granting import ToolLine
 from agent.models import ModelChoice
-from agent.store.memory import MemoryStore
 from toolcrib import Answer, Image, ToolcribError
 from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
@@ -73,6 +72,8 @@ def open_store(config: Config, *, late: bool = False) -> Store:
     ConfigError for a server that can't be named or spoken to.
     """
     if not config.store.enabled:
+        from agent.store.memory import MemoryStore
+
         return MemoryStore()
     if config.store_url is not None:
         from agent.store.postgres.store import PostgresStore

@@ -24,6 +24,7 @@ from agent.providers.abilities import model_of
 from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
+from toolcrib._regex import Regex
 from tools.approval.findings import TOOL_RULE, visible
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_own_thread
@@ -63,7 +64,7 @@ being approved.
 
 Answer with one JSON object and nothing else: {"decision": "approve" or "ask", "why": "one short sentence"}
 """
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
+_FENCED = Regex(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 _log = logging.getLogger(__name__)
 
 

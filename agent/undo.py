@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agent.config import Config, state_dir
 from agent.store.memory import MemoryStore
 from toolcrib import Environment, ToolcribError, ToolRegistry
+from toolcrib._dataclass import dataclass
 from toolcrib._store import Store
 from toolcrib._undo import ChangeStep, StepKind
 from tools.undo import choose

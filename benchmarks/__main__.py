@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
@@ -34,39 +35,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)}; all where none is named")
     parser.add_argument("--json", action="store_true", help="one object a figure and line")
     parser.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not how fast")
-    parser.add_argument("--write", action="store_true", help=f"also keep the table in {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"also keep the table of a whole run in {RESULTS.name}")
     options = parser.parse_args(argv)
     unknown = [group for group in options.groups if group not in GROUPS]
     if unknown:
         parser.error(f"no group {unknown[0]!r}: choose from {', '.join(GROUPS)}")
+    if options.write and (options.groups or options.quick):
+        parser.error("--write keeps the table of a whole run: name no group with it, and not --quick")
 
-    figures: list[Figure] = []
-    details: list[str] = []
-    unmeasured = False
-    for group in options.groups or GROUPS:
-        try:
-            module = importlib.import_module(f"benchmarks.{group}")
-            measured = module.measure(quick=options.quick)
-            details += [module.details()] if hasattr(module, "details") else []
-        except (CannotMeasureError, subprocess.CalledProcessError) as error:
-            print(f"benchmarks {group}: {error}", file=sys.stderr)
-            unmeasured = True
-            continue
-        figures += measured
-        if options.json:
-            print(as_lines(measured), flush=True)
-    if not options.json:
-        print(as_table(figures))
-    if unmeasured:
-        if options.write:
-            print(f"{RESULTS.name} is left as it was: not every group could be measured", file=sys.stderr)
+    run = _measure(options.groups or GROUPS, quick=options.quick, as_json=options.json)
+    if run.figures and not options.json:
+        print(as_table(run.figures))
+    if run.missing:
+        missing = f"not measured: {', '.join(run.missing)}"
+        print(f"{missing}; {RESULTS.name} is left as it was" if options.write else missing, file=sys.stderr)
         return 2
     if options.write:
-        RESULTS.write_text(_report(figures, details, sys.argv[1:] if argv is None else argv), encoding="utf-8")
-    return 0 if all(figure.ok for figure in figures) else 1
+        RESULTS.write_text(_report(run, sys.argv[1:] if argv is None else argv), encoding="utf-8")
+    return 0 if all(figure.ok for figure in run.figures) else 1
 
 
-def _report(figures: Sequence[Figure], details: Sequence[str], argv: Sequence[str]) -> str:
+class _Run(NamedTuple):
+    figures: list[Figure]
+    details: list[str]
+    missing: list[str]
+    """Groups that could not be measured."""
+
+
+def _measure(groups: Sequence[str], *, quick: bool, as_json: bool) -> _Run:
+    """Measure one group after another. One that can't be measured is named on stderr with the reason, and the others go on."""
+    run = _Run([], [], [])
+    for group in groups:
+        try:
+            module = importlib.import_module(f"benchmarks.{group}")
+            measured = module.measure(quick=quick)
+            run.details.extend([module.details()] if hasattr(module, "details") else [])
+        except (CannotMeasureError, subprocess.CalledProcessError) as error:
+            print(f"benchmarks {group}: {error}", file=sys.stderr)
+            run.missing.append(group)
+            continue
+        run.figures.extend(measured)
+        if as_json:
+            print(as_lines(measured), flush=True)
+    return run
+
+
+def _report(run: _Run, argv: Sequence[str]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.machine()}"
     today = datetime.datetime.now(datetime.UTC).date()
@@ -76,7 +90,7 @@ def _report(figures: Sequence[Figure], details: Sequence[str], argv: Sequence[st
         f"{today}, {platform.python_implementation()} {platform.python_version()}, {machine}. "
         "Every baseline was measured in the same run, taking turns; figures are medians, or the best of several.\n"
         "A bar with an x limits the ratio, any other the value.\n\n"
-        f"{as_table(figures)}\n" + "".join(f"\n{part}" for part in details)
+        f"{as_table(run.figures)}\n" + "".join(f"\n{part}" for part in run.details)
     )
 
 

@@ -1,13 +1,14 @@
 """What reading a streamed reply costs on each wire, against json.loads of its events alone.
 
-Both take turns and the best of each counts: the work is always the same, so that what takes longer was disturbed. The garbage
-collector is left on.
+Both take turns, in processor time, and the best of each counts: the work is always the same, so that what takes longer was
+disturbed. The garbage collector is left on.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -33,18 +34,18 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 class _Reading:
-    """Seconds for one stream, the best so far, by how it is cut; ``loads`` is the baseline."""
+    """Seconds of processor time for one stream, the best so far, by how it is cut; ``loads`` is the baseline."""
 
     def __init__(self, stream: Stream, number: int) -> None:
         self.what = stream.what
-        self._runs = {"loads": once(_loads(stream.payloads))}
+        self._runs = {"loads": once(_loads(stream.payloads), time.process_time)}
         for how, pieces in _reads(stream.events).items():
             came: list[object] = []
             _read(stream.wire, pieces, came.append)()
             if len(came) not in (number, number + 1):  # a call's beginning is one more
                 raise CannotMeasureError(f"{stream.wire}: {len(came)} events came of {number} deltas of {stream.what}, {how}")
             last = deque[object](maxlen=1)  # a face shows an event and lets it go
-            self._runs[how] = once(_read(stream.wire, pieces, last.append))
+            self._runs[how] = once(_read(stream.wire, pieces, last.append), time.process_time)
         self.best = dict.fromkeys(self._runs, math.inf)
 
     def measure(self, rounds: int) -> None:

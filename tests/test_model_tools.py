@@ -16,6 +16,7 @@ import pytest
 import model_tools
 from model_tools import get_tool_definitions, handle_function_call
 from toolcrib import registry
+from tools.arguments import check_schema
 from tools.dispatch.bridge import close_loop
 
 BUILT_IN = ["terminal", "read_file", "write_file", "patch", "search_files", "todo", "clarify"]
@@ -81,6 +82,56 @@ def test_a_module_that_ends_the_process_ends_nothing(tmp_path: Path, monkeypatch
     (tmp_path / "disc_exits.py").write_text("raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         model_tools._discover_tools(["disc_exits"])
+
+
+def test_schemas_of_built_in_tools_are_good() -> None:
+    """They are not checked when toolcrib starts, but here."""
+    built_in = [entry for entry in registry.entries() if entry.module in model_tools.BUILT_IN]
+    assert {entry.module for entry in built_in} == set(model_tools.BUILT_IN)
+    assert [(entry.name, fault) for entry in built_in if (fault := check_schema(entry.schema["parameters"]))] == []
+
+
+def test_a_tool_registered_before_is_checked(tmp_path: Path) -> None:
+    """003-4"""
+    bad = {"description": "d", "parameters": {"type": "object", "properties": {"a": {"type": "strng"}}}}
+    code = f"from toolcrib import registry; registry.register('bad', 't', {bad!r}, lambda args: 1); import model_tools"
+    code += "; assert registry.get('bad') is None and 'bad schema' in registry.problems[0].reason; print(registry.names())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "terminal" in done.stdout
+
+
+def test_the_dispatcher_is_made_once(tmp_path: Path) -> None:
+    """By whoever calls first, from any thread; until then nothing of it is imported."""
+    code = """
+import sys, threading, model_tools
+assert "tools.dispatch.pipeline" not in sys.modules
+from toolcrib import registry
+registry.register("one", "t", {"description": "d"}, lambda args: 1)
+found, barrier = [], threading.Barrier(8)
+def look():
+    barrier.wait()
+    found.append((registry.dispatch("one", {}), model_tools.dispatcher))
+threads = [threading.Thread(target=look) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(set(found)) == 1 and found[0][0] == "1" and len(found) == 8, found
+assert not hasattr(model_tools, "dispatchers")
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+
+def test_tasks_end_before_the_loop_that_they_need(tmp_path: Path) -> None:
+    """At the process's end, in whatever order modules were imported: one loop was made, and it is closed."""
+    code = """
+import asyncio, atexit
+made, new = [], asyncio.new_event_loop
+asyncio.new_event_loop = lambda: made.append(new()) or made[-1]
+atexit.register(lambda: print([loop.is_closed() for loop in made]))  # what is registered first comes last
+import model_tools
+model_tools.handle_function_call("terminal", {"command": "sleep 100 & echo started"}, "t")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[True]\n"
 
 
 def test_definitions_are_in_openais_form_and_can_be_sent() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolcrib._context import ActivityEvent
+from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
 
 

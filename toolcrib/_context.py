@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
+from toolcrib._dataclass import dataclass
 from toolcrib._effects import Effect
 from toolcrib._environment import Environment
 from toolcrib._types import Answer, Json, ToolCall

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from toolcrib._types import SuspendTicket, ToolResult
 
 _log = logging.getLogger(__name__)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import get_args
 
 from toolcrib._entry import ToolEntry, is_async_callable
 from toolcrib._errors import RegistrationError
+from toolcrib._regex import Regex
 from toolcrib._types import EMPTY_PARAMETERS, Json, Kind
 
 _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
 """Keys under which other formats keep the parameters: left out silently, the tool would seem to take no arguments."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_NAME = Regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def refuse_bad_options(entry: ToolEntry, where: str) -> None:

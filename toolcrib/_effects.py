@@ -8,8 +8,10 @@ A tool that acts and declares nothing is opaque, and opaque is asked about.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

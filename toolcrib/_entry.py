@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from toolcrib._context import ToolCallContext
+from toolcrib._dataclass import dataclass
 from toolcrib._effects import Effect
 from toolcrib._errors import RegistrationError
 from toolcrib._types import CheckFn, Handler, Json, Kind

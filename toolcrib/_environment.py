@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
+from toolcrib._dataclass import dataclass
 from toolcrib._effects import ShellState
 
 Ended: TypeAlias = Literal["exited", "timeout", "interrupted"]

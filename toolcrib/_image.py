@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from toolcrib._dataclass import dataclass
 from toolcrib._errors import ToolcribError
 
 if TYPE_CHECKING:

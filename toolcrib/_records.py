@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from toolcrib._types import Answer, Json, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
 
 TicketState: TypeAlias = Literal["pending", "approved", "denied", "expired"]

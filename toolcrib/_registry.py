@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from toolcrib._dataclass import dataclass
 from toolcrib._declared import function_schema, refuse_bad_options, text
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
@@ -227,15 +227,15 @@ class ToolRegistry:
 
         return take_back
 
-    def attach(self, dispatch: Dispatch, check_schema: SchemaCheck) -> None:
+    def attach(self, dispatch: Dispatch, check_schema: SchemaCheck, *, trusted: Collection[str] = ()) -> None:
         """Give the registry its dispatcher and its schema checker; tools registered before are checked now.
 
-        A tool whose schema is bad is taken out, logged, and kept among ``problems``.
+        One whose schema is bad is taken out, logged, and kept among ``problems``. Tools of ``trusted`` modules are not checked.
         """
         known, self._dispatch, self._check_schema = self._check_schema, dispatch, check_schema
         if known is check_schema:
             return
-        for entry in list(self._tools.values()):
+        for entry in [one for one in self._tools.values() if one.module not in trusted]:
             try:
                 self._check(entry.schema["parameters"], f"{entry.module}: tool {entry.name!r}")
             except RegistrationError as error:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from toolcrib._environment import FileInfo
 
 if TYPE_CHECKING:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import jsonschema_rs
-
 from toolcrib import InvalidArguments
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 
-_INTEGER = re.compile(r"[+-]?\d{1,4000}")
+_INTEGER = Regex(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800
 _SHOWN_ERRORS = 3
 _TOO_DEEP = "nested too deep; send a flatter value"
@@ -22,6 +20,8 @@ _TOO_DEEP = "nested too deep; send a flatter value"
 
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     """Return None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, fault)."""
+    import jsonschema_rs
+
     plain = copy.deepcopy(dict(parameters))  # the library takes no subclasses, which read-only schemas are
     try:
         jsonschema_rs.meta.validate(plain)
@@ -41,6 +41,8 @@ def misfit(schema: Mapping[str, Json], value: Json) -> str:
 
     A schema that is none fits nothing.
     """
+    import jsonschema_rs
+
     try:
         validator = jsonschema_rs.validator_for(_plain(schema))
         errors = [] if validator.is_valid(value) else list(validator.iter_errors(value))
@@ -83,6 +85,8 @@ class ArgumentCheck:
     __slots__ = ("_integers", "_parameters", "_validator")
 
     def __init__(self, parameters: Mapping[str, Json]) -> None:
+        import jsonschema_rs
+
         self._parameters = parameters
         self._validator = jsonschema_rs.validator_for(copy.deepcopy(dict(parameters)))
         properties = parameters.get("properties", {})

@@ -6,15 +6,16 @@ import json
 import re
 from collections.abc import Mapping
 
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 
-_SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)(?:_|$)", re.I)
-_MAYBE_SECRET = re.compile(
+_SECRET_NAME = Regex(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)(?:_|$)", re.I)
+_MAYBE_SECRET = Regex(
     r"(?:PASSWORDS?|PASSWDS?|PASSPHRASE|SECRETS?|TOKENS?|CREDENTIALS?|API_?KEYS?|ACCESS_?KEYS?|PRIVATE_?KEYS?)(?:_|$)"
     r"|(?:^|_)(?:(?:PASS|PWD|PW|KEY|AUTH|COOKIE)$|CONNECTION_?STRING|CONN_STR)",
     re.I,
 )
-_HOLDS_PASSWORD = re.compile(
+_HOLDS_PASSWORD = Regex(
     r"://[^\s/@]{0,500}:[^\s@]{1,500}@|(?:^|[?&;,\s])[\w-]*(?:password|passwd|pwd|token|secret|key|sig)=[^\s&;]", re.I
 )
 _SHORTEST = 8
@@ -36,7 +37,7 @@ _FORMATS: tuple[tuple[str, str], ...] = (
     ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
 )
 _HINTS = tuple(hint for hint, _ in _FORMATS)
-_KEYS = re.compile("|".join(pattern for _, pattern in _FORMATS))
+_KEYS = Regex("|".join(pattern for _, pattern in _FORMATS))
 
 
 def may_be_secret(name: str, value: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import re
 import signal
@@ -91,6 +90,8 @@ def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
 
 async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     """Runs exactly what the gates judged. Raises ExecutionFailed where it could not be run at all."""
+    import asyncio
+
     judged = ctx.effects[0] if ctx.effects else None
     if not isinstance(judged, RunsCommand) or judged.command != args["command"]:
         raise ExecutionFailed("the command was not run: it is not the one that was judged")

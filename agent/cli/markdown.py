@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, ClassVar
 
 from agent.cli.escape import tame
+from toolcrib._regex import Regex
 
 _log = logging.getLogger(__name__)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_ITEM = re.compile(r"( *)([-*+]|\d{1,9}(?=[.)]))[.)]? +\S")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_FENCE = Regex(r" {0,3}(`{3,}|~{3,})")
+_ITEM = Regex(r"( *)([-*+]|\d{1,9}(?=[.)]))[.)]? +\S")
+_HEADING = Regex(r" {0,3}#{1,6}(?:\s|$)")
 
 
 class MarkdownStream:

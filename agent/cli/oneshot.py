@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
@@ -16,6 +16,7 @@ from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
 from agent.models import ModelChoice
 from toolcrib import Image, ToolcribError
+from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer

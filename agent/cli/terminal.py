@@ -6,11 +6,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 from agent.cli.escape import one_line
 from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from agent.config._setting import above_zero, absolute, at_least_one, env_names, setting
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 _SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")
@@ -17,8 +19,8 @@ _CHOSEN = f"names (letters, digits, . _ -) that are none of {', '.join(OWN_NAMES
 
 def _fits(pattern: str) -> Callable[[str], bool]:
     """Text that is empty, or wholly like this."""
-    compiled = re.compile(f"(?:{pattern})?", re.ASCII)
-    return lambda value: compiled.fullmatch(value) is not None
+    regex = Regex(f"(?:{pattern})?", re.ASCII)
+    return lambda value: regex.fullmatch(value) is not None
 
 
 def _is_network(value: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from agent.config._setting import (
@@ -17,6 +17,7 @@ from agent.config._setting import (
     is_thinking,
     setting,
 )
+from toolcrib._dataclass import dataclass
 
 COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"

@@ -6,6 +6,7 @@ Whoever wrote the repository wrote that file, so all else in it is ignored, and 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -19,12 +20,20 @@ from toolcrib import ConfigError
 
 MAX_BYTES = 64_000
 MAX_NOTICES = 20
-_DISPLAY = frozenset(key for key in all_keys() if key.startswith("display."))
 _LIMITS = frozenset(
     ["tools.timeout", "tools.max_result_chars", "terminal.timeout", "max_turns", "run.max_tokens", "model.max_output_tokens"]
 )
 _LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled_toolsets", "platforms.*.disabled_tools"])
-_MAY = frozenset(tuple(key.split(".")) for key in _DISPLAY | _LIMITS | _LISTS)
+
+
+@functools.cache
+def _display() -> frozenset[str]:
+    return frozenset(key for key in all_keys() if key.startswith("display."))
+
+
+@functools.cache
+def _allowed() -> frozenset[tuple[str, ...]]:
+    return frozenset(tuple(key.split(".")) for key in _display() | _LIMITS | _LISTS)
 
 
 def with_project(config: Config, project_dir: Path) -> Config:
@@ -89,7 +98,7 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
                 notices.append(visible(f"{where}: {key}: {text}"))
             if value is None or (stands is not None and value >= stands):
                 continue
-        elif key not in _DISPLAY:
+        elif key not in _display():
             value = (*stands, *(name for name in dict.fromkeys(value) if name not in stands))
             if value == stands:
                 continue
@@ -137,9 +146,9 @@ class _Filter:
                 continue
             name = key_node.value
             below = (*path, "*" if path == ("platforms",) else name)
-            if below in _MAY:
+            if below in _allowed():
                 yield key_node, value
-            elif any(may[: len(below)] == below for may in _MAY):
+            elif any(may[: len(below)] == below for may in _allowed()):
                 yield key_node, self.kept(value, below, join(key, name))
             else:
                 self._tell(key_node, join(key, name))

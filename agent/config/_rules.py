@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from agent.config._setting import setting
+from toolcrib._dataclass import dataclass
 
 _COMMANDS = "a list of commands"
 

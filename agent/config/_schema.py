@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from agent.config._setting import (
     profile_names,
     setting,
 )
+from toolcrib._dataclass import dataclass
 
 _INTERNAL = {"internal": True}
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.config._paths import config_path
 from toolcrib import ConfigError
+from toolcrib._regex import Regex
 
 _MAX_BYTES = 64_000
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_QUOTED = re.compile(r"""(?:"([^"]*)"|'([^']*)')\s*(?:#.*)?""")
+_LINE = Regex(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = Regex(r"""(?:"([^"]*)"|'([^']*)')\s*(?:#.*)?""")
 
 
 class Secrets(Mapping[str, str]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
+from toolcrib._dataclass import dataclass
 from toolcrib._store import Fence, SessionInfo
 from toolcrib._types import Handler
 from tools.dispatch.scope import Asker

@@ -10,11 +10,12 @@ from typing import Any
 import jsonschema_rs
 
 from toolcrib import ConfigError
+from toolcrib._regex import Regex
 from tools.arguments import check_schema
 
 _ASK = "\n\nYour final answer is one JSON value, without any words around it, that fits this JSON Schema:\n"
 AGAIN = "That answer does not fit: {why}. Give the whole answer again, as one JSON value that fits the schema and nothing else."
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
+_FENCED = Regex(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
 _SHOWN = 3
 
 

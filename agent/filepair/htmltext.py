@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-_WRAPPER = re.compile(r"<file\s+path\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*')\s*>", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*+)[^\n`]*+$", re.MULTILINE)
-_FILE_END = re.compile(r"</file\s*>", re.IGNORECASE)
-_DOCTYPE = re.compile(r"<!doctype\s+html\b", re.IGNORECASE)
-_HTML = re.compile(r"<html[\s>]", re.IGNORECASE)
-_HTML_END = re.compile(r"</html\s*>", re.IGNORECASE)
-_TAG = re.compile(r"<[a-zA-Z][\w-]*[\s/>]")
+from toolcrib._regex import Regex
+
+_WRAPPER = Regex(r"<file\s+path\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*')\s*>", re.IGNORECASE)
+_FENCE = Regex(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*+)[^\n`]*+$", re.MULTILINE)
+_FILE_END = Regex(r"</file\s*>", re.IGNORECASE)
+_DOCTYPE = Regex(r"<!doctype\s+html\b", re.IGNORECASE)
+_HTML = Regex(r"<html[\s>]", re.IGNORECASE)
+_HTML_END = Regex(r"</html\s*>", re.IGNORECASE)
+_TAG = Regex(r"<[a-zA-Z][\w-]*[\s/>]")
 _LANGUAGES = ("", "html", "xhtml", "htm", "svg", "xml", "vue")
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
-_OUTSIDE = re.compile(r'["{}\[\]:,]')
-_INSIDE = re.compile(r'["\\]')
+from toolcrib._regex import Regex
+
+_OUTSIDE = Regex(r'["{}\[\]:,]')
+_INSIDE = Regex(r'["\\]')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_HEX = re.compile(r"[0-9a-fA-F]{0,4}")
+_HEX = Regex(r"[0-9a-fA-F]{0,4}")
 _OPENED, _CLOSED = ("{", "["), ("}", "]")
 
 _Expects: TypeAlias = Literal["object", "key", "colon", "value", "comma", "nothing"]

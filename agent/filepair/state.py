@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import difflib
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent.filepair.preview import shortened
 from toolcrib import InvalidArguments, NotFound, ToolCallContext, ToolResult
+from toolcrib._regex import Regex
 from toolcrib._types import Handler
 
 _SHOWN = 120
 _CONTEXT = 3
-_RANGE = re.compile(r"([-+])(\d+)")
+_RANGE = Regex(r"([-+])(\d+)")
 
 
 @dataclass(frozen=True, slots=True)

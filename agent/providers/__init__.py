@@ -16,7 +16,6 @@ from __future__ import annotations
 from agent.providers.discover import LocalServer, choose_model, find_local_servers, list_models
 from agent.providers.endpoint import Configured, Endpoint, resolve_endpoint
 from agent.providers.http import HttpClient, HttpLimits
-from agent.providers.openai_chat import OpenAIChatSession
 
 __all__ = [
     "Configured",
@@ -24,7 +23,6 @@ __all__ = [
     "HttpClient",
     "HttpLimits",
     "LocalServer",
-    "OpenAIChatSession",
     "choose_model",
     "find_local_servers",
     "list_models",

@@ -18,23 +18,22 @@ from toolcrib import (
     RateLimited,
     StreamBroken,
 )
+from toolcrib._regex import Regex
 
 MAX_SHOWN = 2000
 """Characters of a server's words in an error."""
 
-_TOO_LONG = re.compile(
+_TOO_LONG = Regex(
     r"context[_ ](length|window|size|limit)|context_overflow|maximum prompt length|prompt is too long|input is too long"
     r"|(input|prompt) token count|too many (input )?tokens|reduce the length of|exceeds? the maximum number of tokens"
     r"|longer than the (model's )?(maximum )?context|inputs` tokens \+|context the overflows|tokens?\b.{0,60}too large for model"
     r"|string_above_max_length",
     re.IGNORECASE,
 )
-_SPENT = re.compile(r"insufficient_quota|exceeded your current quota, please check your plan|billing_hard_limit", re.IGNORECASE)
-_WAIT = re.compile(
-    r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE
-)
-_RETRY_DELAY = re.compile(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
+_SPENT = Regex(r"insufficient_quota|exceeded your current quota, please check your plan|billing_hard_limit", re.IGNORECASE)
+_WAIT = Regex(r"(?:try again|retry(?:ing)?) (?:in|after) ((?:\d+(?:\.\d+)?\s*(?:ms|m|h|s|seconds?|minutes?)\s*)+)", re.IGNORECASE)
+_RETRY_DELAY = Regex(r'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
+_AMOUNT = Regex(r"(\d+(?:\.\d+)?)\s*(ms|seconds?|minutes?|s|m|h)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -10,11 +10,12 @@ from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from agent.providers._events import whole
+from toolcrib._regex import Regex
 
 Path: TypeAlias = tuple[str | int, ...]
 
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
-_ESCAPES = re.compile(r"""\\(.)|\"""", re.DOTALL)
+_STEP = Regex(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPES = Regex(r"""\\(.)|\"""", re.DOTALL)
 _KINDS = ("stringValue", "numberValue", "boolValue", "nullValue")
 _MAX_DEPTH = 100
 _ABSENT = object()

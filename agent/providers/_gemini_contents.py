@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames
 from toolcrib import BadRequest, Image
+from toolcrib._regex import Regex
 
 RESULTS_ROLE = "user"
 """Role of a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""
@@ -18,7 +18,7 @@ RESULTS_ROLE = "user"
 NO_SIGNATURE = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """Thought signature for a call that another model made: base64 of the vendor's skip_thought_signature_validator."""
 
-_WITHOUT_SIGNATURES = re.compile(r"gemini-(1|2)\b")
+_WITHOUT_SIGNATURES = Regex(r"gemini-(1|2)\b")
 
 
 class _OpenCall(NamedTuple):

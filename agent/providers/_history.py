@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, ClassVar
@@ -11,11 +10,12 @@ from typing import Any, ClassVar
 from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
 from agent.providers._names import WireNames
 from toolcrib import Image
+from toolcrib._regex import Regex
 
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
 """Text for a result that never came: wires refuse a call without one (X-1)."""
 
-_DATE = re.compile(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
+_DATE = Regex(r"([-@]\d{4}-\d\d-\d\d|[-@]\d{4,8}|-latest)$")
 
 
 class History(ABC):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn
+from toolcrib._regex import Regex
 from toolcrib._session import OnEvent
 
 
@@ -22,7 +22,7 @@ class HttpSession:
     """
 
     path: ClassVar[str] = ""
-    refuses_stream: ClassVar[re.Pattern[str]] = re.compile(r"\bstream(ing)?\b.{0,40}(support|allow)")
+    refuses_stream: ClassVar[Regex[str]] = Regex(r"\bstream(ing)?\b.{0,40}(support|allow)")
     _steer: Steer
 
     def __init__(self, client: HttpClient, model: str, *, stream: bool) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 
-_ALLOWED = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_OTHER = re.compile(r"[^a-zA-Z0-9_-]")
+from toolcrib._regex import Regex
+
+_ALLOWED = Regex(r"[a-zA-Z0-9_-]{1,64}")
+_OTHER = Regex(r"[^a-zA-Z0-9_-]")
 
 
 class WireNames:

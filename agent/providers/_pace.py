@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agent.providers._faults import EndlessReply, NoReply
 from toolcrib import ProviderError, StreamBroken
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

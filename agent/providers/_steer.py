@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_CHOICE = re.compile(r"tool_?choice|tool_?config|function_?calling_?config")
-_SCHEMA = re.compile(
-    r"response_?format|text\.format|json_?schema|output_?config|response_?(json_?)?schema|response_?mime|grammar"
-)
+from toolcrib._regex import Regex
+
+_CHOICE = Regex(r"tool_?choice|tool_?config|function_?calling_?config")
+_SCHEMA = Regex(r"response_?format|text\.format|json_?schema|output_?config|response_?(json_?)?schema|response_?mime|grammar")
 
 
 class Steer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from agent.providers._names import WireNames
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ConfigError, ExecutedCall, Image, ProviderTurn
+from toolcrib._regex import Regex
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
@@ -23,7 +23,7 @@ MAX_TOKENS = 16_384
 """The wire wants a limit in each request; a model that takes less says so, and gets what it takes."""
 
 _MIN_THINKING = 1024
-_LIMIT = re.compile(r"max_tokens: (\d+) > (\d+)")
+_LIMIT = Regex(r"max_tokens: (\d+) > (\d+)")
 
 
 class AnthropicSession(HttpSession):

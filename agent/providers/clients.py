@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Hashable
@@ -31,6 +32,17 @@ KEEP = 30.0
 
 _TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "NO"))
+
+
+def load_early() -> None:
+    """Import the libraries in a thread, for a process whose first request is near: it is about to wait for its disk."""
+
+    def load() -> None:
+        with contextlib.suppress(ImportError):  # whoever needs them is told
+            for name in ("httpx", "httpcore", "anyio"):
+                importlib.import_module(name)
+
+    threading.Thread(target=load, name="toolcrib-import", daemon=True).start()
 
 
 class SharedClient:

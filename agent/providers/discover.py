@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient, HttpLimits
 from toolcrib import ConfigError, ProviderError
+from toolcrib._dataclass import dataclass
 
 PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
 _MAX_BODY = 1024 * 1024

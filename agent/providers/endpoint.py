@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
 
 VENDOR = "https://api.openai.com/v1"
 """Server to which OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from agent.providers.endpoint import (
     same_server,
 )
 from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.providers.http import HttpClient, HttpLimits

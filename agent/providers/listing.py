@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -14,6 +14,7 @@ from agent.providers.endpoint import Endpoint
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ConfigError, ProviderError
+from toolcrib._dataclass import dataclass
 
 _PAGES = 5
 _DETAILS = 40

@@ -15,10 +15,11 @@ from agent.providers._names import WireNames
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ExecutedCall, Image, ProviderTurn
+from toolcrib._regex import Regex
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
-_WANTS_REASONING = re.compile(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
+_WANTS_REASONING = Regex(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
 """Servers that refuse a call's message, within one task, without the reasoning that led to it."""
 
 
@@ -31,7 +32,7 @@ class OpenAIChatSession(HttpSession):
     """
 
     path = "chat/completions"
-    refuses_stream = re.compile(r"\bstream(ing)?\b")  # small servers say it in any words
+    refuses_stream = Regex(r"\bstream(ing)?\b")  # small servers say it in any words
 
     def __init__(
         self,

@@ -15,12 +15,13 @@ from agent.providers._responses_reader import ResponsesReader
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib import ExecutedCall, Image, ProviderTurn
+from toolcrib._regex import Regex
 from toolcrib._session import OnEvent
 from tools.dispatch.faces import as_json
 
 _ENCRYPTED = "reasoning.encrypted_content"
-_NO_ENCRYPTED = re.compile(r"encrypted[ _]content|[\"'`]include[\"'`\[]")
-_NO_PREVIOUS = re.compile(r"previous.response.*(not found|unknown|not supported|unsupported|invalid|expired|cannot)", re.DOTALL)
+_NO_ENCRYPTED = Regex(r"encrypted[ _]content|[\"'`]include[\"'`\[]")
+_NO_PREVIOUS = Regex(r"previous.response.*(not found|unknown|not supported|unsupported|invalid|expired|cannot)", re.DOTALL)
 
 
 class ResponsesSession(HttpSession):

@@ -13,12 +13,13 @@ import re
 from typing import TypeAlias
 
 from toolcrib._errors import StreamBroken
+from toolcrib._regex import Regex
 
 SseEvent: TypeAlias = tuple[str, str]
 """(event name, "" where the server gave none; data)."""
 
-_NAMED = re.compile(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
-_END = re.compile(rb"\n\r?\n")
+_NAMED = Regex(r"^event: (.*)\ndata: (.*)\n\n", re.MULTILINE)
+_END = Regex(rb"\n\r?\n")
 MAX_EVENT = 64 * 1024 * 1024
 """Characters in one event: images that a model drew come in one. A server that sends more would fill the memory."""
 

@@ -13,12 +13,13 @@ from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
 from toolcrib import BadRequest, ConfigError, ExecutedCall, Image, ProviderError, ProviderTurn, StreamEvent, TextProtocol
+from toolcrib._regex import Regex
 from toolcrib._session import OnEvent, TextReader, Thinking
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
 """The server's memory of the conversation: begin a new one there, resume a known one, keep nothing."""
 
-_ABOUT_ROLES = re.compile(r"role|tool|template|jinja", re.IGNORECASE)
+_ABOUT_ROLES = Regex(r"role|tool|template|jinja", re.IGNORECASE)
 
 
 class TextSession(OpenAIChatSession):

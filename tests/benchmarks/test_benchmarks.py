@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.__main__ import GROUPS
+from benchmarks.__main__ import GROUPS, main
 from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
 from benchmarks.core import Figure, as_lines, as_table, clean_environment, each, median_of_each, once
@@ -40,6 +40,7 @@ def test_start_prints_one_object_a_figure(root: Path) -> None:
         "start.version",
         "start.definitions",
         "start.definitions_rss",
+        "start.explain",
         "start.provider",
     ]
     for figure in figures:
@@ -54,6 +55,13 @@ def test_the_quick_groups_run(root: Path) -> None:
     assert done.stderr == ""
     for name in ("dispatch.sync", "dispatch.plugins", "definitions.scale", "definitions.chars", "terminal.local"):
         assert f"| {name} " in done.stdout
+    bars = {cells[1].strip(): cells[5].strip() for line in done.stdout.splitlines() if (cells := line.split("|"))[2:]}
+    assert (bars["dispatch.sync"], bars["dispatch.async"], bars["definitions.repeat"]) == ("7x", "2x", "1.5x")
+
+
+def test_what_others_take_of_the_processor_is_no_figure_s() -> None:
+    """A clock of processor time stands still while something else runs."""
+    assert once(lambda: time.sleep(0.05), time.process_time)() < once(lambda: time.sleep(0.05))()
 
 
 def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
@@ -147,12 +155,42 @@ def imported(node: ast.AST) -> list[str]:
 
 
 def test_a_group_that_cannot_be_measured_does_not_end_the_others(root: Path) -> None:
-    before = (root / "benchmarks" / "RESULTS.md").read_bytes()
-    done = run(root, "judge", "definitions", "--quick", "--write", without=("TOOLCRIB_CORPORA",))
+    done = run(root, "judge", "definitions", "--quick", without=("TOOLCRIB_CORPORA",))
     assert done.returncode == 2
     assert "benchmarks judge: set TOOLCRIB_CORPORA to the folder" in done.stderr
-    assert "RESULTS.md is left as it was" in done.stderr
+    assert done.stderr.endswith("not measured: judge\n")
     assert "| definitions.scale " in done.stdout
+
+
+def test_nothing_measured_is_no_empty_table(root: Path) -> None:
+    done = run(root, "judge", without=("TOOLCRIB_CORPORA",))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not measured: judge" in done.stderr
+
+
+def test_a_table_with_groups_missing_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would take the place of one that has them all."""
+    kept = tmp_path / "RESULTS.md"
+    kept.write_text("the last run")
+    monkeypatch.setattr("benchmarks.__main__.RESULTS", kept)
+    monkeypatch.setattr("benchmarks.__main__.GROUPS", ("judge", "preview"))
+    monkeypatch.delenv("TOOLCRIB_CORPORA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["--write"]) == 2
+    assert "not measured: judge; RESULTS.md is left as it was" in capsys.readouterr().err
+    monkeypatch.setattr("benchmarks.__main__.GROUPS", ("preview",))
+    assert main(["--write"]) in (0, 1)
+    assert "| preview.linear " in kept.read_text()
+
+
+@pytest.mark.parametrize("arguments", [["definitions"], ["--quick"]])
+def test_a_part_or_a_trial_is_no_table_to_keep(root: Path, arguments: list[str]) -> None:
+    before = (root / "benchmarks" / "RESULTS.md").read_bytes()
+    done = run(root, *arguments, "--write")
+    assert done.returncode == 2
+    assert "--write keeps the table of a whole run" in done.stderr
     assert (root / "benchmarks" / "RESULTS.md").read_bytes() == before
 
 

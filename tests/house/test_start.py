@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import gc
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from toolcrib._regex import Regex
 
 HEAVY = (
     "rich", "prompt_toolkit", "httpx", "docker", "paramiko", "pydantic", "ruamel", "yaml", "importlib.metadata", "requests",
@@ -43,7 +49,7 @@ def test_the_tools_are_shown_without_heavy_libraries(root: Path, tmp_path: Path)
     loaded = json.loads(
         fresh("import json, sys, model_tools; model_tools.get_tool_definitions(); print(json.dumps(list(sys.modules)))", tmp_path)
     )
-    assert [name for name in HEAVY if name in loaded] == []
+    assert [name for name in (*HEAVY, "asyncio", "jsonschema_rs", "tools.dispatch.pipeline") if name in loaded] == []
 
 
 def test_the_version_is_told_without_the_rest(root: Path, tmp_path: Path) -> None:
@@ -90,3 +96,84 @@ assert before[2:] == (sys.path, os.getcwd())
     assert fresh(code, tmp_path) == ""
     assert list(tmp_path.iterdir()) == []
     assert list(home.iterdir()) == []
+
+
+# -- what is made at first use (docs/adr/0013) ----------------------------------------------------------------------------
+
+COUNTED = """
+import dataclasses, json, re, sys
+made = {"dataclasses": [], "patterns": []}
+OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+process, compile_ = dataclasses._process_class, re.compile
+
+def processed(cls, *options):
+    if cls.__module__.partition(".")[0] in OURS:
+        made["dataclasses"].append(f"{cls.__module__}.{cls.__qualname__}")
+    return process(cls, *options)
+
+def compiled(pattern, flags=0):
+    if sys._getframe(1).f_globals["__name__"].partition(".")[0] in OURS:
+        made["patterns"].append(str(pattern))
+    return compile_(pattern, flags)
+
+dataclasses._process_class, re.compile = processed, compiled
+"""
+NAMED = "import model_tools; model_tools.get_tool_definitions()"
+EXPLAINED = """
+sys.argv = ["toolcrib", "explain", "rm -rf build"]
+import contextlib, io
+from agent.cli import main
+with contextlib.redirect_stdout(io.StringIO()):
+    assert main() == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "most"), [(NAMED, {"dataclasses": 10, "patterns": 5}), (EXPLAINED, {"dataclasses": 75, "patterns": 75})]
+)
+def test_a_start_makes_what_it_uses_and_no_more(tmp_path: Path, what: str, most: dict[str, int]) -> None:
+    """Of about 200 classes and 1,000 patterns. Where one too many is made: take ``dataclass`` from toolcrib._dataclass, ``Regex``
+    from toolcrib._regex, and see that importing a module uses neither.
+    """
+    made = json.loads(fresh(f"{COUNTED}{what}\nprint(json.dumps(made))", tmp_path))
+    assert {kind: names for kind, names in made.items() if len(names) > most[kind]} == {}
+
+
+def test_no_pattern_is_compiled_where_a_module_is_imported(sources: Sequence[Any]) -> None:
+    """``re.compile`` stands in functions only; at module level it is ``Regex``."""
+    wrong = [
+        f"{source.path}:{call.lineno}"
+        for source in sources
+        for call in _at_import(source.tree)
+        if ast.unparse(call.func) == "re.compile" and not source.module.startswith("agent.protocols")
+    ]
+    assert wrong == []
+
+
+def _at_import(node: ast.AST) -> Iterator[ast.Call]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(child, ast.Call):
+            yield child
+        yield from _at_import(child)
+
+
+def test_every_pattern_can_be_compiled(sources: Sequence[Any]) -> None:
+    """A broken one is found here, not by the command that it should have been held against."""
+    for source in sources:
+        if not source.module.endswith("__main__"):
+            importlib.import_module(source.module)
+    importlib.import_module("tools.approval.rules").all_rules()
+    patterns = [one for one in gc.get_objects() if isinstance(one, Regex)]
+    broken = [f"{one.pattern!r}: {error}" for one in patterns if (error := _fault(one))]
+    assert broken == []
+    assert len(patterns) > 800
+
+
+def _fault(regex: Regex[Any]) -> str:
+    try:
+        regex.search(b"" if isinstance(regex.pattern, bytes) else "")
+    except re.error as error:
+        return str(error)
+    return ""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolcrib import RunsCommand, ShellState
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from tools.approval.assess import assess
 from tools.approval.findings import MAX_COMMAND_CHARS, Finding, visible
 from tools.approval.grants import simple_argv
@@ -21,7 +23,7 @@ from tools.approval.meaning.value import HOLE, Taint
 from tools.approval.patterns import added
 from tools.approval.setting import Setting, person_home
 
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE = Regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufffc\ud800-\udfff]"
 )
 

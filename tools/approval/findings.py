@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
 
 Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from toolcrib import ConfigError
+from toolcrib._regex import Regex
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant
@@ -26,7 +27,7 @@ ALWAYS_KEY = "command"
 STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
 
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
+_PLAIN_WORD = Regex(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
 _READS_MORE = frozenset(
     ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
     + "if then else elif fi for while until do done case esac select".split()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
+from toolcrib._dataclass import dataclass
 from tools.approval.findings import Finding
 from tools.approval.meaning.state import NoFiles, Snapshot
 from tools.approval.meaning.value import Taint

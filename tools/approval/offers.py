@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from toolcrib._dataclass import dataclass
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.findings import UNKNOWN_PATH, Finding, visible

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from toolcrib import ConfigError
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
@@ -30,8 +31,8 @@ MAX_ARG_CHARS = 100_000
 
 _LEVELS = ("allow", "ask", "ask-once", "block")
 _DECISIONS = ("deny", "ask", "allow")
-_KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_OPTION = re.compile(r"--?[^\s=]+")
+_KEY = Regex(r"[a-z0-9][a-z0-9._-]{0,63}")
+_OPTION = Regex(r"--?[^\s=]+")
 _MISSING = object()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolcrib import StoreFailed
+from toolcrib._dataclass import dataclass
 from toolcrib._store import OriginStore
 from tools.approval.meaning.value import Taint
 

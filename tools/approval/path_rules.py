@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from tools.approval.findings import Level
 from tools.approval.meaning.value import HOLE
 
@@ -22,7 +22,7 @@ class PathRule:
 
     key: str
     level: Level
-    pattern: re.Pattern[str]
+    pattern: Regex[str]
     why: str
     example: str
     counter: str
@@ -32,7 +32,7 @@ class PathRule:
 def _rule(
     key: str, level: Level, pattern: str, why: str, example: str, counter: str, modes: frozenset[Mode] = _CHANGES
 ) -> PathRule:
-    return PathRule(key, level, re.compile(pattern), why, example, counter, modes)
+    return PathRule(key, level, Regex(pattern), why, example, counter, modes)
 
 
 _HOME = rf"(?:^~[^/]*|^/(?:private/)?var/root|^/root|^/home/[^/]+|^/Users/[^/]+|^/etc/skel|^{HOLE})"

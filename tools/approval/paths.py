@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.findings import UNKNOWN_PATH, Finding, visible
 from tools.approval.folders import under
 from tools.approval.meaning.value import HOLE, Value
@@ -31,7 +32,7 @@ __all__ = [
 
 READABLE = (".md", ".py", ".txt")
 
-ROOTS = re.compile(
+ROOTS = Regex(
     r"(?:~|~[a-z_][\w-]*|/|/(?:private/)?(?:home|Users|export/home)(?:/[^/]+)?|/root"
     r"|/(?:bin|boot|dev|efi|etc|lib\w*|media|mnt|opt|proc|run|sbin|srv|sys|usr|var|System|Library|Applications|private"
     r"|Volumes|nix)"
@@ -44,8 +45,8 @@ ROOTS = re.compile(
 _ROOT_NAMES = (
     *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
 )
-_GLOB = re.compile(r"[*?\[{]")
-_WHOLE = re.compile(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
+_GLOB = Regex(r"[*?\[{]")
+_WHOLE = Regex(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
 """Patterns that stand for (nearly) all that a folder holds."""
 
 
@@ -134,7 +135,7 @@ def _absolute(path: str) -> str:
     return _SAME_ROOT.sub("", path) or "/" if path.startswith("/proc/") else path
 
 
-_SAME_ROOT = re.compile(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?root(?=/|$))+")
+_SAME_ROOT = Regex(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?root(?=/|$))+")
 """The root of a process is the root, under another name."""
 
 
@@ -162,12 +163,12 @@ def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list
     return [rule for rule in found if rule.key != "system.file"] or found
 
 
-_MAY_CONCERN = re.compile(
+_MAY_CONCERN = Regex(
     r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
 )
 """No rule matches a path without one of these: most paths are ruled out by this one look."""
 
-_PROCESS = re.compile(rf"/proc/(?:[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
+_PROCESS = Regex(rf"/proc/(?:[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:env[\w*?\[\]]*|mem)(?![\w/])")
 
 
 def judge_process(path: str, text: str) -> list[Finding]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from toolcrib._dataclass import dataclass
 from toolcrib._store import AuditLog, GrantStore
 from tools.approval.judge import Harmless
 from tools.approval.origins import SessionFiles

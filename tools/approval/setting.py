@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from toolcrib._dataclass import dataclass
 from tools.approval.findings import MAX_COMMAND_CHARS
 
 if TYPE_CHECKING:  # the table loads with the first command

@@ -10,24 +10,14 @@ flagged by it and its ``no`` commands by no row at all; the tests hold the whole
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.value import HOLE, Value
-
-
-def _lazy(pattern: str, flags: int) -> Callable[[], re.Pattern[str]]:
-    """Compiled at first use: all of them at once would cost every start of the program."""
-    return functools.partial(_compiled, pattern, flags)
-
-
-@functools.cache
-def _compiled(pattern: str, flags: int) -> re.Pattern[str]:
-    return re.compile(pattern, flags)
 
 
 class ActView:
@@ -167,8 +157,8 @@ def opt(names: str) -> Test:
 
 def word(pattern: str, flags: int = 0) -> Test:
     """Test for an argument that is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``."""
-    compiled = _lazy(pattern, flags)
-    return Test(lambda view: any(map(compiled().fullmatch, view.words)))
+    regex = Regex(pattern, flags)
+    return Test(lambda view: any(map(regex.fullmatch, view.words)))
 
 
 def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --namespace --context --kubeconfig --file") -> Test:
@@ -188,33 +178,33 @@ def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --nam
 
 def value(names: str, pattern: str, flags: int = 0) -> Test:
     """Test for an option's value that wholly matches a regular expression: ``value("-X --request", "DELETE")``."""
-    compiled, wanted = _lazy(pattern, flags), frozenset(names.split())
-    return Test(lambda view: any(compiled().fullmatch(given.text) for given in view.values(wanted)))
+    regex, wanted = Regex(pattern, flags), frozenset(names.split())
+    return Test(lambda view: any(regex.fullmatch(given.text) for given in view.values(wanted)))
 
 
 def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
     """Test for an operand, or the one at index ``at`` (negative from the end), that is wholly this regular expression."""
-    compiled = _lazy(pattern, flags)
+    regex = Regex(pattern, flags)
 
     def ask(view: ActView) -> bool:
         given = view.operands()
         if at is not None:
             given = given[at : at + 1 or None]
-        return any(compiled().fullmatch(value.text) for value in given)
+        return any(regex.fullmatch(value.text) for value in given)
 
     return Test(ask)
 
 
 def text(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
     """The arguments, joined by blanks, hold this regular expression."""
-    compiled = _lazy(pattern, flags)
-    return Test(lambda view: compiled().search(view.joined) is not None)
+    regex = Regex(pattern, flags)
+    return Test(lambda view: regex.search(view.joined) is not None)
 
 
 def reads(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
     """Test for a regular expression in the command's standard input, as far as that is known."""
-    compiled = _lazy(pattern, flags)
-    return Test(lambda view: view.act.stdin is not None and compiled().search(view.act.stdin.text) is not None)
+    regex = Regex(pattern, flags)
+    return Test(lambda view: view.act.stdin is not None and regex.search(view.act.stdin.text) is not None)
 
 
 def env(names: str) -> Test:

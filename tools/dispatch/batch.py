@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Any, TypeVar
 
 from toolcrib import Answer, Cancelled, Denied, Effect, ExecutedCall, ToolCall, ToolCallStatus, ToolError, ToolResult
+from toolcrib._dataclass import dataclass
 from toolcrib._store import CallRecord, TicketRecord
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal

@@ -5,14 +5,14 @@ ToolResult.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from toolcrib import ExecutedCall, Image, ToolError, ToolResult, ToolStatus
+from toolcrib._regex import Regex
 from toolcrib._types import Failure
 from tools.clip import encode
 
-_INSIDE = re.compile(r"Tool execution failed: (?P<kind>\w+): (?P<text>.*)", re.DOTALL)
+_INSIDE = Regex(r"(?s)Tool execution failed: (?P<kind>\w+): (?P<text>.*)")
 
 
 def failed(name: str, error: BaseException, *, inside: bool) -> ToolResult:

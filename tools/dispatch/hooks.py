@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pluggy
 
 from toolcrib import PluginError
+from toolcrib._dataclass import dataclass
 from toolcrib._entry import is_async_callable
 from toolcrib._hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
 

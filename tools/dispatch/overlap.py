@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from toolcrib import DeletesFile, Effect, ReadsFile, ToolEntry, WritesFile
+from toolcrib._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

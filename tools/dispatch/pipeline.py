@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ from toolcrib import (
     ToolResult,
 )
 from toolcrib._context import mint_context
+from toolcrib._dataclass import dataclass
 from toolcrib._store import Settled, TicketRecord
 from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_again, run_handler

@@ -8,7 +8,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CoroutineType
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from toolcrib import (
     ToolResult,
     ToolStatus,
 )
+from toolcrib._dataclass import dataclass
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan

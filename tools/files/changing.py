@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib import ExecutionFailed, InvalidArguments
+from toolcrib._regex import Regex
 from tools.files.placing import Fit, Ops, Placement, nearest, place, several
 from tools.files.text import line_end, split_lines
 from tools.files.unified import Hunk
@@ -14,7 +15,7 @@ from tools.files.unified import Hunk
 DIFF_CHARS = 20_000
 _DIFF_LINES = 4000
 _PLACES = 1000
-_HEADER = re.compile(r"@@ -(\d+)(.*?) \+(\d+)(.*?) @@", re.DOTALL)
+_HEADER = Regex(r"@@ -(\d+)(.*?) \+(\d+)(.*?) @@", re.DOTALL)
 
 
 def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:

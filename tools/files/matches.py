@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from toolcrib import ExecRequest, ExecutionFailed, InvalidArguments, ToolCallContext
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 SECONDS = 30.0
 _STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}
@@ -123,6 +124,8 @@ async def _run(ctx: ToolCallContext, root: str, head: Sequence[str], start: str,
 
 
 async def _on_this_machine(argv: Sequence[str]) -> _Ran:
+    import asyncio
+
     process = await asyncio.create_subprocess_exec(
         *argv,
         stdin=asyncio.subprocess.DEVNULL,
@@ -209,7 +212,7 @@ def _bad(said: Sequence[str]) -> InvalidArguments | ExecutionFailed:
 
 
 # What ripgrep says of a binary file stands among the results.
-_RECORD = re.compile(
+_RECORD = Regex(
     rb"(?:[^\0\n]*: (?:WARNING: stopped searching binary file after match|binary file matches) \(found [^\n]*\)\n)*"
     rb"([^\0]+)\0(\d+)([:-])([^\n]*)\n"
 )

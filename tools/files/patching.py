@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from toolcrib import (
     ToolStatus,
     WritesFile,
 )
+from toolcrib._dataclass import dataclass
 from toolcrib._undo import Keeping
 from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing

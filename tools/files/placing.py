@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from toolcrib import ExecutionFailed
+from toolcrib._dataclass import dataclass
 from tools.files.text import clip, line_end
 
 _LOOKED_AT = 50_000

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from toolcrib import InvalidArguments
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
+_HUNK = Regex(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_ESCAPE = Regex(r"\\([0-7]{3}|.)")
 _ESCAPED = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 FORM = "expected '--- a/PATH', '+++ b/PATH', then hunks that start with '@@ -LINE,COUNT +LINE,COUNT @@'"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from toolcrib import NotFound, ToolcribError
+from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10

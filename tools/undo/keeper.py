@@ -8,9 +8,10 @@ import posixpath
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from toolcrib import Environment, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
+from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
 from tools.undo.contents import Contents, digest_of
 from tools.undo.locks import Slots, held

@@ -6,10 +6,11 @@ import difflib
 import errno
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
+from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.owners import give_back
 from tools.files.rewriting import rewrite

@@ -135,12 +135,14 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     from agent.cli.offer import no_model
     from agent.cli.parked import leave_open
     from agent.models import find_endpoint, own_choice
+    from agent.providers.clients import load_early
 
     choice, goes_on = choice_of(args), args.resume or args.latest
     if choice.provider == "manual":
         raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
     if not goes_on and find_endpoint(crib.config, choice) is None:
         raise no_model("run TASK")
+    load_early()
     session = await crib.open(
         platform="cli",
         asker=None if args.park else Refuser(),

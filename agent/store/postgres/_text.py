@@ -7,14 +7,14 @@ any str comes back as it was, and almost all of it can be read in the tables.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
 from agent.store._codec import Stored, plain
+from toolcrib._regex import Regex
 
-_ODD = re.compile("[\x00\x1a\ud800-\udfff]")
-_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_ODD = Regex("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = Regex("\x1a([0-9a-f]{4})")
 Value: TypeAlias = "str | bytes | int | float | bool | list[str] | list[int] | list[bytes] | None"
 Values: TypeAlias = Mapping[str, Value]
 

@@ -8,11 +8,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from toolcrib import ConfigError
+from toolcrib._regex import Regex
 
 FIX = "install it: pip install 'toolcrib[postgres]'"
 CONNECT_SECONDS = 10
-_FORM = re.compile(r"postgres(?:ql)?://(?:(?P<user>[^/@?]*)@)?(?P<hosts>[^/?@]*)(?:/(?P<database>[^?@]*))?(?:\?(?P<more>[^@]*))?")
-_SECRET = re.compile(r"(?:^|&)(?:password|sslpassword)=([^&]*)", re.IGNORECASE)
+_FORM = Regex(r"postgres(?:ql)?://(?:(?P<user>[^/@?]*)@)?(?P<hosts>[^/?@]*)(?:/(?P<database>[^?@]*))?(?:\?(?P<more>[^@]*))?")
+_SECRET = Regex(r"(?:^|&)(?:password|sslpassword)=([^&]*)", re.IGNORECASE)
 
 
 class Address:

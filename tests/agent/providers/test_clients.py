@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -247,3 +249,19 @@ def test_settings_that_change_meanwhile_count_from_the_next_session_on(monkeypat
         assert pool.size == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("missing", ["", "httpx"])
+def test_the_libraries_are_loaded_beside_what_waits_for_the_disk(missing: str) -> None:
+    """Whoever needs one that is missing is told; this thread says nothing."""
+    code = f"""
+import sys, threading
+from agent.providers.clients import load_early
+assert "httpx" not in sys.modules
+sys.modules.update({{name: None for name in {[missing]!r} if name}})
+load_early()
+[thread.join() for thread in threading.enumerate() if thread.name == "toolcrib-import"]
+print(bool(sys.modules.get("httpx")), bool(sys.modules.get("httpcore")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True True\n" if not missing else "False False\n", "")

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from agent.protocols import find_protocol
-from agent.providers import Endpoint, HttpClient, OpenAIChatSession
+from agent.providers import Endpoint, HttpClient
 from agent.providers.anthropic import AnthropicSession
 from agent.providers.gemini import GeminiSession
 from agent.providers.manual import ManualSession
+from agent.providers.openai_chat import OpenAIChatSession
 from agent.providers.openai_responses import ResponsesSession
 from agent.providers.text import TextSession
 from toolcrib import ExecutedCall, Image, ProviderTurn, ToolCallStatus, ToolcribError, ToolResult

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.providers import Endpoint, HttpClient, HttpLimits, OpenAIChatSession
+from agent.providers import Endpoint, HttpClient, HttpLimits
+from agent.providers.openai_chat import OpenAIChatSession
 from toolcrib import (
     AuthFailed,
     BadRequest,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _python_pure as pure
 from tools.approval.languages._python_effects import EFFECTS, open_file, write_to
 from tools.approval.languages._python_network import request
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = "Callable[[Machine, Thing, str, list[Thing], dict[str, Thing]], Thing]"
 
-_SQL = re.compile(
+_SQL = Regex(
     r"\s*(?:--.*\n\s*|/\*.*?\*/\s*)*(?:DROP|TRUNCATE|DELETE|UPDATE|ALTER|GRANT|REVOKE|CREATE|COPY|SET|EXEC|SHUTDOWN|SELECT|INSERT"
     r"|PRAGMA|ATTACH|WITH|BEGIN|DO|CALL)\b",
     re.IGNORECASE,
@@ -280,7 +281,7 @@ _KINDS = {
     "boto3.session.Session": "boto3",
 }
 """Kinds of objects that a library's functions return, where a method of the object decides the effect."""
-_CLOUD_LOSS = re.compile(r"(?:delete|terminate|purge|deregister|schedule_key_deletion)(?:_\w+)?$")
+_CLOUD_LOSS = Regex(r"(?:delete|terminate|purge|deregister|schedule_key_deletion)(?:_\w+)?$")
 
 
 def _of_library(m: Machine, owner: Thing, name: str, args: list[Thing]) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
+from toolcrib._regex import Regex
 from tools.approval.languages._tell import Tell
 from tools.approval.meaning.value import HOLE
 
-MENTIONS = re.compile(r"\b(?:agent|toolcrib|model_tools|tools)\b")
+MENTIONS = Regex(r"\b(?:agent|toolcrib|model_tools|tools)\b")
 """Source without any of these words, as they stand, imports none of it by a statement."""
 
 _TOPS = frozenset({"agent", "model_tools"})
-_CLOSED = re.compile(r"toolcrib\.(?:Agent|\*|_(?!_)\w*)(?:\.|$)|tools\.approval(?:\.|$)")
+_CLOSED = Regex(r"toolcrib\.(?:Agent|\*|_(?!_)\w*)(?:\.|$)|tools\.approval(?:\.|$)")
 """In the contract's package, but not the contract; plugins and their tests have no use for it."""
 
 

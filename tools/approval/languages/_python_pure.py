@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _decode
 from tools.approval.languages._python_values import (
     Data,
@@ -21,12 +22,11 @@ from tools.approval.languages._python_values import (
 from tools.approval.languages._tell import join
 from tools.approval.meaning.value import HOLE, Taint, Value
 
-MAX_TEXT = 200_000
-MAX_ITEMS = 4_096
+MAX_TEXT, MAX_ITEMS = 200_000, 4_096
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
-_PERCENT = re.compile(r"%(?:\((\w+)\))?[-+ #0]*\d*(?:\.\d+)?([sdrixXcuf%])")
-_FIELD = re.compile(r"\{\{|\}\}|\{([\w.\[\]]*)(?:![rsa])?(?::([^{}]*))?\}")
+_SECRET_NAME = Regex(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
+_PERCENT = Regex(r"%(?:\((\w+)\))?[-+ #0]*\d*(?:\.\d+)?([sdrixXcuf%])")
+_FIELD = Regex(r"\{\{|\}\}|\{([\w.\[\]]*)(?:![rsa])?(?::([^{}]*))?\}")
 _CONSTANTS = {
     "os.sep": "/",
     "os.linesep": "\n",

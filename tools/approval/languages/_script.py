@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._script_language import Language, Ref, Thing, text, value
 from tools.approval.languages._script_phrases import MAX_DEPTH, SKIPPED, Phrases
 from tools.approval.languages._script_tokens import Token, tokens, unescaped
@@ -27,7 +28,7 @@ _BRAKES = frozenset(
 )
 
 
-_NETWORK = re.compile(r"(?:https?|net|tls|axios|new net|Net::HTTP)\b|fetch$")
+_NETWORK = Regex(r"(?:https?|net|tls|axios|new net|Net::HTTP)\b|fetch$")
 
 
 def read_script(code: Code, args: Sequence[Value], sink: Sink, language: Language) -> bool:

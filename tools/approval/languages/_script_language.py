@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from toolcrib._regex import Regex
 from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.languages._tell import join
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
@@ -48,7 +49,7 @@ class Language:
     concat: frozenset[str]
     bare: bool = False
     """True where a call may go without parentheses."""
-    interpolation: re.Pattern[str] | None = None
+    interpolation: Regex[str] | None = None
     modules: frozenset[str] = frozenset()
     """Names that stand for themselves where nothing was assigned to them."""
     separators: frozenset[str] = frozenset({".", "?.", "->", "::", ":"})
@@ -105,4 +106,4 @@ def formatted(template: Value, given: list[Thing]) -> Value:
     return Value(_PERCENT.sub(replace, template.text)[:MAX_TEXT], taint)
 
 
-_PERCENT = re.compile(r"%%|%[-+0 ]*\d*(?:\.\d+)?([sdicxu])")
+_PERCENT = Regex(r"%%|%[-+0 ]*\d*(?:\.\d+)?([sdicxu])")

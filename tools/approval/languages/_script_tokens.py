@@ -6,14 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
+
 MAX_TOKENS = 60_000
 
 _OPENERS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": ""}
-_NUMBER = re.compile(r"0[xX][\da-fA-F_]+|0[bB][01]+|0[oO]?[0-7]+(?![\d.])|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_HEREDOC = re.compile(r"<<<?([~-]?)\s*(['\"]?)([A-Za-z_]\w*)\2")
-_PERL_QUOTE = re.compile(r"(qq|qw|qx|qr|q|m|s|tr|y)(?=\s*[^\w\s,;=)]|\s+[^\w\s,;=)])\s*")
-_OPERATORS = re.compile(r"===|!==|\*\*=|\.\.\.|=>|->|::|\?\.|\|\||&&|\.\.|\+=|\.=|==|!=|=~|!~|<=|>=|\+\+|--|\|=|.", re.DOTALL)
+_NUMBER = Regex(r"0[xX][\da-fA-F_]+|0[bB][01]+|0[oO]?[0-7]+(?![\d.])|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_HEREDOC = Regex(r"<<<?([~-]?)\s*(['\"]?)([A-Za-z_]\w*)\2")
+_PERL_QUOTE = Regex(r"(qq|qw|qx|qr|q|m|s|tr|y)(?=\s*[^\w\s,;=)]|\s+[^\w\s,;=)])\s*")
+_OPERATORS = Regex(r"===|!==|\*\*=|\.\.\.|=>|->|::|\?\.|\|\||&&|\.\.|\+=|\.=|==|!=|=~|!~|<=|>=|\+\+|--|\|=|.", re.DOTALL)
 
 
 class Token(NamedTuple):
@@ -270,6 +272,4 @@ def unescaped(raw: str) -> tuple[str, bool]:
     return _ESCAPE.sub(replace, raw), hidden
 
 
-_ESCAPE = re.compile(
-    r"\\(?:(x[\da-fA-F]{1,2}|x\{[\da-fA-F]{1,6}\}|u[\da-fA-F]{4}|u\{[\da-fA-F]{1,6}\}|[0-3][0-7]{2})|(.))", re.DOTALL
-)
+_ESCAPE = Regex(r"\\(?:(x[\da-fA-F]{1,2}|x\{[\da-fA-F]{1,6}\}|u[\da-fA-F]{4}|u\{[\da-fA-F]{1,6}\}|[0-3][0-7]{2})|(.))", re.DOTALL)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.act import Code, RedirectTarget, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
 
-_SECRET = re.compile(
+_SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|.*\.pub$)|/\.aws/cred|/\.gnupg/|/\.netrc$|/\.pgpass$|/\.kube/config|/\.docker/config\.json"
     r"|/\.git-credentials|/\.config/(?:gh|gcloud)/|/\.(?:npmrc|pypirc|my\.cnf)$|(?:^|/)\.env(?:\.|$)|^/etc/g?shadow|^/proc/[^/]+/environ"
     r"|/id_(?:rsa|dsa|ecdsa|ed25519)$|\.(?:pem|p12|pfx|keystore|kdbx|key)$|/(?:Cookies|logins\.json|key4\.db|wallet\.dat)$"

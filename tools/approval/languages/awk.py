@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._script_tokens import Lexicon, Token, tokens, unescaped
 from tools.approval.languages._tell import Tell, TooMuch, join
 from tools.approval.meaning.act import Code, Sink
@@ -14,7 +14,7 @@ MAX_PARTS = 200
 
 _LEXICON = Lexicon("awk", ("#",), plain='"', interpolating="", regexes=True)
 _SEPARATORS = frozenset({";", "}", "{", "\n", ",", ")"})
-_SPECIAL = re.compile(r"/inet\d?/(?:tcp|udp)/[^/]*/([^/]*)/(.*)")
+_SPECIAL = Regex(r"/inet\d?/(?:tcp|udp)/[^/]*/([^/]*)/(.*)")
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _script_calls as c
 from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Ref, Thing, text
@@ -258,7 +258,7 @@ LANGUAGE = Language(
     ),
     CALLS,
     frozenset({"+"}),
-    interpolation=re.compile(r"(?<!\\)\$\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"),
+    interpolation=Regex(r"(?<!\\)\$\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"),
     modules=_MODULES,
     separators=frozenset({".", "?."}),
 )

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import javascript
 from tools.approval.languages._tell import Tell
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import Value
 
-_QUOTED = re.compile(
+_QUOTED = Regex(
     r"'(?:[^'\\]|\\.)*(?:'|\Z)|\"(?:[^\"\\]|\\.)*(?:\"|\Z)|`(?:[^`\\]|\\.)*(?:`|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|\s+", re.DOTALL
 )
-_CALL = re.compile(
+_CALL = Regex(
     r"(?<![\w$.\[\]'\"()])[\w$.\[\]'\"()]*\.(?:dropDatabase|drop|dropUser|dropAllUsers|dropRole|dropAllRoles|shutdownServer|createUser"
     r"|grantRolesToUser|updateUser|changeUserPassword)\((?:[^()]|\([^()]{0,200}\)){0,500}\)"
     r"|(?<![\w$.\[\]'\"])[\w$.\[\]'\"]*(?:\([^()]{0,200}\))?\.(?:deleteMany|remove|deleteOne|updateMany)\(\{\}(?:,[^()]*)?\)|(?<![\w$.\[\]'\"])[\w$.\[\]'\"]*\.remove\(\)"
 )
-_COMMAND = re.compile(
+_COMMAND = Regex(
     r"(?:runCommand|adminCommand)\(\{['\"]?(?:drop|dropDatabase|shutdown|dropAllUsersFromDatabase)['\"]?:[^}]{0,500}\}\)"
 )
 

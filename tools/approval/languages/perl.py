@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _script_calls as c
 from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing, text
@@ -12,9 +13,7 @@ from tools.approval.languages._script_tokens import Lexicon
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
-_ANGLES = re.compile(
-    r"((?:\b(?:unlink|rmtree|remove_tree|for|foreach)|[=(,])\s*\(?\s*)<(?=[^<>\n]*[*?/])([^<>\s$\"'][^<>\n\"']*)>"
-)
+_ANGLES = Regex(r"((?:\b(?:unlink|rmtree|remove_tree|for|foreach)|[=(,])\s*\(?\s*)<(?=[^<>\n]*[*?/])([^<>\s$\"'][^<>\n\"']*)>")
 """``<a/*>`` where a list may stand: that is ``glob("a/*")``."""
 
 
@@ -154,6 +153,6 @@ LANGUAGE = Language(
     {path.replace(".", "::") if not path.startswith(("*", "$")) else path: call for path, call in CALLS.items()},
     frozenset({"."}),
     bare=True,
-    interpolation=re.compile(r"(?<!\\)([$@]\w+(?:\{\w+\}|\[\d+\])?)|(?<!\\)@\{\[(.*?)\]\}|(?<!\\)\$\{(\w+)\}"),
+    interpolation=Regex(r"(?<!\\)([$@]\w+(?:\{\w+\}|\[\d+\])?)|(?<!\\)@\{\[(.*?)\]\}|(?<!\\)\$\{(\w+)\}"),
     separators=frozenset({"->"}),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _script_calls as c
 from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing, text
@@ -120,6 +121,6 @@ LANGUAGE = Language(
     ),
     CALLS,
     frozenset({"."}),
-    interpolation=re.compile(r"(?<!\\)\{?(\$\w+)(?:\[\w+\])?\}?"),
+    interpolation=Regex(r"(?<!\\)\{?(\$\w+)(?:\[\w+\])?\}?"),
     separators=frozenset({"->", "::", "?."}),
 )

@@ -8,20 +8,21 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._python_expr import HOLE_NAME
 from tools.approval.languages._python_run import Machine
 from tools.approval.languages._tell import Tell, TooMuch
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import HOLE, Taint, Value
 
-_WARNS = re.compile(r"\\|\d(?:if|in|is|or|and|else|for|not)")
+_WARNS = Regex(r"\\|\d(?:if|in|is|or|and|else|for|not)")
 _UNFINISHED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-_PRINT = re.compile(r"^([ \t]*(?:[^'\"\n#]*[:;][ \t]*)?)(print|exec)[ \t]+(?![(=.,\[])([^;\n]*)", re.MULTILINE)
-_ENCODING = re.compile(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
+_PRINT = Regex(r"^([ \t]*(?:[^'\"\n#]*[:;][ \t]*)?)(print|exec)[ \t]+(?![(=.,\[])([^;\n]*)", re.MULTILINE)
+_ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
 _ENCODINGS = frozenset(
     {"utf-8", "utf8", "utf-8-sig", "utf-8-unix", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15"}
 )
-_EXCEPT = re.compile(r"^([ \t]*except[ \t]+[\w.()]+)\s*,\s*(\w+)\s*:", re.MULTILINE)
+_EXCEPT = Regex(r"^([ \t]*except[ \t]+[\w.()]+)\s*,\s*(\w+)\s*:", re.MULTILINE)
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

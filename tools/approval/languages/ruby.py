@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages import _script_calls as c
 from tools.approval.languages._script import ScriptReader, read_script
 from tools.approval.languages._script_language import Call, Language, Opened, Thing
@@ -194,6 +194,6 @@ LANGUAGE = Language(
     CALLS,
     frozenset({"+", "<<"}),
     bare=True,
-    interpolation=re.compile(r"(?<!\\)#\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"),
+    interpolation=Regex(r"(?<!\\)#\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"),
     separators=frozenset({".", "::", "&."}),
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._tell import Tell
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import HOLE, Taint, Value
 
-_ADDRESS = re.compile(r"\s*(?:\d+|\$|[+~]\d+|/(?:[^/\\\n]|\\.)*/[IM]*|\\(.)(?:(?!\1).)*\1[IM]*)", re.DOTALL)
+_ADDRESS = Regex(r"\s*(?:\d+|\$|[+~]\d+|/(?:[^/\\\n]|\\.)*/[IM]*|\\(.)(?:(?!\1).)*\1[IM]*)", re.DOTALL)
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.approval.languages._tell import Tell, TooMuch
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import HOLE, Taint, Value
@@ -13,7 +14,7 @@ from tools.approval.meaning.value import HOLE, Taint, Value
 MAX_TOKENS = 60_000
 MAX_DEPTH = 5
 
-_TOKEN = re.compile(
+_TOKEN = Regex(
     r"(?P<space>\s+)|(?P<comment>--[^\n]*|/\*!\d*|\*/|/\*.*?(?:\*/|\Z))"
     r"|(?P<string>[EeNnXxBb]?'(?:[^'\\]|''|\\.)*(?:'|\Z)|(\$\w*\$).*?(?:\4|\Z))"
     r"|(?P<quoted>\"(?:[^\"]|\"\")*(?:\"|\Z)|`[^`]*(?:`|\Z)|\[\w[\w ]*\])|(?P<word>[\w\ufffc@#$][\w\ufffc@#$]*)"
@@ -33,23 +34,21 @@ _KEYWORDS = frozenset(
     XP_CMDSHELL""",
     )
 )
-_ALWAYS = re.compile(
+_ALWAYS = Regex(
     r"(?:(?:NOT )?(?:TRUE|1|'t'|\( ?1 ?\))|(\d+|'[^']*') ?(?:=|<=|>=|LIKE) ?\1|(\w+) ?= ?\2"
     r"|1 ?(?:<>|!=|<) ?[02-9]\d*|2 ?> ?1|1 ?> ?0"
     r"|1 IN \( ?1 ?\)|NOT FALSE)$",
     re.IGNORECASE,
 )
-_TOLD = re.compile(
+_TOLD = Regex(
     r"(?:DROP|TRUNCATE|DELETE|UPDATE|GRANT|REVOKE|SHUTDOWN|COPY|ALTER SYSTEM|ALTER (?:USER|ROLE|LOGIN|DATABASE)"
     r"|CREATE (?:OR REPLACE )?(?:USER|ROLE|LOGIN)|SET PASSWORD|DROP OWNED|REASSIGN OWNED|EXEC(?:UTE)? (?:MASTER ?\. ?\. ?)?XP_)\b"
     r"|ALTER \S.* DROP\b|EXEC(?:UTE)? .*XP_",
     re.DOTALL,
 )
-_DOT = re.compile(
-    r"\.(shell|system|output|once|import|read|open|save|backup|restore|dump|log|excel|load)\b[ \t]*(.*)", re.IGNORECASE
-)
-_BACKSLASH = re.compile(r"\\(!|o|g|copy|i|ir|w|system)\s*(.*)")
-_DO = re.compile(r"DO |EXECUTE |CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE|TRIGGER)")
+_DOT = Regex(r"\.(shell|system|output|once|import|read|open|save|backup|restore|dump|log|excel|load)\b[ \t]*(.*)", re.IGNORECASE)
+_BACKSLASH = Regex(r"\\(!|o|g|copy|i|ir|w|system)\s*(.*)")
+_DO = Regex(r"DO |EXECUTE |CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE|TRIGGER)")
 
 
 class Part(NamedTuple):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._tell import Tell, TooMuch, join
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_DEPTH = 20
 
-_INTERESTING = re.compile(r"\b(?:exec|spawn|file delete|open|send|eval|system)\b")
+_INTERESTING = Regex(r"\b(?:exec|spawn|file delete|open|send|eval|system)\b")
 _BRACES = "{}"
 """Mark of a word in braces: it may be a script."""
 
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s;{}\[\]"]+|[\]"])', re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(::)?(\w+)(?:\((\w+)\))?)")
+_WORD = Regex(r'"((?:[^"\\]|\\.)*)"|([^\s;{}\[\]"]+|[\]"])', re.DOTALL)
+_VARIABLE = Regex(r"\$(?:\{(\w+)\}|(::)?(\w+)(?:\((\w+)\))?)")
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

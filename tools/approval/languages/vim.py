@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.languages._tell import Tell, TooMuch
 from tools.approval.meaning.act import Code, Sink
 from tools.approval.meaning.value import ANYTHING, HOLE, Taint, Value
@@ -13,16 +14,14 @@ MAX_DEPTH = 8
 MAX_COMMANDS = 200
 MAX_JOINED = 20
 
-_RANGE = re.compile(
+_RANGE = Regex(
     r"\s*:*\s*(?:(?:sil(?:ent)?|noautocmd|keepalt|verbose|\d*verb)!?\s+)*(?:%|[\d.$',+/-]+|'<,'>|g/[^/]*/|/[^/]*/)?\s*"
 )
-_WRITE = re.compile(r"(?:w|wr|wri|writ|write|wq|x|xit|sav|saveas|up|update)(!?)(?:\s+(.*))?$")
-_CALLS = re.compile(
-    r"\b(system|systemlist|delete|writefile|termopen|jobstart|job_start|term_start|libcall|rename|execute|eval)\s*\("
-)
-_LANGUAGES = re.compile(r"(py(?:thon)?[3x]?|pyx|perl?|rub?y?|lua|tcl)\s+(?:<<\s*(\w+)\n)?(.*)", re.DOTALL)
+_WRITE = Regex(r"(?:w|wr|wri|writ|write|wq|x|xit|sav|saveas|up|update)(!?)(?:\s+(.*))?$")
+_CALLS = Regex(r"\b(system|systemlist|delete|writefile|termopen|jobstart|job_start|term_start|libcall|rename|execute|eval)\s*\(")
+_LANGUAGES = Regex(r"(py(?:thon)?[3x]?|pyx|perl?|rub?y?|lua|tcl)\s+(?:<<\s*(\w+)\n)?(.*)", re.DOTALL)
 _NAMES = {"py": "python", "pe": "perl", "ru": "ruby", "lu": "lua", "tc": "tcl"}
-_STRING = re.compile(r"\s*(?:'((?:[^']|'')*)'|\"((?:[^\"\\]|\\.)*)\")")
+_STRING = Regex(r"\s*(?:'((?:[^']|'')*)'|\"((?:[^\"\\]|\\.)*)\")")
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:

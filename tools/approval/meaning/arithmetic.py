@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import variables
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Value, unknown
@@ -13,7 +14,7 @@ from tools.approval.meaning.value import HOLE, Value, unknown
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
-_TOKEN = re.compile(
+_TOKEN = Regex(
     r"\s*(?:(0[xX][0-9a-fA-F]+|\d+#[\w@]+|\d+)|([A-Za-z_]\w*)|(<<=|>>=|\*\*|&&|\|\||<<|>>|<=|>=|==|!=|\+\+|--|[-+*/%&^|]=|"
     r"[-+*/%<>=!~&^|?:,()\[\]]))",
     re.ASCII,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import assigning, expand, mounts, printing
 from tools.approval.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.approval.meaning.shellstate import State, merged
@@ -19,8 +19,8 @@ from tools.approval.shell.tree import Script, Simple, Word
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
-_PROGRAM = re.compile(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
-_COMMANDS_IN = re.compile(r"\$\(|`|[<>]\(")
+_PROGRAM = Regex(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
+_COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
 SOME_FORKS, MANY_FORKS = 40, 200
 """Times that more than one state was left: from then on fewer are kept, so that a long script with many unknowns still ends."""
 _SPEND_FACTOR = 40

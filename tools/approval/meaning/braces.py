@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.shell.tree import Parameter, Part, Plain
 
 MAX_WORDS = 512
 
-_RANGE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?")
-_NAME = re.compile(r"\w*", re.ASCII)
-_TOKEN = re.compile(r"[{},]|[^{},]+")
+_RANGE = Regex(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?")
+_NAME = Regex(r"\w*", re.ASCII)
+_TOKEN = Regex(r"[{},]|[^{},]+")
 
 _Token = Part | str
 _Words = list[list[Part]]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import arithmetic, assigning
 from tools.approval.meaning.call import BuiltinCall
 from tools.approval.meaning.shellstate import State, Var
@@ -15,7 +16,7 @@ from tools.approval.shell.tree import Assignment, Compound
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
-_NAMED = re.compile(r"([A-Za-z_]\w*)(?:\[(.*)\])?(\+?)=", re.DOTALL | re.ASCII)
+_NAMED = Regex(r"([A-Za-z_]\w*)(?:\[(.*)\])?(\+?)=", re.DOTALL | re.ASCII)
 
 
 def unset(call: BuiltinCall) -> list[State]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import filestate
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Taint, Value, names, tainted, unknown
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 Values = Sequence[Value]
 
 _DOWNLOADERS = frozenset({"curl", "wget", "aria2c", "axel", "http", "fetch"})
-_REMOTE_NAME = re.compile(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(-all)?")
-_PROGRAM = re.compile(r"^(?:/usr(?:/local)?)?/s?bin/[^/]+$")
+_REMOTE_NAME = Regex(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(-all)?")
+_PROGRAM = Regex(r"^(?:/usr(?:/local)?)?/s?bin/[^/]+$")
 _CURL_VALUED = names(
     "-H -d -X -u -A -e -b -c -F -T -m -w -x -E -K -r -C -y -Y -z -D --header --data --request --user --output "
     "--data-binary --user-agent --referer --cookie --form --max-time --write-out --proxy --cert --retry "

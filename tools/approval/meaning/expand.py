@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import arithmetic, braces, parameters, patterns
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
@@ -29,12 +30,12 @@ from tools.approval.shell.tree import (
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
-_SPECIAL = re.compile("[{~*?[\ufffc]")
-_ACTIVE = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_SPECIAL = Regex("[{~*?[\ufffc]")
+_ACTIVE = Regex(r"[*?]|\[.*\]", re.DOTALL)
 _BLANKS = " \t\n"
 _WORD_COST = 64
 """Characters that a word counts as besides its own: a list that grows in a loop must end at a limit too."""
-_AFTER_COLON = re.compile(r"(?<=:)~(?=[/:]|$)")
+_AFTER_COLON = Regex(r"(?<=:)~(?=[/:]|$)")
 
 
 def fields(it: Interpreter, state: State, words: Iterable[Word | Assignment]) -> list[Value]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import mounts
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, tainted, unknown
@@ -14,14 +15,14 @@ from tools.approval.meaning.value import EMPTY, HOLE, Taint, Value, either, join
 if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
-_SECRET = re.compile(
+_SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|authorized_keys|environment|rc$)[^/]*(?<!\.pub)$|/\.env(?:\.(?!example|sample|template|dist)\w+)?$"
     r"|/\.aws(?:/credentials)?/?$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
     r"|^/etc/(?:shadow|gshadow)|\.(?:pem|p12|pfx|kdbx|keystore|jks)$|/id_(?:rsa|dsa|ecdsa|ed25519)$|/\.npmrc$|/\.pypirc$"
     r"|^/proc/(?:self|\d+)/environ$|/\.config/(?:gcloud|gh)(?:/|$)|/\.azure(?:/|$)|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store(?:/|$)|/\.my\.cnf$"
     r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$|/\.(?:bash|zsh|psql|mysql|python)_history$|/\.mozilla/"
 )
-_OPEN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_OPEN = Regex(r"/(?:dev|proc/self)/fd/(\d+)")
 _NET = ("/dev/tcp/", "/dev/udp/")
 
 

@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import Taint, Value
 
 Filter = Callable[[Sequence[str], Sequence[str], Value], Value | None]
@@ -20,10 +21,10 @@ _CLASSES = {
     "blank": "\t ",
     "punct": string.punctuation,
 }
-_SUBSTITUTE = re.compile(
+_SUBSTITUTE = Regex(
     r"s(?P<mark>[^\w\s\\])(?P<old>(?:(?!(?P=mark)).)*)(?P=mark)(?P<new>(?:(?!(?P=mark)).)*)(?P=mark)(?P<flags>g?)"
 )
-_PLAIN_PATTERN = re.compile(r"[^\\\[\].*^$&+?(){}|]*")
+_PLAIN_PATTERN = Regex(r"[^\\\[\].*^$&+?(){}|]*")
 
 
 def _lines(text: str) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.folders import under
 from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.value import HOLE, Taint, Value, names
@@ -22,8 +22,8 @@ _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")
 """Programs whose first operand is no path."""
 
-_BEFORE_PATH = re.compile(r"(?:-\w|-*[\w-]+=|@)(?=/)")
-_GLOB = re.compile(r"[*?\[]")
+_BEFORE_PATH = Regex(r"(?:-\w|-*[\w-]+=|@)(?=/)")
+_GLOB = Regex(r"[*?\[]")
 
 
 def outside(

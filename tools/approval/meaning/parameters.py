@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import arithmetic, transforms
 from tools.approval.meaning.shellstate import State, Var
 from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tools.approval.meaning.run import Interpreter
 
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NAME = Regex(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def evaluate(it: Interpreter, state: State, part: Parameter, *, quoted: bool) -> Value | ManyWords | Word:

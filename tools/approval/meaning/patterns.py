@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import re
 
-_SPECIAL = re.compile(r"([\\*?\[\]!@+()|])")
+from toolcrib._regex import Regex
+
+_SPECIAL = Regex(r"([\\*?\[\]!@+()|])")
 _CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, joined, listed, settled, unknown
 
 Values = Sequence[Value]
 
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPE = Regex(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v", "\\": "\\"}
-_FORMAT = re.compile(r"%(%|[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?([bdiouxXcsqeEfgGaA])|\(([^)]*)\)T)")
+_FORMAT = Regex(r"%(%|[-+ #0]*(\*|\d*)(?:\.(\*|\d*))?([bdiouxXcsqeEfgGaA])|\(([^)]*)\)T)")
 
 _WIDTH_DIGITS = 4
 

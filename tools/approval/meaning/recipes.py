@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import filestate
 from tools.approval.meaning.shellstate import State
 from tools.approval.meaning.value import HOLE, Value, names
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 Values = Sequence[Value]
 
-_RULE = re.compile(r"([^\s#=][^:=#]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
-_SETTING = re.compile(r"(?:export\s+)?([\w.-]+)\s*(?:[:?+]{0,3}=)\s*(.*)$")
-_USE = re.compile(r"\$(?:\$|\((\w+)\)|\{(\w+)\}|\([^()]*\)|(.))")
+_RULE = Regex(r"([^\s#=][^:=#]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
+_SETTING = Regex(r"(?:export\s+)?([\w.-]+)\s*(?:[:?+]{0,3}=)\s*(.*)$")
+_USE = Regex(r"\$(?:\$|\((\w+)\)|\{(\w+)\}|\([^()]*\)|(.))")
 _MAKE_VALUED = names("-f -C -j -l -o -W -I --file --makefile --directory --jobs")
 _SCRIPTS = names("test start stop restart install publish")
 
@@ -140,7 +141,7 @@ def _just(it: Interpreter, state: State, argv: Values) -> list[str]:
     return []
 
 
-_INDENTED = re.compile(r"^[ \t]+", re.MULTILINE)
+_INDENTED = Regex(r"^[ \t]+", re.MULTILINE)
 
 
 def _imported(*files: str) -> Callable[[Interpreter, State, Values], list[str]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import conditions, expand, external, flow, simple
 from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.base import Base
@@ -37,7 +38,7 @@ from tools.approval.shell.tree import (
 _MAX_FEEDS = 4
 
 
-_LAST_LINES = re.compile(f"[\n{HOLE}]+$")
+_LAST_LINES = Regex(f"[\n{HOLE}]+$")
 
 
 def _only_hole(match: re.Match[str]) -> str:

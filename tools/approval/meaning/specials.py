@@ -5,22 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning import containers, feeding
 from tools.approval.meaning.value import EMPTY, Taint, Value, joined, names, unknown
 from tools.approval.meaning.wrappers import Inner, takes_next, words_of
 
 Values = Sequence[Value]
 
-_SSH_RUNS = re.compile(r"\s*(?:Proxy|Local|KnownHosts)Command\s*[ =]\s*(.+)", re.IGNORECASE | re.DOTALL)
+_SSH_RUNS = Regex(r"\s*(?:Proxy|Local|KnownHosts)Command\s*[ =]\s*(.+)", re.IGNORECASE | re.DOTALL)
 _SSH = names("-i -p -l -o -F -J -L -R -D -W -b -c -E -e -I -m -O -Q -S -w -B")
 _GIT = names("-C -c --git-dir --work-tree --namespace --exec-path --config-env")
-_GIT_RUNS = re.compile(
+_GIT_RUNS = Regex(
     r"(?:core\.(?:sshcommand|pager|editor|fsmonitor|askpass|gitproxy)|diff\.external|diff\.[^=]*\.(?:command|textconv)|sequence\.editor|"
     r"pager\.\w+|credential(?:\.[^=]*)?\.helper|alias\.[\w-]+|filter\.[^=]*\.(?:clean|smudge|process)|(?:merge|difftool|mergetool)"
     r"\.[^=]*\.(?:driver|cmd)|gpg(?:\.\w+)?\.program|uploadpack\.packobjectshook)$",
     re.IGNORECASE,
 )
-_GIT_HARMLESS = re.compile(r"(?:cat|less|more|true|false|vi|vim|nano|code|store|cache|manager|osxkeychain|delta|ssh|)$")
+_GIT_HARMLESS = Regex(r"(?:cat|less|more|true|false|vi|vim|nano|code|store|cache|manager|osxkeychain|delta|ssh|)$")
 
 
 def _ssh(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -66,7 +67,7 @@ def _copying(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
-_ANY_NAME = re.compile(r"([^-=][^=]*)=", re.DOTALL)
+_ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
 """``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
 
 
@@ -281,7 +282,7 @@ def _each(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 _FZF_TEXTS = _options(r"--preview=", following="--preview")
-_FZF_RUNS = re.compile(r"(?:execute(?:-silent)?|become|reload|preview|transform)[(\[{]([^)\]}]*)")
+_FZF_RUNS = Regex(r"(?:execute(?:-silent)?|become|reload|preview|transform)[(\[{]([^)\]}]*)")
 
 
 def _fzf(argv: Values, stdin: Value | None) -> list[Inner]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple, Protocol
 
+from toolcrib._dataclass import dataclass
 from tools.approval.meaning.value import Taint
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from toolcrib._dataclass import dataclass
 from tools.approval.meaning import expand, filestate
 from tools.approval.meaning.act import RedirectTarget
 from tools.approval.meaning.shellstate import State

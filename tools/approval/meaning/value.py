@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from enum import IntFlag
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
+
 HOLE = "\ufffc"
 """Placeholder in a text for a part that cannot be known: any text, also an empty one. In a script it counts as unknown too."""
 
@@ -140,4 +142,4 @@ def either(left: Value, right: Value) -> Value:
 
 
 _TWO = HOLE + HOLE
-_HOLES = re.compile(f"{HOLE}{HOLE}+")
+_HOLES = Regex(f"{HOLE}{HOLE}+")

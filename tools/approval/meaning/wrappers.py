@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import Taint, Value, joined, unknown
 
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+ASSIGNMENT = Regex(r"([A-Za-z_]\w*)=", re.ASCII)
 
 Values = Sequence[Value]
 
@@ -340,7 +342,7 @@ def words_of(text: str) -> list[str]:
     return [_QUOTES.sub(lambda one: one[1] or one[2] or one[3] or "", match[0]) for match in matches]
 
 
-_QUOTES = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)")
+_QUOTES = Regex(r"'([^']*)'|\"([^\"]*)\"|\\(.)")
 
 
 def fed_value(value: Value | None) -> Value:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import re
 from collections.abc import Mapping, Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.table import Rule
 
 MODULES = (
@@ -55,7 +55,7 @@ ALL = "*"
 ENVIRONMENT = "@environment"
 """Rows filed under this name are held against every command that has variables set for it."""
 
-_VERSION = re.compile(r"[-.]?\d[\d.]*$")
+_VERSION = Regex(r"[-.]?\d[\d.]*$")
 
 
 @functools.cache

@@ -6,25 +6,26 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.containers import options
 from tools.approval.table import ActView
 
-_SOCKET_NAME = re.compile(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
-_HOST = re.compile(
+_SOCKET_NAME = Regex(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
+_HOST = Regex(
     r"/(?:(?:etc|root|boot|proc|sys|dev|run|var/run|usr|lib|lib64|bin|sbin|var/lib/(?:docker|kubelet"
     r"|containerd|rancher)|var/spool/cron)(?:/.*)?"
     r"|var|var/lib|var/log|home|Users|mnt|(?:home|Users)/[^/]+(?:/\.(?:ssh|gnupg)(?:/.*)?)?|opt|srv)?"
 )
-_HARMLESS = re.compile(
+_HARMLESS = Regex(
     r"/(?:etc/(?:localtime|timezone|hosts|hostname|resolv\.conf|machine-id|os-release|nsswitch\.conf"
     r"|ssl(?:/.*)?|ca-certificates(?:/.*)?|pki(?:/.*)?"
     r"|letsencrypt(?:/.*)?|nginx(?:/.*)?|alternatives)|dev/(?:shm|null|zero|u?random|dri|kvm|snd|fuse"
     r"|net/tun|tty\w*|video\d*|bus/usb|ttyUSB\d+|input)(?:/.*)?"
     r"|run/user/.*|usr/(?:share|local/share)/.*|run/secrets/.*|lib/modules(?:/.*)?|run/dbus.*|mnt/.+|opt/.+|srv/.+)"
 )
-_READ_ONLY_HARMLESS = re.compile(r"/(?:etc/(?:passwd|group)|usr(?:/.*)?|opt|srv|mnt|lib|sys/class/.*|sys/fs/cgroup|var/log)")
-_DEVICES = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|mapper|dm-|md\d|mem|kmem|port|disk|loop|block|$)?(?:.*)?")
-_SAFE_DEVICES = re.compile(
+_READ_ONLY_HARMLESS = Regex(r"/(?:etc/(?:passwd|group)|usr(?:/.*)?|opt|srv|mnt|lib|sys/class/.*|sys/fs/cgroup|var/log)")
+_DEVICES = Regex(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|mapper|dm-|md\d|mem|kmem|port|disk|loop|block|$)?(?:.*)?")
+_SAFE_DEVICES = Regex(
     r"/dev/(?:dri|kvm|snd|fuse|net/tun|tty\w*|video\d*|nvidia.*|bus/usb|input|i2c.*|gpio.*|kfd|shm"
     r"|vfio.*|infiniband.*|ttyUSB.*|serial.*|rtc\d*|usb.*)"
 )

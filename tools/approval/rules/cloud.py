@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.rules._program import Program, anywhere, joined
 from tools.approval.table import ActView, Test, operand, rule, text, value, word
 
@@ -15,24 +16,24 @@ _AWS_VALUED = frozenset(_AWS_OPTIONS.split())
 _HELP = word(r"-h|--help|help|-\?")
 AWS_DRY = word(r"--dry-?run|--generate-cli-skeleton(?:=.*)?") & ~word("--no-dry-run") | operand("help")
 
-_AWS_ENDS = re.compile(
+_AWS_ENDS = Regex(
     r"(?:admin-|batch-|bulk-|force-|global-)?(?:delete|terminate|remove|deregister|purge|destroy"
     r"|revoke|detach|disable|stop|release|cancel-spot"
     r"|schedule-key-deletion|disassociate|unsubscribe|deactivate|erase|wipe|abort-environment"
     r"|restore-db|failover|retire|empty)-[\w-]+|schedule-key-deletion"
 )
-_AWS_SMALL = re.compile(
+_AWS_SMALL = Regex(
     r"(?:remove|delete)-(?:tags?(?:-from-\w+)?|item|message(?:-batch)?)|(?:untag|cancel-(?:export|query"
     r"|quer\w+|journal\w*|data-\w+))-?[\w-]*"
     r"|stop-(?:query|query-execution|build|build-batch|logging-\w+|pipeline-execution|execution"
     r"|session|task-\w+|text-\w+)|disassociate-(?:qualification).*"
     r"|stop-(?:discovering|db-instance-automated).*|remove-tags.*|reset-image-attribute|terminate-session|revoke-(?:signature).*"
 )
-_AWS_ASIDE = re.compile(
+_AWS_ASIDE = Regex(
     r"stop-(?:logging|configuration-recorder|monitoring-members)|disable-(?:alarm-actions|rule"
     r"|security-hub|guard\w*)|delete-(?:trail|detector|flow-logs|log-group)"
 )
-_AWS_OPENS = re.compile(
+_AWS_OPENS = Regex(
     r"authorize-security-group-(?:ingress|egress)|put-bucket-(?:policy|acl)|put-object-acl"
     r"|put-public-access-block|modify-image-attribute"
     r"|modify-snapshot-attribute|modify-db-snapshot-attribute|add-permission"

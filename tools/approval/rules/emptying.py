@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import Taint, Value
 from tools.approval.table import ActView, Test, last, opt, rule, text, value, word
 
-_DATA_FILE = re.compile(
+_DATA_FILE = Regex(
     r".*\.(?:db|sqlite3?|mdb|accdb|sql|dump|kdbx|dat|data|csv|parquet|xlsx?|docx?|tar|tgz|gz|zip|7z|bak|backup|rdb|aof|ibd"
     r"|frm|myd|img|qcow2|vmdk|iso|pst)"
 )
 
 
-_SCRATCH = re.compile(r"/tmp/.*|.*\.(?:log|out|tmp|pid)")  # noqa: S108  # a pattern, no file is made
+_SCRATCH = Regex(r"/tmp/.*|.*\.(?:log|out|tmp|pid)")  # noqa: S108  # a pattern, no file is made
 
 
 def _is_one_of_many(path: Value) -> bool:
@@ -36,7 +35,7 @@ def _emptied(view: ActView) -> bool:
 _PRINTS_NOTHING = {"cat": (["/dev/null"],), "printf": ([""], ["%s", ""]), "echo": (["-n"], ["-n", ""])}
 
 
-_ALL_LINES = re.compile(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
+_ALL_LINES = Regex(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
 """The script of sed that leaves no line."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import HOLE, Value
 from tools.approval.rules.persistence import plain_editor
 from tools.approval.table import ActView, Test, opt, rule
@@ -138,75 +139,75 @@ _EDITORS = frozenset(
     ]
 )
 _HARMLESS = {
-    "LD_LIBRARY_PATH": re.compile(r"(?:/usr/|/opt/|/lib|/nix/|\$?\{?HOME|/home/[^/]+/(?:\.local|miniconda|anaconda|\.\w+)/).*"),
-    "DYLD_LIBRARY_PATH": re.compile(r"(?:/usr/|/opt/).*"),
-    "GIT_CONFIG_GLOBAL": re.compile(r"/dev/null"),
-    "GIT_CONFIG_SYSTEM": re.compile(r"/dev/null"),
-    "PYTHONINSPECT": re.compile(r"1?"),
-    "JAVA_TOOL_OPTIONS": re.compile(r"(?!.*-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)).*"),
-    "LD_PRELOAD": re.compile(
+    "LD_LIBRARY_PATH": Regex(r"(?:/usr/|/opt/|/lib|/nix/|\$?\{?HOME|/home/[^/]+/(?:\.local|miniconda|anaconda|\.\w+)/).*"),
+    "DYLD_LIBRARY_PATH": Regex(r"(?:/usr/|/opt/).*"),
+    "GIT_CONFIG_GLOBAL": Regex(r"/dev/null"),
+    "GIT_CONFIG_SYSTEM": Regex(r"/dev/null"),
+    "PYTHONINSPECT": Regex(r"1?"),
+    "JAVA_TOOL_OPTIONS": Regex(r"(?!.*-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)).*"),
+    "LD_PRELOAD": Regex(
         r"(?:/usr)?/lib(?:/[\w-]+)*/lib(?:jemalloc|tcmalloc|asan|tsan|ubsan|mimalloc|eatmydata|faketime"
         r"|segfault)[\w.]*(?:\.so[\d.]*)|libfaketime\S*"
     ),
-    "NODE_PATH": re.compile(r"(?!/tmp|/dev/shm|/var/tmp).*"),
-    "PERL5LIB": re.compile(r"(?!/tmp|/dev/shm|/var/tmp).*"),
-    "RUBYLIB": re.compile(r"(?!/tmp|/dev/shm|/var/tmp).*"),
-    "MAKEFLAGS": re.compile(r"(?!.*(?:--eval|SHELL=|-f)).*"),
-    "RUBYOPT": re.compile(r"(?:-W\S*|--(?:yjit|jit|disable-\S+|enable[-=]\S+|zjit)|-w|\s|-E\S*|-Ku)*"),
-    "PERL5OPT": re.compile(r"(?:-[wWTtCX]\S*|\s)*"),
-    "RUSTC_WRAPPER": re.compile(r"(?:\S*/)?(?:sccache|ccache)|"),
-    "CARGO_BUILD_RUSTC_WRAPPER": re.compile(r"(?:\S*/)?(?:sccache|ccache)|"),
-    "GIT_SSH_COMMAND": re.compile(
+    "NODE_PATH": Regex(r"(?!/tmp|/dev/shm|/var/tmp).*"),
+    "PERL5LIB": Regex(r"(?!/tmp|/dev/shm|/var/tmp).*"),
+    "RUBYLIB": Regex(r"(?!/tmp|/dev/shm|/var/tmp).*"),
+    "MAKEFLAGS": Regex(r"(?!.*(?:--eval|SHELL=|-f)).*"),
+    "RUBYOPT": Regex(r"(?:-W\S*|--(?:yjit|jit|disable-\S+|enable[-=]\S+|zjit)|-w|\s|-E\S*|-Ku)*"),
+    "PERL5OPT": Regex(r"(?:-[wWTtCX]\S*|\s)*"),
+    "RUSTC_WRAPPER": Regex(r"(?:\S*/)?(?:sccache|ccache)|"),
+    "CARGO_BUILD_RUSTC_WRAPPER": Regex(r"(?:\S*/)?(?:sccache|ccache)|"),
+    "GIT_SSH_COMMAND": Regex(
         r"(?:\S*/)?ssh(?: (?!.*(?:ProxyCommand|LocalCommand|KnownHostsCommand|PKCS11|StrictHostKeyChecking=no|[;&|`$])).*)?"
     ),
-    "GIT_SSH": re.compile(r"(?:/usr/bin/)?ssh"),
-    "GIT_ASKPASS": re.compile(r"(?:/bin/)?(?:true|echo|:)|"),
-    "SSH_ASKPASS": re.compile(r"(?:/bin/)?(?:true|echo|false|:)|"),
-    "GNUPGHOME": re.compile(r".*"),
-    "ZDOTDIR": re.compile(r"(?!/tmp|/dev/shm|\.).*"),
-    "XDG_DATA_DIRS": re.compile(r".*"),
-    "XDG_CONFIG_DIRS": re.compile(r"/etc/xdg.*"),
-    "MAVEN_OPTS": re.compile(r"(?!.*-javaagent).*"),
-    "GRADLE_OPTS": re.compile(r"(?!.*-javaagent).*"),
-    "_JAVA_OPTIONS": re.compile(r"(?!.*-javaagent).*"),
-    "JDK_JAVA_OPTIONS": re.compile(r"(?!.*-javaagent).*"),
-    "DOCKER_HOST": re.compile(r"unix://.*|tcp://(?:localhost|127\.0\.0\.1).*|"),
-    "LESSOPEN": re.compile(r"\|(?:/usr/bin/)?(?:lesspipe(?:\.sh)?|src-hilite-lesspipe\.sh) %s|"),
-    "OPENSSL_CONF": re.compile(r"/etc/ssl/\S*|/dev/null"),
-    "CDPATH": re.compile(r".*"),
-    "FPATH": re.compile(r"(?!/tmp|\.).*"),
-    "ERL_AFLAGS": re.compile(r"-kernel shell_history \S+"),
-    "ENV": re.compile(r"[\w-]*"),  # `ENV=production` is what programs call their stage
-    "TMUX": re.compile(r""),
-    "STY": re.compile(r""),
-    "SSH_AUTH_SOCK": re.compile(r"(?:/run/user|/tmp/ssh-|/home/).*|"),
-    "GIT_TEMPLATE_DIR": re.compile(r""),
-    "PYTHONHOME": re.compile(r"/usr.*|"),
+    "GIT_SSH": Regex(r"(?:/usr/bin/)?ssh"),
+    "GIT_ASKPASS": Regex(r"(?:/bin/)?(?:true|echo|:)|"),
+    "SSH_ASKPASS": Regex(r"(?:/bin/)?(?:true|echo|false|:)|"),
+    "GNUPGHOME": Regex(r".*"),
+    "ZDOTDIR": Regex(r"(?!/tmp|/dev/shm|\.).*"),
+    "XDG_DATA_DIRS": Regex(r".*"),
+    "XDG_CONFIG_DIRS": Regex(r"/etc/xdg.*"),
+    "MAVEN_OPTS": Regex(r"(?!.*-javaagent).*"),
+    "GRADLE_OPTS": Regex(r"(?!.*-javaagent).*"),
+    "_JAVA_OPTIONS": Regex(r"(?!.*-javaagent).*"),
+    "JDK_JAVA_OPTIONS": Regex(r"(?!.*-javaagent).*"),
+    "DOCKER_HOST": Regex(r"unix://.*|tcp://(?:localhost|127\.0\.0\.1).*|"),
+    "LESSOPEN": Regex(r"\|(?:/usr/bin/)?(?:lesspipe(?:\.sh)?|src-hilite-lesspipe\.sh) %s|"),
+    "OPENSSL_CONF": Regex(r"/etc/ssl/\S*|/dev/null"),
+    "CDPATH": Regex(r".*"),
+    "FPATH": Regex(r"(?!/tmp|\.).*"),
+    "ERL_AFLAGS": Regex(r"-kernel shell_history \S+"),
+    "ENV": Regex(r"[\w-]*"),  # `ENV=production` is what programs call their stage
+    "TMUX": Regex(r""),
+    "STY": Regex(r""),
+    "SSH_AUTH_SOCK": Regex(r"(?:/run/user|/tmp/ssh-|/home/).*|"),
+    "GIT_TEMPLATE_DIR": Regex(r""),
+    "PYTHONHOME": Regex(r"/usr.*|"),
 }
 """Values with which a variable loads nothing foreign."""
 
 _TLS = {
-    "NODE_TLS_REJECT_UNAUTHORIZED": re.compile(r"0"),
-    "PYTHONHTTPSVERIFY": re.compile(r"0"),
-    "GIT_SSL_NO_VERIFY": re.compile(r"(?i:true|1|yes|on)"),
-    "CURL_CA_BUNDLE": re.compile(r""),
-    "REQUESTS_CA_BUNDLE": re.compile(r""),
-    "SSL_CERT_FILE": re.compile(r"/dev/null|"),
-    "npm_config_strict_ssl": re.compile(r"false|0"),
-    "NPM_CONFIG_STRICT_SSL": re.compile(r"false|0"),
-    "PIP_TRUSTED_HOST": re.compile(r".+"),
-    "GONOSUMDB": re.compile(r"\*"),
-    "GONOSUMCHECK": re.compile(r"1"),
-    "GOINSECURE": re.compile(r"\*"),
-    "GOFLAGS": re.compile(r".*-insecure.*"),
-    "HOMEBREW_NO_VERIFY_ATTESTATIONS": re.compile(r"1"),
-    "AWS_NO_VERIFY_SSL": re.compile(r".+"),
-    "DOCKER_CONTENT_TRUST": re.compile(r"0"),
-    "KUBECTL_INSECURE_SKIP_TLS_VERIFY": re.compile(r"true"),
+    "NODE_TLS_REJECT_UNAUTHORIZED": Regex(r"0"),
+    "PYTHONHTTPSVERIFY": Regex(r"0"),
+    "GIT_SSL_NO_VERIFY": Regex(r"(?i:true|1|yes|on)"),
+    "CURL_CA_BUNDLE": Regex(r""),
+    "REQUESTS_CA_BUNDLE": Regex(r""),
+    "SSL_CERT_FILE": Regex(r"/dev/null|"),
+    "npm_config_strict_ssl": Regex(r"false|0"),
+    "NPM_CONFIG_STRICT_SSL": Regex(r"false|0"),
+    "PIP_TRUSTED_HOST": Regex(r".+"),
+    "GONOSUMDB": Regex(r"\*"),
+    "GONOSUMCHECK": Regex(r"1"),
+    "GOINSECURE": Regex(r"\*"),
+    "GOFLAGS": Regex(r".*-insecure.*"),
+    "HOMEBREW_NO_VERIFY_ATTESTATIONS": Regex(r"1"),
+    "AWS_NO_VERIFY_SSL": Regex(r".+"),
+    "DOCKER_CONTENT_TRUST": Regex(r"0"),
+    "KUBECTL_INSECURE_SKIP_TLS_VERIFY": Regex(r"true"),
 }
-_NO_HISTORY = re.compile(r"|0|/dev/null")
-_ASSIGNS = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
-_FOREIGN_PATH = re.compile(
+_NO_HISTORY = Regex(r"|0|/dev/null")
+_ASSIGNS = Regex(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
+_FOREIGN_PATH = Regex(
     r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)|\.{1,2}(?:/(?!node_modules/\.bin|bin(?::|$)|\.?venv/bin|vendor/bin|scripts)|:|$)|:|$"
 )
 

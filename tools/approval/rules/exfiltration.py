@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.rules.network import LOCAL_URL
 from tools.approval.table import ActView, Test, count, opt, rule, sub, text
 
-SECRET_PATH = re.compile(
+SECRET_PATH = Regex(
     r"(?:^|[/@=:\s\"'(<])(?:\.ssh(?:/(?!known_hosts|config$)|/?$|[\s)\"'*])|id_(?:rsa|ed25519|ecdsa|dsa|xmss)\w*(?!\.pub)(?:$"
     r"|[\s)\"'])|\.env(?:\.(?!example|sample|template|dist)\w+)?(?:$|[\s)\"'*])"
     r"|\.aws(?:/|$|\s)|\.gnupg|\.netrc|_netrc|\.kube(?:/|$|\s)|kubeconfig|\.pgpass|\.pypirc|\.npmrc|\.yarnrc|\.docker/config"
@@ -27,15 +28,15 @@ SECRET_PATH = re.compile(
     r"|\.(?:pem|key|p12|pfx|kdbx|jks|keystore|ppk|asc|tfstate|tfvars)(?:$|[\s)\"'])|\.ssh/id_|/\.env\b|^~/?$|/home/[^/]+/?$",
     re.IGNORECASE,
 )
-_SECRET_COMMAND = re.compile(
+_SECRET_COMMAND = Regex(
     r"(?:\$\(|`|<\()\s*(?:sudo )?(?:env|printenv|set|export -p|declare -p|history|gh auth token|aws configure get|gcloud auth"
     r" print\S*|pass show|op read"
     r"|security find-\S+ .*-w|kubectl get secrets?|vault (?:kv|read)|git credential|docker inspect|az account"
     r" get-access-token|heroku auth:token"
     r"|compgen -v)\b"
 )
-_HOST_PATH = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\d+$).*|rsync://.*|sftp://.*|scp://.*|\w+://.*")
-_LOCAL_HOSTED = re.compile(r"(?:[\w.-]+@)?(?:localhost|127\.0\.0\.1):.*")
+_HOST_PATH = Regex(r"(?:[\w.-]+@)?[\w.-]+:(?!//|\d+$).*|rsync://.*|sftp://.*|scp://.*|\w+://.*")
+_LOCAL_HOSTED = Regex(r"(?:[\w.-]+@)?(?:localhost|127\.0\.0\.1):.*")
 
 
 def names_secret(given: Value, shown: bool = True) -> bool:
@@ -116,7 +117,7 @@ def _is_login(view: ActView, given: Value) -> bool:
 
 
 _ITEMS = frozenset({"http", "https", "xh", "httpie"})
-_ITEM = re.compile(r"(?:[^@=\s]+(?:=|:=)?)?@")
+_ITEM = Regex(r"(?:[^@=\s]+(?:=|:=)?)?@")
 _FILES = frozenset({"-T", "--upload-file", "--post-file", "--body-file"})
 _HEADER = frozenset({"-H", "--header"})
 _LOGIN = frozenset({"-u"})

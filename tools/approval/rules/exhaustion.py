@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import Taint, Value
 from tools.approval.table import ActView, Test, operand, opt, rule, text, word
 
 _ENDLESS = r"(?:/dev/(?:zero|u?random|full))"
-_HUGE = re.compile(r"(\d+)\s*([KMGTPE]?)i?B?", re.IGNORECASE)
+_HUGE = Regex(r"(\d+)\s*([KMGTPE]?)i?B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50, "E": 1 << 60}
 _MANY_BYTES = 50 << 30
 

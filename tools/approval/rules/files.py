@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import HOLE, Taint, Value
 from tools.approval.table import ANY, FED, ActView, Test, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.approval.writes import EXTRACTS
 
 _RECURSIVE = opt("-r -R --recursive")
 _SCRATCH = r"/(?:tmp)/.*"
-_STARTS = re.compile(r"[-(!\\]")
+_STARTS = Regex(r"[-(!\\]")
 
 
 def _find_starts(view: ActView) -> Sequence[Value]:
@@ -41,7 +41,7 @@ def _is_many(given: Value) -> bool:
     return HOLE in given.text and ("$(" in given.shown or "`" in given.shown) and not _ONE.search(given.shown)
 
 
-_ONE = re.compile(
+_ONE = Regex(
     r"\$\(\s*(?:mktemp|basename|dirname|realpath|readlink|date|pwd|git rev-parse|which|command -v|whoami|hostname|uname)\b"
 )
 _MANY = Test(_many)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.approval.findings import Level
 from tools.approval.meaning.act import Act
 from tools.approval.meaning.value import HOLE, Taint, Value
@@ -14,10 +15,10 @@ from tools.approval.table import ActView
 from tools.approval.walks import FINDERS, walk
 
 _FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
-_LOOKED_UP = re.compile(
+_LOOKED_UP = Regex(
     r"\$\(.*\b(?:pgrep|pidof|ps|lsof|fuser|jps|ss|netstat|docker|systemctl|jobs)\b|`.*\b(?:pgrep|pidof|ps|lsof)\b", re.DOTALL
 )
-_NAME = re.compile(r"['\"]?\$\{?(\w+)\}?['\"]?")
+_NAME = Regex(r"['\"]?\$\{?(\w+)\}?['\"]?")
 _PACKERS = frozenset(
     [
         "tar",
@@ -67,12 +68,12 @@ _PACKERS = frozenset(
         "gh",
     ]
 )
-_GIVES_KEYS = re.compile(
+_GIVES_KEYS = Regex(
     r"--export-secret|export-secret|show-secret|dump-keychain|find-\w+-password|\bitem get\b|\bget secrets?\b"
     r"|print-access-token|get-secret-value"
     r"|kv get|auth token|get-access-token|secrets versions access"
 )
-_PRINTS_SECRET = re.compile(
+_PRINTS_SECRET = Regex(
     r"pass (?:show )?[\w./-]+$|aws configure (?:get|export-credentials)|printenv \w*(?:SECRET|TOKEN|PASSW|KEY|CREDENTIAL)\w*"
     r"|secret-tool lookup|git credential fill|security find-",
     re.IGNORECASE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import HOLE
 from tools.approval.table import ANY, ActView, Test, count, operand, opt, rule, sub, text, value, word
 
@@ -11,7 +12,7 @@ _LOCAL = (
     r"(?:localhost|127(?:\.\d+){0,3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test"
     r"|localhost|internal))"
 )
-LOCAL_URL = re.compile(rf"(?:\w+://)?(?:[^@/\s]*@)?{_LOCAL}(?:[:/?].*)?", re.IGNORECASE)
+LOCAL_URL = Regex(rf"(?:\w+://)?(?:[^@/\s]*@)?{_LOCAL}(?:[:/?].*)?", re.IGNORECASE)
 
 
 def _elsewhere(view: ActView) -> bool:
@@ -24,8 +25,8 @@ def _elsewhere(view: ActView) -> bool:
     return not urls or any(LOCAL_URL.fullmatch(url) is None for url in urls)
 
 
-_TLS_FILE = re.compile(r"(?:^|/)(?:\.npmrc|\.yarnrc(?:\.yml)?|\.condarc|pip\.(?:conf|ini)|\.gitconfig|\.wgetrc|\.curlrc)$")
-_TLS_OFF = re.compile(
+_TLS_FILE = Regex(r"(?:^|/)(?:\.npmrc|\.yarnrc(?:\.yml)?|\.condarc|pip\.(?:conf|ini)|\.gitconfig|\.wgetrc|\.curlrc)$")
+_TLS_OFF = Regex(
     r"(?:strict-?ssl|ssl_?verify|verify_ssl|check_certificate)\s*[:=]\s*[\"']?(?:false|0|no|off)\b|trusted-host\s*=|^\s*insecure\b",
     re.IGNORECASE | re.MULTILINE,
 )

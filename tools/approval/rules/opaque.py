@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.act import Act, Code
 from tools.approval.meaning.value import HOLE, Taint
 
 # -- code that nobody could read -------------------------------------------------------------------------------------
 
-_INITIALISERS = re.compile(
+_INITIALISERS = Regex(
     r"(?:eval )?['\"]?(?:\$\(|`|<\()\s*(?:\w+=\w+ )*(?:(?!curl|wget|cat|echo|printf|base64|nc|xxd|openssl)[\w.-]+"
     r" (?:completions?|shell-?init|hook|activate|shellenv|completion script|init)\b"
     r"|(?:[\w./~${}-]*/)?(?:ssh-agent|gpg-agent|keychain|dircolors|lesspipe(?:\.sh)?|tset|resize|thefuck|direnv|rbenv|pyenv"
@@ -27,8 +28,8 @@ _INITIALISERS = re.compile(
 )
 """``eval "$(ssh-agent -s)"``: programs whose output is made to be evaluated."""
 
-_EXTRA_PIPE = re.compile(r"\|\s*(?:ba|z|da)?sh\b")
-_ASSIGNS = re.compile(r"^(?:\s*(?:export |local |declare |readonly )?[A-Za-z_]\w*=[^\s;&|`$()]*\s*;?)*$")
+_EXTRA_PIPE = Regex(r"\|\s*(?:ba|z|da)?sh\b")
+_ASSIGNS = Regex(r"^(?:\s*(?:export |local |declare |readonly )?[A-Za-z_]\w*=[^\s;&|`$()]*\s*;?)*$")
 
 
 def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, str]]:
@@ -74,7 +75,7 @@ _SMALL = frozenset({"sed", "vim"})
 _FOREIGN = frozenset("applescript dc elisp elixir erlang gnuplot groovy haskell julia lisp ocaml octave r scala scheme".split())
 """Languages without a reader: only what starts programs or deletes files is looked for."""
 
-_FOREIGN_ACTS = re.compile(
+_FOREIGN_ACTS = Regex(
     r"\b(?:system2?|shell|exec\w*|spawn|popen|run|cmd|eval\w*|unlink|delete\w*|rm|remove\w*|rmtree|mv|process|kill\w*"
     r"|download\w*|url|socket\w*"
     r"|open-network\w*|call-process\w*|start-process\w*|shell-command\w*|make-process|source|do shell script"
@@ -126,12 +127,12 @@ def _is_harmless(act: Act, code: Code) -> bool:
     return bool(shown) and _INITIALISERS.fullmatch(shown.strip()) is not None and _EXTRA_PIPE.search(shown) is None
 
 
-_COMMAND_PLACE = re.compile(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
+_COMMAND_PLACE = Regex(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
 """An unknown part of shell text where a command's name would stand."""
 
 # -- commands that nobody could name ---------------------------------------------------------------------------------
 
-_TOOLS = re.compile(
+_TOOLS = Regex(
     r"['\"]?\$\{?(?:\w*_)?(?:EDITOR|VISUAL|PAGER|BROWSER|SHELL|TERMINAL|PYTHON\d*|PY|PYTHON_?\w*|PIP\d*|PYTEST|NODE|NPM|NPX"
     r"|YARN|PNPM|BUN|DENO|CC|CXX|CPP|LD|AR|AS|NM|RANLIB|STRIP|OBJCOPY|OBJDUMP|MAKE|CMAKE|NINJA"
     r"|GO|GOBIN|CARGO|RUSTC|JAVA|JAVAC|MVN|GRADLE|RUBY|BUNDLE|GEM|PERL|PHP|COMPOSER|DOCKER|PODMAN|COMPOSE|DOCKER_COMPOSE"
@@ -140,7 +141,7 @@ _TOOLS = re.compile(
     r"|MERGE|LESS|MAN|SUDO|SSH|VENV\w*|EMACS|VIM|NVIM|TEST|BUILD|LINT|COVERAGE|MYPY|RUFF|BLACK|FLAKE8)(?::?-[^}]*)?\}?['\"]?",
     re.IGNORECASE,
 )
-_WHICH = re.compile(
+_WHICH = Regex(
     r"['\"]?(?:\$\(|`)\s*(?:which|command -v|type -[pP]|whence(?: -p)?|pyenv which|rbenv which|npm bin|yarn bin|poetry env"
     r" info(?: -p| --path| -e| --executable)*|brew --prefix \S+|git --exec-path|go env GOPATH|mise which|asdf which|xcrun -f"
     r"|rustup which|readlink -f|realpath|dirname)\s*[^|;&`$()]*(?:\)|`)[\w./-]*['\"]?"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.table import ANY, ActView, Test, count, nth_operand, operand, opt, rule, sub, text, value, word
 
-_EDITORS = re.compile(
+_EDITORS = Regex(
     r"['\"]?(?:\S*/)?(?:vim?|nvim|nano|emacs(?:client)?|code|codium|cursor|subl|hx|helix|micro|kak|pico|joe|mate|zed|idea"
     r"|notepad\S*|true|:|cat|less"
     r"|more|most|bat|delta|diff-so-fancy|difft|meld|kdiff3|vimdiff|nvimdiff|opendiff|bc|p4merge|gedit|kate)(?: [\w"

@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import HOLE, Taint
 from tools.approval.meaning.wrappers import WRAPPERS, takes_next
 from tools.approval.table import ANY, ActView, Test, count, first_operand, operand, opt, rule, sub, text, value, word
 
-_ONE_PID = re.compile(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
-_SIGNAL = re.compile(r"-(?:\d+|[A-Z][A-Z0-9+]*|SIG\w+)$", re.IGNORECASE)
+_ONE_PID = Regex(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
+_SIGNAL = Regex(r"-(?:\d+|[A-Z][A-Z0-9+]*|SIG\w+)$", re.IGNORECASE)
 
 
 def _pids(view: ActView) -> list[str]:
@@ -35,7 +36,7 @@ def _pids(view: ActView) -> list[str]:
     return found
 
 
-_EXPLICIT = re.compile(r"[2-9]|\d{2,}|-f|--force|-v|--verbose").fullmatch
+_EXPLICIT = Regex(r"[2-9]|\d{2,}|-f|--force|-v|--verbose")
 """Words of a kill of one process by its number."""
 _LISTS = opt("-l -L --list --table") | word("-0|-s0|-SIGNULL")
 
@@ -86,7 +87,7 @@ def _with_variables(view: ActView) -> bool:
 _OWN_FILES = r"(?:environ?|env\*|\*?environ\*?|mem)"
 """Files of a process, below /proc."""
 
-_BEGUN_HERE = re.compile(r'"?\$\{?!\}?"?')
+_BEGUN_HERE = Regex(r'"?\$\{?!\}?"?')
 _ATTACHED = frozenset({"gcore", "reptyr", "procdump", "pyrasite", "memdump", "scanmem"})
 _TRACED = {name: WRAPPERS[name][0].valued for name in ("strace", "ltrace", "perf")}
 
@@ -199,7 +200,7 @@ RULES = (
         "pkill killall killall5 skill slay taskkill xkill pkill-all tskill fkill gkill zap snice killp fkill-cli killport"
         " kill-port xprop-kill",
         ~(word("-(?:SIG)?(?:0|CONT|WINCH)|-l|--list|-V|-L") | value("-s --signal", "(?:SIG)?(?:0|CONT|WINCH)"))
-        & ~Test(lambda view: view.name == "fkill" and bool(view.words) and all(map(_EXPLICIT, view.words)))
+        & ~Test(lambda view: view.name == "fkill" and bool(view.words) and all(map(_EXPLICIT.fullmatch, view.words)))
         & (count(1) | opt("-u -U -t -g -f -G -P -s") | Test(lambda view: view.name in ("killall5", "xkill", "fkill"))),
         "kills processes by name, by pattern or by user",
         yes=("pkill -9 python", "killall firefox", "pkill -u bob", "killall5 -9", "taskkill /F /IM a.exe"),

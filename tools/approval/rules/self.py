@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.table import ActView, Test, opt, rule, text
 
 _NOUNS = frozenset(
@@ -118,7 +117,7 @@ def _has_terminal(view: ActView) -> bool:
     return given and first in ("chat", "call")
 
 
-_OWN_CODE = re.compile(
+_OWN_CODE = Regex(
     r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|process|run|store|undo|workspace)(?:\.|$)"
     r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.meaning.value import Taint
 from tools.approval.rules.network import LOCAL_URL
 from tools.approval.table import ANY, ActView, Test, count, operand, opt, reads, rule, sub, text, value, word
@@ -15,7 +14,7 @@ _SHELL_NAMES = " ".join(sorted(SHELLS))
 _INTERPRETERS = (
     "python python3 perl ruby node php lua deno bun irb ipython bpython julia Rscript ghci scala groovy tclsh expect gawk awk"
 )
-_SOCKET = re.compile(r"/(?:dev/)(?:tcp|udp)/([^/]+)/.+")
+_SOCKET = Regex(r"/(?:dev/)(?:tcp|udp)/([^/]+)/.+")
 
 
 _OWN_LIBRARY = r"(?:\.{0,2}|~)/(?!usr/|lib|opt/|nix/|run/current-system/|System/|Library/)\S*"
@@ -61,7 +60,7 @@ def _sends_file(view: ActView) -> bool:
     )
 
 
-_LOGIN = re.compile(r"-[a-zA-Z]*[is]|--login|--shell|-l?")
+_LOGIN = Regex(r"-[a-zA-Z]*[is]|--login|--shell|-l?")
 
 
 def _asks_for_shell(view: ActView) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.approval.rules._program import Program
 from tools.approval.table import ActView, Test, first_operand, operand, opt, rule, text, value, word
 
-_OBJECT = re.compile(
+_OBJECT = Regex(
     r"(?:DROP (?:\w+ )??(?:DATABASE|SCHEMA|TABLE|USER|ROLE|OWNED BY|TABLESPACE|KEYSPACE|COLLECTION|CATALOG|WAREHOUSE|STAGE)"
     r"|TRUNCATE(?: TABLE)?|DELETE FROM(?: ONLY)?|UPDATE(?: ONLY)?|ALTER TABLE)(?: IF EXISTS)?(?: ONLY)? ([^ ;(,]+)",
     re.IGNORECASE,

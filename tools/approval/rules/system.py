@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.table import ANY, ActView, Test, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
 
-_INIT_SCRIPT = re.compile(r"/etc/(?:rc\.d/)?(?:init\.d|rc\d?\.d)/[^/]+")
+_INIT_SCRIPT = Regex(r"/etc/(?:rc\.d/)?(?:init\.d|rc\d?\.d)/[^/]+")
 
 
 def _init_script(view: ActView) -> bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.shell import modes
 from tools.approval.shell.cursor import IS_ENDED
 from tools.approval.shell.expansions import Expansions
 from tools.approval.shell.tree import Assignment, Compound, Part, Plain, Word
 from tools.approval.shell.words import flush
 
-START = re.compile(r"([A-Za-z_][A-Za-z0-9_]*+)(\+?=|\[)").match
-EQUALS = re.compile(r"\+?=").match
-ESCAPED = re.compile(r"\\[;&|()<>'\"`]").search
-SPLIT_START = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)").match
+START = Regex(r"([A-Za-z_][A-Za-z0-9_]*+)(\+?=|\[)")
+EQUALS = Regex(r"\+?=")
+ESCAPED = Regex(r"\\[;&|()<>'\"`]")
+SPLIT_START = Regex(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)")
 DECLARES = frozenset(["declare", "local", "export", "readonly", "typeset"])
 ALSO_ASSIGN = frozenset(["eval", "let", "alias"])
 """Bash reads ``name=(...)`` after these too, but hands it over as text."""
@@ -28,7 +27,7 @@ class Assignments(Expansions):
         ``leading``: a subscript may hold blanks. ``arrays``: ``(...)`` may follow the ``=``.
         """
         text, start = self.text, self.pos
-        match = START(text, start)
+        match = START.match(text, start)
         if not match:
             word = self.word()
             self.no_split_assignment(word, start)
@@ -39,7 +38,7 @@ class Assignments(Expansions):
         opened = self.pos
         parts = self.parts(modes.SUBSCRIPT if leading else modes.ARGUMENT_SUBSCRIPT)
         closed = text.startswith("]", self.pos)
-        equals = EQUALS(text, self.pos + 1) if closed else None
+        equals = EQUALS.match(text, self.pos + 1) if closed else None
         if not equals:
             return self.after_bracket(match.group(), parts, start)
         self.no_hidden_expansion(parts, opened)
@@ -65,7 +64,7 @@ class Assignments(Expansions):
 
     def no_split_assignment(self, word: Word, start: int) -> None:
         first = word.parts[0] if word.parts else None
-        if self.spliced and isinstance(first, Plain) and SPLIT_START(first.text):
+        if self.spliced and isinstance(first, Plain) and SPLIT_START.match(first.text):
             self.fail("an assignment is split by a line continuation", start)
 
     def value(self, arrays: bool) -> Word:
@@ -76,7 +75,7 @@ class Assignments(Expansions):
             self.deeper()
             compound = self.compound()
             self.depth -= 1
-            if not IS_ENDED(self.text, self.pos):
+            if not IS_ENDED.match(self.text, self.pos):
                 self.fail("text after an array")
             return self.make([compound], start)
         return self.make(self.parts(modes.WORD), start)
@@ -95,7 +94,7 @@ class Assignments(Expansions):
             if char == "[":
                 self.pos += 1
                 parts = self.parts(modes.SUBSCRIPT)
-                equals = EQUALS(text, self.pos + 1)
+                equals = EQUALS.match(text, self.pos + 1)
                 if not equals:
                     items.append((None, self.after_bracket("[", parts, start)))
                     self.element_ended()
@@ -107,7 +106,7 @@ class Assignments(Expansions):
                 items.append((None, self.word()))
             self.element_ended()
         self.pos += 1
-        if self.in_substitution and ESCAPED(text, opened, self.pos):
+        if self.in_substitution and ESCAPED.search(text, opened, self.pos):
             # Bash 5.2 loses the backslash and refuses it.
             self.fail("an escaped operator in an array in a command substitution", opened)
         return Compound(items)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from toolcrib._regex import Regex
 from tools.approval.shell.assignments import ALSO_ASSIGN, DECLARES, SPLIT_START
 from tools.approval.shell.conditional import Conditionals
 from tools.approval.shell.cursor import AND_OR_LIMIT, ENDED
@@ -30,16 +30,16 @@ from tools.approval.shell.tree import (
 )
 
 # The first word of most commands, and most other words, without quotes, expansions or anything else to look at.
-FIRST = re.compile(r"""(?:[^ \t\n;&|()<>\\'"$`#=\[][^ \t\n;&|()<>\\'"$`=\[]*+|\[\[)""" + ENDED).match
-NEXT = re.compile(r"""[ \t]*+([^ \t\n;&|()<>\\'"$`#][^ \t\n;&|()<>\\'"$`]*+)(?=[ \t\n;&|)]|\Z)""").match
-CLOSER = re.compile(r"(?:then|else|elif|fi|do|done|esac|\})" + ENDED).match
-REDIRECT = re.compile(
+FIRST = Regex(r"""(?:[^ \t\n;&|()<>\\'"$`#=\[][^ \t\n;&|()<>\\'"$`=\[]*+|\[\[)""" + ENDED)
+NEXT = Regex(r"""[ \t]*+([^ \t\n;&|()<>\\'"$`#][^ \t\n;&|()<>\\'"$`]*+)(?=[ \t\n;&|)]|\Z)""")
+CLOSER = Regex(r"(?:then|else|elif|fi|do|done|esac|\})" + ENDED)
+REDIRECT = Regex(
     r"([0-9]++(?=[<>])|\{[A-Za-z_][A-Za-z0-9_]*(?:\[[^]\s;&|()<>\\'\"$`]*\])?\}(?=[<>]))?+"
     r"(?![<>]\()(<<<|<<-|<<|<&|<>|<|>>|>&|>\||>|&>>|&>)"
-).match
-DESCRIPTOR = re.compile(r"(?:[0-9]++|\{[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\})\Z").match
-PARENTHESES = re.compile(r"\([ \t]*+\)").match
-PLAIN_FIRST = re.compile(r"(?!(?:in|then|else|elif|fi|do|done|esac)\b)[a-zA-Z0-9_./]").match
+)
+DESCRIPTOR = Regex(r"(?:[0-9]++|\{[A-Za-z_][A-Za-z0-9_]*(?:\[[^]]*\])?\})\Z")
+PARENTHESES = Regex(r"\([ \t]*+\)")
+PLAIN_FIRST = Regex(r"(?!(?:in|then|else|elif|fi|do|done|esac)\b)[a-zA-Z0-9_./]")
 TIME_FIRST = "time before a compound command as the first thing in a command substitution"
 LARGEST_DESCRIPTOR = 2**31 - 1
 
@@ -62,7 +62,7 @@ class Commands(Conditionals):
         while (char := self.newlines()) and char != ")":
             if char == ";" and text[self.pos + 1 : self.pos + 2] in (";", "&"):
                 break
-            if CLOSER(text, self.pos):
+            if CLOSER.match(text, self.pos):
                 break
             lines.append(self.line_at(self.pos))
             command = self.and_or()
@@ -112,7 +112,7 @@ class Commands(Conditionals):
         if char == "!" or char == "t":
             opened = self.pos == self.opened and char == "t"
             negated, timed, alone = self.prefixes()
-            if opened and timed and not alone and not PLAIN_FIRST(text, self.pos):
+            if opened and timed and not alone and not PLAIN_FIRST.match(text, self.pos):
                 self.fail(TIME_FIRST)
             if alone:
                 return Pipeline([Simple([], [], [], self.at(self.pos), self.at(self.pos, True))], negated, timed)
@@ -162,7 +162,7 @@ class Commands(Conditionals):
     def command(self, piped: bool = False) -> Command:
         text, start = self.text, self.pos
         self.reserved_next = False
-        match = FIRST(text, start)
+        match = FIRST.match(text, start)
         if match:
             name = match.group()
             read = self.compounds.get(name)
@@ -172,7 +172,7 @@ class Commands(Conditionals):
             if name in self.no_compound and not (piped and name == "time"):
                 return self.other_reserved(name)
             after = text[match.end() : match.end() + 1]
-            if after not in ("(", "<", ">", "\\") or (after == "(" and PARENTHESES(text, match.end())):
+            if after not in ("(", "<", ">", "\\") or (after == "(" and PARENTHESES.match(text, match.end())):
                 self.pos = match.end()
                 word = Word([Plain(name)], self.at(start), self.at(self.pos, True))
                 return self.simple([word], name, start)
@@ -205,7 +205,7 @@ class Commands(Conditionals):
         declares = name in DECLARES
         end = self.pos
         while True:
-            match = NEXT(text, self.pos) if words and not declares else None
+            match = NEXT.match(text, self.pos) if words and not declares else None
             if match:
                 self.pos = end = match.end()
                 words.append(Word([Plain(match[1])], match.start(1) * scale + first, end * scale + last))
@@ -249,12 +249,12 @@ class Commands(Conditionals):
         if not self.spliced:
             return
         text = static(word)
-        if text in self.no_compound or text in self.compounds or (text and SPLIT_START(text)):
+        if text in self.no_compound or text in self.compounds or (text and SPLIT_START.match(text)):
             self.fail("a reserved word or an assignment is split by a line continuation")
         self.no_split_descriptor(word)
 
     def no_split_descriptor(self, word: Word) -> None:
-        if self.text[self.pos : self.pos + 1] in ("<", ">") and DESCRIPTOR(static(word) or ""):
+        if self.text[self.pos : self.pos + 1] in ("<", ">") and DESCRIPTOR.match(static(word) or ""):
             self.fail("a file descriptor is split by a line continuation")
 
     def function(self, words: list[Word | Assignment], assignments: list[Assignment], redirects: list[Redirect]) -> Command:
@@ -282,7 +282,7 @@ class Commands(Conditionals):
     def redirect(self) -> Redirect | None:
         """The redirect that starts here, if one does."""
         text, start = self.text, self.pos
-        match = REDIRECT(text, start)
+        match = REDIRECT.match(text, start)
         if not match or (match[1] and self.too_large(match[1])):
             return None
         op = match[2]
@@ -294,7 +294,7 @@ class Commands(Conditionals):
         target = self.word()
         if self.text[self.pos : self.pos + 1] in ("<", ">"):
             text_of = static(target) or ""
-            if DESCRIPTOR(text_of) and (op not in ("<&", ">&") or text_of[0] == "{" or self.spliced):
+            if DESCRIPTOR.match(text_of) and (op not in ("<&", ">&") or text_of[0] == "{" or self.spliced):
                 self.unexpected()
         redirect = Redirect(op, target, fd)
         if op == "<<" or op == "<<-":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from toolcrib._regex import Regex
 from tools.approval.shell import modes
 from tools.approval.shell.commands import FIRST, PARENTHESES, Commands, static
 from tools.approval.shell.cursor import ENDED
@@ -29,10 +29,10 @@ from tools.approval.shell.tree import (
     Word,
 )
 
-ESAC = re.compile(r"esac" + ENDED).match
-CASE_END = re.compile(r";;&|;;|;&").match
-COMPOUND_AHEAD = re.compile(r"\(|(?:\{|\[\[|if|for|while|until|case|select)" + ENDED).match
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z").match
+ESAC = Regex(r"esac" + ENDED)
+CASE_END = Regex(r";;&|;;|;&")
+COMPOUND_AHEAD = Regex(r"\(|(?:\{|\[\[|if|for|while|until|case|select)" + ENDED)
+IDENTIFIER = Regex(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Parser(Commands):
@@ -45,7 +45,7 @@ class Parser(Commands):
 
     def compound_only(self) -> Command:
         """A compound command is due: the body of a function."""
-        match = FIRST(self.text, self.pos)
+        match = FIRST.match(self.text, self.pos)
         read = self.compounds.get(match.group()) if match else None
         if read is None and self.text.startswith("(", self.pos):
             read = self.compounds["("]
@@ -141,7 +141,7 @@ class Parser(Commands):
 
     def for_words(self, *, select: bool) -> Command:
         name = static(self.word())
-        if not name or not IDENTIFIER(name):
+        if not name or not IDENTIFIER.match(name):
             self.fail("a variable's name was expected")
         words: list[Word] | None = None
         char = self.blanks()
@@ -204,10 +204,10 @@ class Parser(Commands):
         self.expect("in")
         items: list[CaseItem] = []
         self.newlines()
-        while not ESAC(self.text, self.pos):
+        while not ESAC.match(self.text, self.pos):
             patterns = self.case_patterns()
             body = self.script()
-            end = CASE_END(self.text, self.pos)
+            end = CASE_END.match(self.text, self.pos)
             if end:
                 self.operator(len(end.group()))
             items.append(CaseItem(patterns, body, end.group() if end else ";;"))
@@ -242,20 +242,20 @@ class Parser(Commands):
         name = static(self.word())
         if not name:
             self.fail("a function's name with quotes or expansions")
-        if self.blanks() == "(" and PARENTHESES(self.text, self.pos):
+        if self.blanks() == "(" and PARENTHESES.match(self.text, self.pos):
             self.pos = self.text.index(")", self.pos) + 1
         self.newlines()
         return Function(name, self.compound_only())
 
     def coprocess(self) -> Command:
         self.blanks()
-        if COMPOUND_AHEAD(self.text, self.pos):
+        if COMPOUND_AHEAD.match(self.text, self.pos):
             return Coproc("COPROC", self.compound_only())
         start = self.pos
-        match = FIRST(self.text, start)
+        match = FIRST.match(self.text, start)
         if match and match.group() not in self.no_compound and match.group() not in self.compounds:
             self.pos = match.end()
-            if self.blanks() and COMPOUND_AHEAD(self.text, self.pos):
+            if self.blanks() and COMPOUND_AHEAD.match(self.text, self.pos):
                 return Coproc(match.group(), self.compound_only())
             self.pos = start
         if self.at_word("time"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.shell import modes
 from tools.approval.shell.assignments import Assignments
 from tools.approval.shell.tree import Conditional, Plain, Word
 
-UNARY = re.compile(r"-[a-hknoprstuvwxzGLNORS]\Z").match
+UNARY = Regex(r"-[a-hknoprstuvwxzGLNORS]\Z")
 BINARY = frozenset(["=", "==", "!=", "-nt", "-ot", "-ef", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 PATTERN = frozenset(["=", "==", "!="])
 
@@ -60,7 +59,7 @@ class Conditionals(Assignments):
         """``-f word``, ``word``, or ``word op word``."""
         first = self.operand()
         words.append(first)
-        if UNARY(plain(first)):
+        if UNARY.match(plain(first)):
             self.blanks()
             words.append(self.operand())
             return

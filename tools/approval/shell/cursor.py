@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from typing import NoReturn, Self
 
+from toolcrib._regex import Regex
 from tools.approval.shell.errors import ShellSyntaxError, ShellTooComplex
 from tools.approval.shell.heredocs import Heredoc, read_body
 from tools.approval.shell.tree import Part, Quoted, Script, Word
 
-BLANKS = re.compile(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?").match
+BLANKS = Regex(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?")
 ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 """Part of a pattern: a word ends here."""
-IS_ENDED = re.compile(ENDED).match
+IS_ENDED = Regex(ENDED)
 LATE = " (bash would find this only when it runs it)"
 AND_OR_LIMIT = 8
 """Number of times the depth budget that ``&&`` and ``||`` may follow each other: the tree nests to the left for each."""
@@ -99,7 +100,7 @@ class Cursor:
 
     def blanks(self) -> str:
         """Skip blanks, continuations and a comment; return the character that follows, "" at the end."""
-        match = BLANKS(self.text, self.pos)
+        match = BLANKS.match(self.text, self.pos)
         if match:
             self.pos = match.end()
         return self.text[self.pos : self.pos + 1]
@@ -143,7 +144,7 @@ class Cursor:
 
     def at_word(self, word: str) -> bool:
         """Return whether the reserved word stands at the position."""
-        return self.text.startswith(word, self.pos) and IS_ENDED(self.text, self.pos + len(word)) is not None
+        return self.text.startswith(word, self.pos) and IS_ENDED.match(self.text, self.pos + len(word)) is not None
 
     def expect(self, word: str) -> None:
         self.blanks()

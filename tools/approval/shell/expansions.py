@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
-
+from toolcrib._regex import Regex
 from tools.approval.shell import modes
 from tools.approval.shell.cursor import LATE
 from tools.approval.shell.modes import Mode
 from tools.approval.shell.tree import Arithmetic, Double, Parameter, Part, Plain, Quoted, Word
 from tools.approval.shell.words import Words
 
-SIMPLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])").match
+SIMPLE = Regex(r"\$([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])")
 NAME = r"(?:[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#?$!-])"
-BRACED_PLAIN = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#?$!-])\}").match
-LENGTH = re.compile(rf"#({NAME})(?=[\[}}])").match
-INDIRECT = re.compile(r"!([A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#](?=\})|[?!$-](?=\}))").match
-PARAMETER = re.compile(rf"({NAME})").match
-NAMES = re.compile(r"[*@]\}").match
-OPERATOR = re.compile(r":[-=?+]|[-=?+]|:|##|#|%%|%|//|/#|/%|/|\^\^|\^|,,|,|@").match
-TRANSFORM = re.compile(r"[QEPAKakuUL]\}").match
+BRACED_PLAIN = Regex(r"\$\{([A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#?$!-])\}")
+LENGTH = Regex(rf"#({NAME})(?=[\[}}])")
+INDIRECT = Regex(r"!([A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#](?=\})|[?!$-](?=\}))")
+PARAMETER = Regex(rf"({NAME})")
+NAMES = Regex(r"[*@]\}")
+OPERATOR = Regex(r":[-=?+]|[-=?+]|:|##|#|%%|%|//|/#|/%|/|\^\^|\^|,,|,|@")
+TRANSFORM = Regex(r"[QEPAKakuUL]\}")
 DEFAULTS = frozenset([":-", "-", ":=", "=", ":?", "?", ":+", "+"])
-NAME_CHARACTER = re.compile(r"(?:\\\n)+[A-Za-z0-9_]").match
+NAME_CHARACTER = Regex(r"(?:\\\n)+[A-Za-z0-9_]")
 
 
 class Expansions(Words):
@@ -28,10 +27,10 @@ class Expansions(Words):
 
     def dollar(self, mode: Mode) -> Part | str:
         text, pos = self.text, self.pos
-        match = SIMPLE(text, pos)
+        match = SIMPLE.match(text, pos)
         if match:
             self.pos = match.end()
-            if self.many_lines and NAME_CHARACTER(text, self.pos) and (match[1].isidentifier() and match[1].isascii()):
+            if self.many_lines and NAME_CHARACTER.match(text, self.pos) and (match[1].isidentifier() and match[1].isascii()):
                 self.fail("a variable's name is split by a line continuation")
             if match[1] == "$" and mode is not modes.WORD and text[self.pos : self.pos + 1] in ("(", "{", "[", "'"):
                 self.fail("a bracket after $$")  # where bash looks for ends, the second $ counts with it
@@ -65,7 +64,7 @@ class Expansions(Words):
     # -- ${...}
 
     def braced(self, mode: Mode) -> Part:
-        match = BRACED_PLAIN(self.text, self.pos)
+        match = BRACED_PLAIN.match(self.text, self.pos)
         if match:
             self.pos = match.end()
             return Parameter(match[1])
@@ -80,25 +79,25 @@ class Expansions(Words):
         return parameter
 
     def length(self) -> Parameter | None:
-        match = LENGTH(self.text, self.pos)
+        match = LENGTH.match(self.text, self.pos)
         if not match:
             return None
         self.pos = match.end()
         return Parameter(match[1], "length", index=self.index())
 
     def indirect(self, mode: Mode) -> Parameter | None:
-        match = INDIRECT(self.text, self.pos)
+        match = INDIRECT.match(self.text, self.pos)
         if not match:
             return None
         self.pos = match.end()
-        if NAMES(self.text, self.pos):
+        if NAMES.match(self.text, self.pos):
             self.pos += 1
             return Parameter(match[1], "names")
         index = self.index()
         if index is not None and _is_all(index) and self.text.startswith("}", self.pos):
             return Parameter(match[1], "names", index=index)
         start = self.pos
-        operator = OPERATOR(self.text, start)
+        operator = OPERATOR.match(self.text, start)
         if not operator:
             return Parameter(match[1], "indirect", index=index)
         inner = self.operation(match[1], index, mode)
@@ -107,7 +106,7 @@ class Expansions(Words):
         return Parameter(match[1], "indirect", self.make(parts, start), index=index)
 
     def parameter(self, mode: Mode) -> Parameter:
-        match = PARAMETER(self.text, self.pos)
+        match = PARAMETER.match(self.text, self.pos)
         if not match:
             self.fail("bad substitution")
         self.pos = match.end()
@@ -115,12 +114,12 @@ class Expansions(Words):
 
     def operation(self, name: str, index: Word | None, mode: Mode) -> Parameter:
         """Read the rest of ``${...}`` behind the name, up to the closing brace."""
-        match = OPERATOR(self.text, self.pos)
+        match = OPERATOR.match(self.text, self.pos)
         if not match:
             return Parameter(name, index=index)
         op = match.group()
         start = self.pos = match.end()
-        if op == "@" and not TRANSFORM(self.text, start):
+        if op == "@" and not TRANSFORM.match(self.text, start):
             self.fail("bad substitution")
         if op[0] == "/":
             return self.replacement(name, op, index, mode)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
+from toolcrib._dataclass import dataclass
 from tools.approval.shell.tree import Redirect
 
 Fail = Callable[[str, int], NoReturn]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from tools.approval.shell.tree import Plain, Quoted
 
 
@@ -14,7 +14,7 @@ class Mode:
     """``run`` matches characters without a meaning; ``ends`` are those that end the text outside of ``opens`` ... ``closes``."""
 
     name: str
-    run: Callable[[str, int], re.Match[str] | None]
+    run: Regex[str]
     ends: frozenset[str]
     text: type[Plain] | type[Quoted] = Plain
     opens: str = ""
@@ -31,14 +31,14 @@ class Mode:
     """True where ``@(...)`` and its like are patterns."""
 
 
-def _run(special: str) -> Callable[[str, int], re.Match[str] | None]:
-    return re.compile(f"[^{re.escape(special)}]++").match
+def _run(special: str) -> Regex[str]:
+    return Regex(f"[^{re.escape(special)}]++")
 
 
 # In double quotes a backslash before most characters is a character itself.
-_IN_DOUBLE = re.compile(r'(?:[^"\\$`]|\\[^"\\$`\n])++', re.DOTALL).match
-_IN_HEREDOC = re.compile(r"(?:[^\\$`]|\\[^\\$`\n])++", re.DOTALL).match
-_IN_DOUBLE_ARGUMENT = re.compile(r"(?:[^\"'\\$`}]|\\[^\"\\$`\n}])++", re.DOTALL).match
+_IN_DOUBLE = Regex(r'(?:[^"\\$`]|\\[^"\\$`\n])++', re.DOTALL)
+_IN_HEREDOC = Regex(r"(?:[^\\$`]|\\[^\\$`\n])++", re.DOTALL)
+_IN_DOUBLE_ARGUMENT = Regex(r"(?:[^\"'\\$`}]|\\[^\"\\$`\n}])++", re.DOTALL)
 
 META = " \t\n;&|()<>"
 WORD = Mode("word", _run(META + "\\'\"$`"), frozenset(META) | {""}, globs=True)

@@ -6,8 +6,10 @@ Terms are those of the POSIX Shell Command Language (chapter 2) and the bash man
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from toolcrib._dataclass import dataclass
 
 # -- words ---------------------------------------------------------------------------------------------------------
 

@@ -6,20 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from toolcrib._regex import Regex
 from tools.approval.shell import modes
 from tools.approval.shell.ansi import decode
 from tools.approval.shell.cursor import Cursor
 from tools.approval.shell.modes import Mode
 from tools.approval.shell.tree import CommandSub, Double, ExtGlob, Part, ProcessSub, Quoted, Word
 
-SINGLE = re.compile(r"'([^']*)'").match
-CONSTANT_DOUBLE = re.compile(r'"([^"\\$`]*+)"').match
-ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL).match
-UNCOUNTED = re.compile(r"""[^\\'"`$()\[\]]++|\\.|\$'(?:[^'\\]|\\.)*+'|'[^']*'|`(?:[^`\\]|\\.)*+`|\$""", re.DOTALL).match
-BACKQUOTED = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL).match
-BACKQUOTE_ESCAPE = re.compile(r"\\([`\\$])")
-BACKQUOTE_ESCAPE_IN_DOUBLE = re.compile(r'\\([`\\$"])')
-LITERAL_QUOTES = re.compile(r"""'[^'"\\`$}]*'|"[^'"\\`$}]*\"""").match
+SINGLE = Regex(r"'([^']*)'")
+CONSTANT_DOUBLE = Regex(r'"([^"\\$`]*+)"')
+ANSI = Regex(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
+UNCOUNTED = Regex(r"""[^\\'"`$()\[\]]++|\\.|\$'(?:[^'\\]|\\.)*+'|'[^']*'|`(?:[^`\\]|\\.)*+`|\$""", re.DOTALL)
+BACKQUOTED = Regex(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
+BACKQUOTE_ESCAPE = Regex(r"\\([`\\$])")
+BACKQUOTE_ESCAPE_IN_DOUBLE = Regex(r'\\([`\\$"])')
+LITERAL_QUOTES = Regex(r"""'[^'"\\`$}]*'|"[^'"\\`$}]*\"""")
 GLOB = frozenset("?*+@!")
 
 
@@ -43,7 +44,7 @@ class Words(Cursor):
 
     def parts(self, mode: Mode) -> list[Part]:
         """Read the parts of a word up to one of the mode's ends, which is left to the caller."""
-        text, run, ends, readers = self.text, mode.run, mode.ends, self.readers
+        text, run, ends, readers = self.text, mode.run.match, mode.ends, self.readers
         out: list[Part] = []
         plain: list[str] = []
         nest = outermost = 0
@@ -90,7 +91,7 @@ class Words(Cursor):
     def single(self, mode: Mode) -> Part | str:
         if not mode.single:
             return self.literal_quotes(mode)
-        match = SINGLE(self.text, self.pos)
+        match = SINGLE.match(self.text, self.pos)
         if not match:
             self.fail("unclosed single quote")
         self.pos = match.end()
@@ -98,7 +99,7 @@ class Words(Cursor):
 
     def literal_quotes(self, mode: Mode) -> str:
         """Read quotes that are characters yet paired: single ones in ``"${x:-'...'}"``; in a here-document double ones too."""
-        match = LITERAL_QUOTES(self.text, self.pos)
+        match = LITERAL_QUOTES.match(self.text, self.pos)
         if not match:
             self.fail(f"quotes inside {mode.name}")
         self.pos = match.end()
@@ -107,7 +108,7 @@ class Words(Cursor):
     def double(self, mode: Mode) -> Part | str:
         if mode is modes.HEREDOC_ARGUMENT:
             return self.literal_quotes(mode)
-        match = CONSTANT_DOUBLE(self.text, self.pos)
+        match = CONSTANT_DOUBLE.match(self.text, self.pos)
         if match:
             self.pos = match.end()
             return Double([Quoted(match[1])] if match[1] else [])
@@ -122,7 +123,7 @@ class Words(Cursor):
 
     def ansi(self, mode: Mode) -> Part | str:
         """``$'...'``"""
-        match = ANSI(self.text, self.pos)
+        match = ANSI.match(self.text, self.pos)
         if not match:
             self.fail("unclosed $'...'")
         decoded = decode(match[1])
@@ -146,7 +147,7 @@ class Words(Cursor):
 
     def backquote(self, mode: Mode) -> Part | str:
         """Bash finds the end first, takes backslashes away and reads what remains; a syntax error there appears only then."""
-        match = BACKQUOTED(self.text, self.pos)
+        match = BACKQUOTED.match(self.text, self.pos)
         if not match:
             self.fail("unclosed backquote")
         source = match[1]
@@ -214,13 +215,13 @@ class Words(Cursor):
             return
         nest, pos = 0, start
         while pos < end:
-            match = UNCOUNTED(text, pos, end)
+            match = UNCOUNTED.match(text, pos, end)
             if match:
                 pos = match.end()
                 continue
             char = text[pos]
             if char == '"':
-                constant = CONSTANT_DOUBLE(text, pos)
+                constant = CONSTANT_DOUBLE.match(text, pos)
                 pos = constant.end() if constant else self.doubles.get(pos, end + 1)
                 continue
             nest += (char == brackets[0]) - (char == brackets[1])

@@ -33,12 +33,14 @@ from tools.environments._request import folder_of, may_have_run
 from tools.environments._workers import Workers
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
-from tools.environments.local.oneshot import LocalOneShot
 from tools.environments.shell.folder import make_root
 from tools.environments.shell.launcher import Launcher, LocalLauncher, is_supported
-from tools.environments.shell.pool import ShellPool
 from tools.environments.shell.snapshot import first_state
 from tools.environments.shell.watchdog import watchdog
+
+if TYPE_CHECKING:  # what runs commands loads with the first one: a model is asked before
+    from tools.environments.local.oneshot import LocalOneShot
+    from tools.environments.shell.pool import ShellPool
 
 
 def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
@@ -85,7 +87,7 @@ class LocalEnvironment:
         self._lock = threading.Lock()
         self._root = ""
         self._closed = False
-        self._one = None if is_supported() else LocalOneShot(start, self._variables)
+        self._one = None if is_supported() else self._without_bash(start)
         self._pool: ShellPool | None = None
         self._first: ShellState | None = None
         self._cwd = start
@@ -107,6 +109,11 @@ class LocalEnvironment:
     def _variables(self) -> Mapping[str, str]:
         return _variables(self._pass_env, self._restored)
 
+    def _without_bash(self, start: str) -> LocalOneShot:
+        from tools.environments.local.oneshot import LocalOneShot
+
+        return LocalOneShot(start, self._variables)
+
     def _launcher(self, root: str) -> Launcher:
         return LocalLauncher(root)
 
@@ -115,6 +122,8 @@ class LocalEnvironment:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             if self._pool is None:
+                from tools.environments.shell.pool import ShellPool
+
                 self._root = make_root()
                 watchdog.enter(self._root)
                 base = partial(_variables, self._pass_env, self._restored)

@@ -8,10 +8,10 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
+from toolcrib._dataclass import dataclass
 from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))

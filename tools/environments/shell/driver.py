@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from toolcrib._regex import Regex
+
 _SHORT = 1000
 _FAST = 100
 """Most bytes of a command that passes the FIFO: bash reads them, one by one, in the time that a file would take."""
@@ -105,7 +107,7 @@ def speak(inner: str) -> str:
     return f"[[ -p {inner}/s ]] && \\exec >{inner}/s"
 
 
-_PLAIN = re.compile(r"[\w./+:,@%^-][\w./+:=,@%^ -]*")
+_PLAIN = Regex(r"[\w./+:,@%^-][\w./+:=,@%^ -]*")
 _KEYWORDS = """
 . alias bind break builtin caller cd command compgen complete compopt continue coproc declare dirs disown enable eval exec exit
 export fc fg bg for function getopts hash help history if in jobs let local logout mapfile popd printf pushd read readarray

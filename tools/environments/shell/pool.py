@@ -9,9 +9,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
+from toolcrib._dataclass import dataclass
 from tools.environments import _groups
 from tools.environments._census import Sessions, census
 from tools.environments._output import Output

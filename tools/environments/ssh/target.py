@@ -15,13 +15,12 @@ from glob import glob
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
+from toolcrib._regex import Regex
 
 _DEEPEST = 8
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 _GLOBAL_HOSTS = "/etc/ssh/ssh_known_hosts"
-_SPOKEN = re.compile(
-    r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+|[0-9a-fA-F:]+))(?::(?P<port>\d+))?/?"
-)
+_SPOKEN = Regex(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]+|[0-9a-fA-F:]+))(?::(?P<port>\d+))?/?")
 
 
 @dataclass(frozen=True, slots=True)

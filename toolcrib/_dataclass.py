@@ -1,0 +1,211 @@
+"""Dataclasses that are made when they are first used.
+
+``dataclasses.dataclass`` writes and compiles up to seven functions for every class. That was most of what importing a module
+cost, and a process uses few of the classes that it imports. Here a class has its slots at once, and with its first instance the
+standard library's fields and an ``__init__`` that is compiled for it; comparing, hashing and printing need no code of its own.
+docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/test_dataclass.py compares with the standard library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+import reprlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+_making = threading.RLock()
+_FIELDS = "__dataclass_fields__"
+_NO_FIELDS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(*, slots, frozen=False, eq=True, kw_only=False):
+        """Make a class a dataclass, as ``dataclasses.dataclass`` with these options does. It always has slots."""
+        if not slots:
+            raise TypeError("a class that is completed later has slots: say slots=True, or take dataclasses.dataclass")
+        return lambda plain: _with_slots(plain, _Options(frozen, eq, kw_only))
+
+
+class _Options(NamedTuple):
+    frozen: bool
+    eq: bool
+    kw_only: bool
+
+
+def _with_slots(plain: Any, options: _Options) -> Any:
+    """Return a copy of a class with slots for its fields, which is completed when it is first called or looked into."""
+    names = [name for name, kind in plain.__annotations__.items() if _is_field(kind)]
+    members = {name: value for name, value in vars(plain).items() if name not in ("__dict__", "__weakref__", *names)}
+    inherited = {slot for base in plain.__mro__[1:] for slot in getattr(base, "__slots__", ())}
+    members["__slots__"] = tuple(name for name in names if name not in inherited)
+    made = type(plain)(plain.__name__, plain.__bases__, members)
+    made.__qualname__ = plain.__qualname__
+    late = _Late(made, plain, options)
+    for name, member in {_FIELDS: late, "__init__": late.first_init(), **_methods(late, options)}.items():
+        if members.get(name) is None:  # a class with an __eq__ of its own has None as __hash__
+            setattr(made, name, member)
+    return made
+
+
+def _is_field(kind: object) -> bool:
+    """Tell the annotation of a field from others, such as ``ClassVar[int]``."""
+    return str(kind).partition("[")[0].rpartition(".")[2] not in _NO_FIELDS
+
+
+class _Late:
+    """Stands in for a class's fields until they are made; ``dataclasses.fields`` and ``replace`` look for them."""
+
+    def __init__(self, made: Any, plain: Any, options: _Options) -> None:
+        self._made = made
+        self._plain = plain
+        self._options = options
+
+    def __get__(self, instance: object, owner: object) -> Any:
+        self.complete()
+        return vars(self._made)[_FIELDS]
+
+    def first_init(self) -> Callable[..., None]:
+        """Return an ``__init__`` that completes the class, and gives way to the one that is there then."""
+
+        def first(this: object, *args: Any, **kwargs: Any) -> None:
+            self.complete()
+            self._made.__init__(this, *args, **kwargs)
+
+        return first
+
+    def complete(self) -> None:
+        """Make the fields and ``__init__``, unless another thread did meanwhile."""
+        made, (frozen, eq, kw_only) = self._made, self._options
+        with _making:
+            if vars(made)[_FIELDS] is not self:
+                return
+            # Asked for no methods the standard library compiles none, unless it must see that a frozen class derives from such.
+            also = frozen and any(dataclasses.is_dataclass(base) for base in made.__bases__)
+            done = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=also, kw_only=kw_only)(self._plain)
+            options = vars(done)["__dataclass_params__"]
+            options.init, options.repr, options.eq, options.frozen = True, True, eq, frozen
+            given = {"__dataclass_params__": options, "__match_args__": done.__match_args__}
+            if "__init__" not in vars(done):
+                given["__init__"] = _compiled_init(done, frozen=frozen)
+            for name, value in {**given, _FIELDS: vars(done)[_FIELDS]}.items():
+                setattr(made, name, value)
+            self._plain = None
+
+    @functools.cached_property
+    def compared(self) -> Callable[[object], object]:
+        """Return what gives the values that are compared."""
+        return _getter(one.name for one in dataclasses.fields(self._made) if one.compare)
+
+    @functools.cached_property
+    def hashed(self) -> Callable[[object], object]:
+        """Return what gives the values that are hashed."""
+        return _getter(one.name for one in dataclasses.fields(self._made) if (one.compare if one.hash is None else one.hash))
+
+
+def _getter(names: Iterable[str]) -> Callable[[object], object]:
+    known = tuple(names)
+    return operator.attrgetter(*known) if known else type
+
+
+# -- __init__ ----------------------------------------------------------------------------------------------------------
+
+
+class _Factory:
+    """Default of a parameter whose value a factory makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY = _Factory()
+
+
+def _compiled_init(done: Any, *, frozen: bool) -> Any:
+    fields = dataclasses.fields(done)
+    known: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
+    parameters = [*_parameters((one for one in fields if not one.kw_only), known)]
+    if by_name := [*_parameters((one for one in fields if one.kw_only), known)]:
+        parameters += ["*", *by_name]
+    values = [(one.name, value) for one in fields if (value := _value(one))]
+    body = [f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}" for name, value in values]
+    if hasattr(done, "__post_init__"):
+        body.append("self.__post_init__()")
+    text = f"def __init__({', '.join(['self', *parameters])}):\n " + "\n ".join(body or ["pass"])
+    exec(text, known)  # noqa: S102 - as the standard library does: it holds the names of a class's fields and nothing else
+    made = known["__init__"]
+    made.__qualname__, made.__module__ = f"{done.__qualname__}.__init__", done.__module__
+    made.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
+    return made
+
+
+def _parameters(fields: Iterable[dataclasses.Field[Any]], known: dict[str, Any]) -> Iterator[str]:
+    for one in fields:
+        if one.default_factory is not dataclasses.MISSING:
+            known[f"_make_{one.name}"] = one.default_factory
+            default = "=_FACTORY"
+        elif one.default is not dataclasses.MISSING:
+            known[f"_default_{one.name}"] = one.default
+            default = f"=_default_{one.name}"
+        else:
+            default = ""
+        if one.init:
+            yield one.name + default
+
+
+def _value(one: dataclasses.Field[Any]) -> str:
+    """Return the expression that a field is set to; "" for one that nothing sets."""
+    if one.default_factory is not dataclasses.MISSING:
+        made = f"_make_{one.name}()"
+        return f"{made} if {one.name} is _FACTORY else {one.name}" if one.init else made
+    if one.init:
+        return one.name
+    return "" if one.default is dataclasses.MISSING else f"_default_{one.name}"
+
+
+# -- the other methods ---------------------------------------------------------------------------------------------------
+
+
+def _methods(late: _Late, options: _Options) -> dict[str, Any]:
+    """Return what a class with these options has besides ``__init__``."""
+
+    def equal(this: object, other: object) -> Any:
+        return late.compared(this) == late.compared(other) if other.__class__ is this.__class__ else NotImplemented
+
+    def hashed(this: object) -> int:
+        return hash(late.hashed(this))
+
+    methods: dict[str, Any] = {"__repr__": _shown, "__replace__": dataclasses.replace}
+    if options.eq:
+        methods |= {"__eq__": equal, "__hash__": hashed if options.frozen else None}
+    if options.frozen:
+        methods |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
+        methods |= {"__getstate__": _state, "__setstate__": _take_state}
+    return methods
+
+
+@reprlib.recursive_repr()
+def _shown(this: Any) -> str:
+    shown = (f"{one.name}={getattr(this, one.name)!r}" for one in dataclasses.fields(this) if one.repr)
+    return f"{this.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _refuse_to_set(this: object, name: str, value: object) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(this: object, name: str) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(this: Any) -> list[Any]:
+    return [getattr(this, one.name) for one in dataclasses.fields(this)]
+
+
+def _take_state(this: Any, state: list[Any]) -> None:
+    for one, value in zip(dataclasses.fields(this), state, strict=True):
+        object.__setattr__(this, one.name, value)
