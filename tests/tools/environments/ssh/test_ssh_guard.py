@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tools.environments.ssh import guard
 
 # sshd answers when it has forked; the child makes a session of its own when it has its turn.
 SERVER = """
 import os, signal, subprocess, sys, time
+with open("/proc/self/comm", "w") as name:
+    name.write("sshd")
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 guard = subprocess.Popen(["bash", "--noprofile", "--norc", "-c", sys.argv[1]], start_new_session=True, **pipes)
 ours, theirs = os.pipe()
@@ -35,3 +39,30 @@ def test_a_process_that_has_just_been_forked_is_seen_in_the_session_that_it_will
     argv = [sys.executable, "-c", SERVER, guard.SCRIPT]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, start_new_session=True, check=False)
     assert (done.stdout, done.stderr) == ("-15\n", "")
+
+
+# Of a connection that ended while its guard was starting: the guard's parent has other children.
+ORPHAN = """
+import contextlib, subprocess, sys
+with open("/proc/self/comm", "w") as name:
+    name.write(sys.argv[2])
+other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+guard = subprocess.Popen(["bash", "--noprofile", "--norc", "-c", sys.argv[1]], start_new_session=True, stdin=subprocess.PIPE)
+with contextlib.suppress(BrokenPipeError):
+    guard.stdin.write(b"\\n")
+    guard.stdin.close()
+guard.wait()
+print(other.poll())
+other.kill()
+other.wait()
+"""
+
+
+@pytest.mark.parametrize(("name", "space"), [("sshd", ["unshare", "--pid", "--fork", "--mount-proc"]), ("systemd", [])])
+def test_an_orphan_ends_nothing(name: str, space: list[str]) -> None:
+    """The first process takes orphans in, or one that says so. As the first it is tried in a process namespace of its own."""
+    if space and subprocess.run([*space, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process namespace can be made here")
+    argv = [*space, sys.executable, "-c", ORPHAN, guard.SCRIPT, name]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, start_new_session=True, check=False)
+    assert (done.stdout, done.stderr) == ("None\n", "")
