@@ -230,7 +230,7 @@ class SessionManager:
         finally:
             del self._driving[session_id]
             if session_id in self._again and not self._closing:
-                self._wake(session_id)
+                self._spawn(self._woken(session_id))  # what came meanwhile may be nothing that a parked run goes on with
 
     async def _advance(self, session_id: str) -> bool:
         """Go on as far as there is something to do. Whether a run is parked then."""
