@@ -270,6 +270,20 @@ def test_one_file_of_a_turn_is_taken_back_and_the_rest_later(person: Person) -> 
     assert list(person.folder.iterdir()) == []
 
 
+def test_a_file_that_was_deleted_and_written_anew_gets_its_mode_back(person: Person) -> None:
+    person.turn()
+    person.write("a", "1")
+    (person.folder / "a").chmod(0o600)
+    person.turn()
+    person.delete("a")
+    person.write("a", "1")
+    assert (person.folder / "a").stat().st_mode & 0o777 == 0o644
+    assert actions(person.undo()) == {"a": "restore"}
+    assert (person.folder / "a").stat().st_mode & 0o777 == 0o600
+    person.undo("redo")
+    assert (person.folder / "a").stat().st_mode & 0o777 == 0o644
+
+
 OPS = st.lists(
     st.tuples(
         st.sampled_from(["write", "patch", "delete", "rename", "turn"]),

@@ -70,7 +70,7 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
             )
         found, data = await _look(environment, target)
         item = replace(item, found=found)
-        if _same(found, target.to) or (found is None and target.to is None):
+        if (found is None and target.to is None) or (_same(found, target.to) and not _left_otherwise(found, target)):
             return item
         why = _unexpected(target, found)
         if why and not force:
@@ -114,6 +114,17 @@ async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState
 
 def _same(one: FileState | None, other: FileState | None) -> bool:
     return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
+
+
+def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
+    """Return True if the changes left the same content with another mode or owner, as where a file was deleted and written
+    anew, and that is how it stands there now.
+    """
+    left, to = target.left, target.to
+    if found is None or left is None or to is None:
+        return False
+    as_left = left.mode in (None, found.mode) and left.owner in (None, found.owner)  # what a new file gets may not be known
+    return as_left and not (to.mode in (None, found.mode) and to.owner in (None, found.owner))
 
 
 def _unexpected(target: UndoTarget, found: FileState | None) -> str:
