@@ -203,7 +203,7 @@ async def test_runs_come_back(kept: Store, run: RunRecord) -> None:
 )
 @in_a_loop
 async def test_what_was_said_comes_back(kept: Store, item: InboxItem) -> None:
-    item = replace(item, session_id=f"{next(NUMBER)}{item.session_id}")
+    item = replace(item, session_id=f"{next(NUMBER)}:{item.session_id}")
     given = await kept.inbox.put(item)
     assert given is not None
     assert await kept.inbox.waiting(item.session_id) == [given]
