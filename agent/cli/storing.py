@@ -44,6 +44,15 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
                 yield CheckFinding("ok", f"store {file}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
 
 
+def kept_damaged(config: Config) -> list[str]:
+    """Return the damaged files that repairs have kept beside the store."""
+    from agent.store._placing import kept_files, real
+
+    if not config.store.enabled or config.store_url is not None:
+        return []
+    return [str(path) for path in kept_files(real(config.store_path))]
+
+
 def repair_store(config: Config, *, agreed: bool) -> int:
     """Repair what is damaged, once the person agreed. Return the exit code. Raises ToolcribError kinds."""
     from agent.store._damage import StoreDamaged

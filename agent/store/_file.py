@@ -39,11 +39,16 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _locking.opening(path, BUSY_SECONDS):
+        with _locking.opening(path, BUSY_SECONDS) as lock:
             _damage.check_unopened(path, evidence)
-            _make_file(path)
-            _damage.check_log(path)
-            return _connect(path, synchronous, tables)
+            made = _make_file(path)
+            try:
+                _damage.check_log(path)
+                return _connect(path, synchronous, tables)
+            except BaseException:
+                if made and lock.is_alone() and not path.stat().st_size:
+                    path.unlink()  # on a full disk: it would count as one that was emptied
+                raise
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explained(path, error) from error
     except OSError as error:
@@ -81,12 +86,14 @@ def _mend(path: Path, error: OSError) -> str:
     return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
 
 
-def _make_file(path: Path) -> None:
-    """A file that only its owner may read."""
+def _make_file(path: Path) -> bool:
+    """Make a file that only its owner may read, where there is none. Return whether it was made."""
+    made = True
     with _CREATING:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
+            made = False
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
                 raise StoreFailed(f"{path} is not a file; name another one for the store") from None
@@ -94,6 +101,7 @@ def _make_file(path: Path) -> None:
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
         raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
+    return made
 
 
 def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:

@@ -61,9 +61,9 @@ class Pages:
 
     @property
     def application(self) -> int | None:
-        """The ``application_id`` of the first page; None where that page is none."""
+        """The ``application_id`` of the first page; None where that page is none, or was cut in its header."""
         first = self.page(1)
-        return int.from_bytes(first[68:72]) if first[:16] == MAGIC else None
+        return int.from_bytes(first[68:72]) if first[:16] == MAGIC and len(first) >= 100 else None
 
     @property
     def version(self) -> int:

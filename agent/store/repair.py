@@ -50,6 +50,8 @@ class _Draft:
     unreadable: int = 0
     missing_pages: int = 0
     backup: Path | None = None
+    is_foreign: bool = False
+    """The file says that another program made it, and nothing of ours is in it."""
 
     @property
     def worth(self) -> int:
@@ -199,6 +201,8 @@ def _drafted(descriptor: int, path: Path, fresh: Path) -> _Draft:
             break
         fresh.write_bytes(backup.read_bytes())
         return copied
+    if read.is_foreign:
+        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
     return read
 
 
@@ -215,9 +219,9 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
         unreadable = fill(connection, pages)
         _schema.upgrade(connection, fresh, _schema.FOLDER)
         found = count_rows(connection)
-        if not found and pages.application not in (None, _schema.APPLICATION_ID):  # with rows of ours it was damaged there too
-            raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
-        return _Draft(found, unreadable, pages.missing)
+        # with rows of ours it was damaged there too
+        is_foreign = not found and pages.application not in (None, _schema.APPLICATION_ID)
+        return _Draft(found, unreadable, pages.missing, is_foreign=is_foreign)
 
 
 def _make_empty(fresh: Path) -> None:
