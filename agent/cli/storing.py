@@ -121,7 +121,7 @@ def _lines(done: Repaired) -> Iterator[str]:
     ]
     if done.backup is None and not done.is_finished_only:
         gone = _told(lost)
-        yield f"  lost: {gone or 'nothing that it still had a trace of'}"
+        yield f"  lost: {gone or 'what is not known: nothing that it still had a trace of'}"
     ended = [
         (mended.runs, "unfinished run*"),
         (mended.calls, "call* under way, which may have run"),

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.store import _placing, _schema
+from agent.store._pages import is_log_header
 from toolcrib import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, or saves what can still be read"
@@ -79,7 +80,12 @@ def check_log(path: Path) -> None:
 
     Raises StoreFailed, and sqlite3.Error where SQLite can't read it at all.
     """
-    if _is_filled(path.with_name(f"{path.name}-wal")):
+    wal = path.with_name(f"{path.name}-wal")
+    if _is_filled(wal):
+        with wal.open("rb") as log:
+            begin = log.read(32)
+        if len(begin) == 32 and not is_log_header(begin):
+            raise damaged(path, [f"the header of its log {wal.name}"])
         with closing(read_only(path)) as connection:
             check_opened(connection, path)
 
@@ -125,6 +131,7 @@ def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
     check_unopened(path, evidence)
     if not path.exists() or not path.stat().st_size:
         return
+    check_log(path)
     with closing(read_only(path)) as connection:
         if found := _faults(connection, most=20) or _miscounted(connection, most=20):
             raise damaged(path, found)

@@ -305,3 +305,23 @@ async def test_a_record_that_cannot_be_read_is_damage_that_the_whole_check_finds
         examine(used)
     assert repair(used) is not None
     assert await texts(open_file()) == TEXTS[:59]
+
+
+@pytest.mark.parametrize("damage", ["header", "frame"])
+async def test_a_damaged_log_gives_the_frames_that_are_sound(used: Path, open_file: Open, damage: str) -> None:
+    """SQLite reads none behind the first that is damaged, and says nothing."""
+    assert subprocess.run([sys.executable, "-c", LEAVES, str(used)], check=False, timeout=60).returncode == -9
+    log = used.with_name("store.db-wal")
+    data = bytearray(log.read_bytes())
+    if damage == "header":
+        data[:32] = bytes(32)
+    else:
+        data[32 + 24 : 32 + 24 + 100] = bytes(100)
+    log.write_bytes(data)
+    if damage == "header":
+        with pytest.raises(StoreDamaged, match=r"the header of its log store\.db-wal"):
+            open_file()
+    else:
+        os.truncate(used, 0)
+    assert repair(used) is not None
+    assert len(await texts(open_file(), "killed")) == 50

@@ -82,7 +82,7 @@ def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_
     assert f"repaired {store_file} with what could still be read of it" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert "1 undo step, " in done.out
-    assert "lost: nothing that it still had a trace of" in done.out
+    assert "lost: what is not known: nothing that it still had a trace of" in done.out
     (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
     assert f"the damaged file is kept: {kept}" in done.out
     assert kept.read_bytes()[100:] == data[100:]
