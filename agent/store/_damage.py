@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 from agent.store import _placing, _schema
-from agent.store._pages import is_log_header
 from toolcrib import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, or saves what can still be read"
@@ -82,6 +81,8 @@ def check_log(path: Path) -> None:
     """
     wal = path.with_name(f"{path.name}-wal")
     if _is_filled(wal):
+        from agent.store._pages import is_log_header  # a start that finds no log needs none of it
+
         with wal.open("rb") as log:
             begin = log.read(32)
         if len(begin) == 32 and not is_log_header(begin):

@@ -13,10 +13,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib import StoreFailed
+from toolcrib._dataclass import dataclass
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.02
