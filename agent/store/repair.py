@@ -7,15 +7,15 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.store import _damage, _file, _schema
+from agent.store import _damage, _file, _locking, _placing, _schema
 from agent.store._backup import Backups
 from agent.store._mending import Mended, mend
 from agent.store._pages import Pages
-from agent.store._salvage import count_rows, fill
+from agent.store._salvage import count_rows, fill, unreadable_rows
 from toolcrib import StoreFailed
 
 _NO_VERSION = 10_000
@@ -38,6 +38,8 @@ class Repaired:
     mended: Mended
     backup: float | None = None
     """When the backup was made that it was restored from, in Unix seconds; None where it was read out of the damaged file."""
+    is_finished_only: bool = False
+    """A process had died in the last steps of a repair, which are done now: what was lost then is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class _Draft:
     unreadable: int = 0
     missing_pages: int = 0
     backup: Path | None = None
+    is_foreign: bool = False
+    """The file says that another program made it, and nothing of ours is in it."""
 
     @property
     def worth(self) -> int:
@@ -55,64 +59,128 @@ class _Draft:
 
 
 def examine(path: Path, evidence: Sequence[Path] = ()) -> None:
-    """Check the whole file; nothing is written, and nothing made where there is none. Raises StoreFailed."""
-    if not path.exists():
+    """Check the whole file; nothing is written. Raises StoreDamaged, and another StoreFailed where it can't be checked."""
+    path = _placing.real(path)
+    if not path.parent.exists():
         return
+    with _locking.opening(path, _file.BUSY_SECONDS):
+        _examine(path, evidence)
+
+
+def _examine(path: Path, evidence: Sequence[Path]) -> None:
     try:
         _damage.check_whole(path, [*evidence, *Backups(path).found()])
-    except sqlite3.Error as error:
+        _check_records(path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _file.explained(path, error) from error
 
 
-def repair(path: Path) -> Repaired:
+def _check_records(path: Path) -> None:
+    """Raise StoreDamaged for rows that can't be used: SQLite only looks after its own pages."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with closing(_damage.read_only(path)) as connection:
+        newest = len(_schema.steps(_schema.FOLDER))
+        found = connection.execute(
+            "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master WHERE name = 'sessions')"
+            " FROM pragma_application_id AS a, pragma_user_version AS v"
+        ).fetchone()
+        if found != (_schema.APPLICATION_ID, newest, 1):
+            return  # of another version, or old contents of files: their rows have other shapes
+        bad = unreadable_rows(connection)
+    if bad:
+        raise _damage.damaged(path, [f"unreadable rows of {name}: {number}" for name, number in bad.items()])
+
+
+def repair(path: Path, evidence: Sequence[Path] = ()) -> Repaired | None:
     """Replace a damaged file. What was under way in it is ended, and what was agreed is forgotten: see ``_mending``.
 
-    Raises StoreFailed, and then leaves everything as it was: where a process uses the file, another program made it, a newer
-    toolcrib wrote it, or the disk has no room for the new one.
+    Returns None for a file that is not damaged (any more). Raises StoreFailed, and then leaves everything as it was: where a
+    process uses the file, another program made it, a newer toolcrib wrote it, or the disk has no room for the new one.
     """
-    fresh = path.with_name(f"{path.name}-repairing")
+    path = _placing.real(path)
+    try:
+        with _locking.replacing(path):
+            if not _placing.repaired(path).exists() and not _is_damaged(path, evidence):
+                return None
+            return _repair(path)
+    except (OSError, sqlite3.Error) as error:
+        if _placing.repaired(path).exists():
+            raise StoreFailed(
+                f"the repair of {path} is not finished ({error}); mend that, and run it again: it goes on"
+            ) from error
+        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {error}") from error
+
+
+def _repair(path: Path) -> Repaired:
+    made = _make_missing(path)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}") from error
     try:
         _lock(descriptor, path)
-        draft = _drafted(descriptor, path, fresh)
-        with closing(_connected(fresh)) as connection:
-            _schema.upgrade(connection, fresh, _schema.FOLDER)
-            mended = mend(connection, time.time())
-            saved = count_rows(connection)
-        _damage.check_whole(fresh)
-        return _replaced(descriptor, path, fresh, draft, saved, mended)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {error}") from error
+        if _placing.repaired(path).exists():
+            return _finished(path)
+        _placing.remove_left(path, "repairing")
+        return _replaced(descriptor, path)
+    except BaseException:
+        if made and not _placing.repaired(path).exists():
+            path.unlink()
+        raise
     finally:
-        for leftover in (fresh, *_beside(fresh)):
-            leftover.unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def forget_contents(path: Path) -> Path:
-    """Put a damaged file of old contents aside: another is begun when it is needed. Return its new name. Raises StoreFailed."""
+def forget_contents(path: Path) -> Path | None:
+    """Put a damaged file of old contents aside: another is begun when it is needed. Return its new name; None where it is sound.
+
+    Raises StoreFailed.
+    """
+    path = _placing.real(path)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            _lock(descriptor, path)
-            kept = _dated(path)
-            path.rename(kept)
-            _move_beside(path, kept)
-        finally:
-            os.close(descriptor)
+        with _locking.replacing(path):
+            return _put_aside(path) if _is_damaged(path, ()) else None
     except OSError as error:
         raise StoreFailed(f"{path} cannot be put aside: {error.strerror or error}") from error
+
+
+def _put_aside(path: Path) -> Path:
+    _make_missing(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _lock(descriptor, path)
+        kept = _placing.dated(path)
+        path.rename(kept)
+        _placing.put_beside(path, kept)
+    finally:
+        os.close(descriptor)
     return kept
 
 
+def _is_damaged(path: Path, evidence: Sequence[Path]) -> bool:
+    """Look again, under the lock: another process may have repaired it. Raises StoreFailed where it can't be checked."""
+    try:
+        _examine(path, evidence)
+    except _damage.StoreDamaged:
+        return True
+    return False
+
+
+def _make_missing(path: Path) -> bool:
+    """Make an empty file where there is none, to hold the lock. Return whether it did."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
 def _lock(descriptor: int, path: Path) -> None:
-    """Keep everybody else out until the descriptor is closed."""
+    """Keep those out who opened the file before, until the descriptor is closed."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
-    except OSError as error:
+    except (BlockingIOError, PermissionError) as error:  # which of them is up to the system
         raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error
 
 
@@ -133,6 +201,8 @@ def _drafted(descriptor: int, path: Path, fresh: Path) -> _Draft:
             break
         fresh.write_bytes(backup.read_bytes())
         return copied
+    if read.is_foreign:
+        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
     return read
 
 
@@ -149,19 +219,20 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
         unreadable = fill(connection, pages)
         _schema.upgrade(connection, fresh, _schema.FOLDER)
         found = count_rows(connection)
-        if not found and pages.application not in (None, _schema.APPLICATION_ID):  # with rows of ours it was damaged there too
-            raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
-        return _Draft(found, unreadable, pages.missing)
+        # with rows of ours it was damaged there too
+        is_foreign = not found and pages.application not in (None, _schema.APPLICATION_ID)
+        return _Draft(found, unreadable, pages.missing, is_foreign=is_foreign)
 
 
 def _make_empty(fresh: Path) -> None:
-    for leftover in (fresh, *_beside(fresh)):
+    for leftover in (fresh, *_placing.beside(fresh)):
         leftover.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _connected(fresh: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(fresh, isolation_level=None)
+    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
+    connection = sqlite3.connect(f"{fresh.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
     connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     return connection
 
@@ -169,35 +240,35 @@ def _connected(fresh: Path) -> sqlite3.Connection:
 # -- its place ---------------------------------------------------------------------------------------------------------
 
 
-def _replaced(descriptor: int, path: Path, fresh: Path, draft: _Draft, saved: Mapping[str, int], mended: Mended) -> Repaired:
-    """Put the new file into the place of the damaged one, which stays under another name together with its log."""
-    made = None if draft.backup is None else draft.backup.stat().st_mtime
-    found = os.fstat(descriptor)
-    with suppress(PermissionError):
-        os.chown(fresh, found.st_uid, found.st_gid)
-    kept = _dated(path)
+def _replaced(descriptor: int, path: Path) -> Repaired:
+    """Make the new file and put it into the place of the damaged one, which stays under another name together with its log."""
+    fresh = _placing.draft_of(path)
     try:
-        os.link(path, kept)
-    except OSError:  # a file system without hard links
-        path.rename(kept)
-    _move_beside(path, kept)
-    fresh.replace(path)
-    return Repaired(path, kept, saved, draft.unreadable, draft.missing_pages, mended, made)
+        draft = _drafted(descriptor, path, fresh)
+        made = None if draft.backup is None else draft.backup.stat().st_mtime
+        with closing(_connected(fresh)) as connection:
+            _schema.upgrade(connection, fresh, _schema.FOLDER)
+            _check_complete(connection, draft)
+            mended = mend(connection, time.time())
+            saved = count_rows(connection)
+        _examine(fresh, ())
+        _placing.commit(path, fresh)
+    finally:
+        for leftover in (fresh, *_placing.beside(fresh)):
+            leftover.unlink(missing_ok=True)
+    return Repaired(path, _placing.finish(path), saved, draft.unreadable, draft.missing_pages, mended, made)
 
 
-def _dated(path: Path) -> Path:
-    """Choose a name for a damaged file that no other has."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    names = (path.with_name(f"{path.name}-damaged-{stamp}{more}") for more in ("", *(f".{number}" for number in range(1, 100))))
-    return next(name for name in names if not name.exists())
+def _check_complete(connection: sqlite3.Connection, draft: _Draft) -> None:
+    """Raise StoreFailed where the new file has fewer rows than were put into it."""
+    found = count_rows(connection)
+    if any(found.get(name, 0) < draft.saved.get(name, 0) for name in ("sessions", "messages")):
+        raise StoreFailed("the repaired file was changed while it was made, and is not used; run the repair again")
 
 
-def _move_beside(path: Path, kept: Path) -> None:
-    """Put the log and the index of a damaged file beside it: the new file must not meet them."""
-    for beside, name in zip(_beside(path), _beside(kept), strict=True):
-        if beside.exists():
-            beside.rename(name)
-
-
-def _beside(path: Path) -> tuple[Path, Path]:
-    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+def _finished(path: Path) -> Repaired:
+    """Put that file into its place which a process left that died in its last steps."""
+    fresh = _placing.repaired(path)
+    with closing(_connected(fresh)) as connection:
+        saved = count_rows(connection)
+    return Repaired(path, _placing.finish(path), saved, 0, 0, Mended(), is_finished_only=True)

@@ -82,7 +82,7 @@ def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_
     assert f"repaired {store_file} with what could still be read of it" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert "1 undo step, " in done.out
-    assert "lost: nothing that it still had a trace of" in done.out
+    assert "lost: what is not known: nothing that it still had a trace of" in done.out
     (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
     assert f"the damaged file is kept: {kept}" in done.out
     assert kept.read_bytes()[100:] == data[100:]
@@ -145,3 +145,12 @@ def test_it_refuses_while_another_process_uses_the_store(run: Any, store_file: P
 def test_a_store_on_a_server_is_not_repaired_here(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://127.0.0.1:1/none")
     assert "its own tools check, back up and restore it" in run("doctor", "--repair-store", "--yes").err
+
+
+def test_prune_names_the_damaged_files_that_it_does_not_forget(run: Any, store_file: Path) -> None:
+    os.truncate(store_file, 3 * 4096)
+    assert run("doctor", "--repair-store", "--yes").code == 0
+    (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
+    done = run("sessions", "prune", "--older-than", "0s", "--yes")
+    assert "not forgotten: what is in damaged files that repairs of the store have kept" in done.out
+    assert f"  {kept}\n" in done.out
