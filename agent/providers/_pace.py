@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.providers._faults import EndlessReply, NoReply
-from toolcrib import ProviderError, StreamBroken
+from toolcrib import ProviderError
 from toolcrib._dataclass import dataclass
 
 
@@ -16,12 +16,13 @@ class HttpLimits:
     ``first_byte`` is the wait for a reply to begin, and then for more of it to come. Comments, empty events, white space and the
     pieces of an event that is not whole yet only keep the connection alive: they are no beginning, and no more of it. Five
     minutes, as a slow machine reads a long prompt for minutes before the first token. ``between`` is the longest silence within a
-    reply that has begun, ``total`` what all of it may take: an hour, in which such a machine writes ten thousand tokens.
+    reply that has begun: as long, since some servers send nothing while a whole tool call is written. ``total`` is what all of it
+    may take: an hour, in which such a machine writes ten thousand tokens.
     """
 
     connect: float = 10.0
     first_byte: float = 300.0
-    between: float = 60.0
+    between: float = 300.0
     max_body: int = 64 * 1024 * 1024
     total: float = 3600.0
 
@@ -76,7 +77,10 @@ class Pace:
         limits, server = self._limits, self._server
         if not self._known or self._time() >= self._end:
             return self._stalled()
-        return StreamBroken(f"{server} sent nothing for {limits.between:g} s in the middle of its answer; try again")
+        return EndlessReply(
+            f"{server} sent nothing for {limits.between:g} s in the middle of its answer; try again, or raise"
+            " model.between_bytes_timeout"
+        )
 
     def _stalled(self) -> ProviderError:
         limits, server = self._limits, self._server
