@@ -81,10 +81,6 @@ class ChatMessages(History):
         function = {"name": self._names.wire(call["name"]), "arguments": json.dumps(call["args"], ensure_ascii=False)}
         return {"id": call["id"], "type": "function", "function": function}
 
-    def _same_model(self, other: str) -> bool:
-        """Servers add a date to the name that they were asked for."""
-        return not other or other.startswith(self._model) or self._model.startswith(other)
-
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))
 
