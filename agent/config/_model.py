@@ -102,8 +102,8 @@ class ModelConfig:
     )
     between_bytes_timeout: float = setting(
         300.0,
-        "Seconds that a reply, once begun, may be silent. Some servers send nothing while the model writes a whole tool call. A reply\n"
-        "that reached one of these three limits is not asked for again by itself: it would take as long.",
+        "Seconds that a reply, once begun, may be silent. Some servers send nothing while the model writes a whole tool call.\n"
+        "A reply that reached one of these three limits is not asked for again by itself: it would take as long.",
         expect=SECONDS,
         check=above_zero,
     )

@@ -8,6 +8,9 @@ from agent.providers._faults import EndlessReply, NoReply
 from toolcrib import ProviderError
 from toolcrib._dataclass import dataclass
 
+TRAILER = 3.0
+"""Seconds that a server may take, after the end of a reply, for its token counts and for saying that nothing follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
@@ -50,6 +53,7 @@ class Pace:
         self._end = asked + limits.total
         self._look = 0.0
         self._known = 0
+        self._is_ending = False
 
     def wait(self) -> float:
         """Return the seconds within which the next piece has to come."""
@@ -71,6 +75,13 @@ class Pace:
         if now >= min(self._due, self._end):
             raise self._stalled()
         self._look = min(now + self._limits.first_byte / 4, self._due, self._end) if self._known else 0.0
+
+    def end_soon(self) -> None:
+        """Shorten what is left: the reply is whole, and only what servers add to it may follow."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._end = min(self._end, self._time() + TRAILER)
+            self._look = min(self._look, self._end)
 
     def late(self) -> ProviderError:
         """Return the error for a piece that did not come in time."""

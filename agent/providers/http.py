@@ -199,6 +199,10 @@ class Reply:
     def _begun(self) -> int:
         return int(self._has_begun)
 
+    def end_soon(self) -> None:
+        """Wait for the rest of the body a few seconds at most: the reply in it is whole."""
+        self._pace.end_soon()
+
     async def whole(self) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
 
