@@ -22,6 +22,7 @@ class ChatMessages(History):
         self._sent: list[bytes] = []
         self._reasoned: dict[int, bytes] = {}  # the messages since the person last spoke, with their reasoning
         self._open: list[str] = []
+        self.ids: set[str] = set()  # of all calls so far
 
     def system(self, text: str) -> None:
         self._close_calls()
@@ -43,6 +44,7 @@ class ChatMessages(History):
             self._reasoned[len(self._sent)] = encode(message)
         self._add(bare)
         self._open = [call["id"] for call in calls]
+        self.ids.update(self._open)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
         """(call id, what the model reads) of the last message's calls; in the order of the calls, one each.

@@ -150,7 +150,7 @@ class EventReader:
 
 
 def check_values(text: bytes, server: str) -> None:
-    """Raises EndlessReply for JSON of so many values that reading it would fill the memory; long strings, as of images, may come."""
+    """Raises EndlessReply for JSON of so many values that reading it would fill the memory; long strings are no such."""
     if len(text) > _MANY_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > _MANY_VALUES:
         raise EndlessReply(f"{server} sent one piece of more than {_MANY_VALUES:,} values; it does not speak this protocol")
 

@@ -73,7 +73,9 @@ def values(size: int) -> bytes:
     return b"[" + b"[],{}," * (size // 6) + b"[]]"
 
 
-@pytest.mark.parametrize("place", [b'{"choices": [{"delta": {"content": "a", "x": %b}}]}', b'{"choices": [], "usage": {"x": %b}}'])
+@pytest.mark.parametrize(
+    "place", [b'{"choices": [{"delta": {"content": "a", "x": %b}}]}', b'{"choices": [], "usage": {"x": %b}}']
+)
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_piece_of_very_many_values_is_not_read(place: bytes, *, stream: bool) -> None:
     body = place % values(16 * MIB)
