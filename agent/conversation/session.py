@@ -143,8 +143,11 @@ class Session:
         schema: Mapping[str, Any] | None = None,
         limits: RunLimits | None = None,
         emit: Emit | None = None,
+        said: Callable[[], None] = lambda: None,
     ) -> RunResult:
         """Say something, and go on until it is answered, or waits for somebody. Several at once are answered in order.
+
+        ``said`` is called once the message is stored: from then on another process can go on with it.
 
         Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost where another process took the session
         over; the session can go on after them.
@@ -159,7 +162,8 @@ class Session:
         saying = asyncio.ensure_future(self.say(text, images, mode=mode, key=key, schema=schema, limits=limits))
         try:
             item = await asyncio.shield(saying)
-        except asyncio.CancelledError:  # what nobody waits for any more must not be answered later
+            said()
+        except BaseException:  # what nobody waits for any more must not be answered later
             item = await saying
             if item is not None:
                 await self.store.inbox.drop([item.id])
