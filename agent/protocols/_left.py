@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
-from agent.protocols._code import end_of_quotation, without_code
+from agent.protocols._code import CodeState, end_of_call, without_code
 from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import tokens_of
@@ -30,6 +30,9 @@ _WEAK = (
 """Openings that people write too; they count only where a call can be read from them."""
 _ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
 _MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK), *_fences.INNER)))
+_WEAK_MARKS = ("<invoke name=", "<function_calls>", "<function_call>")
+_LOOKED_FOR = (*_MARKS, *_fences.HEADERS, *_WEAK_MARKS)
+_ARGUMENTS = re.compile(r"\s*\{")
 _OBJECT = re.compile(
     r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters)["']\s*:"""
 )
@@ -47,18 +50,30 @@ _MOST = 50
 _TAIL = 60
 
 
-def marks_in(text: str) -> list[str]:
-    """Return the marks of calls that stand in ``text`` outside of code and quotations."""
-    text = without_code(text)
+def marks_in(text: str) -> tuple[list[str], str]:
+    """(the marks of calls that stand in ``text`` outside of code and quotations, the text without what is quoted)."""
     found: dict[str, None] = {}
-    quoted = 0
-    for match in tokens_of((*_MARKS, *_fences.HEADERS)).pattern.finditer(text):
-        if match.start() < quoted:
+    kept: list[str] = []
+    code, at = CodeState(), 0
+    for match in tokens_of(_LOOKED_FOR).pattern.finditer(text):
+        start, stop = match.span()
+        if start < at:
             continue
-        quoted = end_of_quotation(text, match.start(), match.end(), _ENDS.get(match[0], ()))
-        if quoted < 0 and match[0] not in _fences.HEADERS:
-            found[match[0]] = None
-    return list(found)
+        code.feed(text[at:start])
+        kept.append(text[at:start])
+        mark = match[0]
+        closing = code.quotation()
+        if closing is not None:
+            stop = end_of_call(text, stop, _ENDS.get(mark, ()))
+        if closing is not None and closing.search(text, stop):
+            kept.append(" ")
+        else:
+            kept.append(text[start:stop])
+            if mark in _MARKS and (mark != "[ARGS]" or _ARGUMENTS.match(text, stop)):
+                found[mark] = None
+        code.feed(text[start:stop])
+        at = stop
+    return list(found), "".join([*kept, text[at:]])
 
 
 def lost_calls(
@@ -69,13 +84,13 @@ def lost_calls(
     ``reader`` makes one for what stands in a code block; ``end`` is the end of a call whose beginning was not seen.
     """
     known = beginning.known
-    marks = marks_in(open_thinking)
+    marks, _ = marks_in(open_thinking)
     if marks:
         fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
         return [faulty("", open_thinking, fault)]
     code = trailing_code(content)
-    if code is not None and beginning.begins_call(*code):
-        names = [call.name for call in nested_calls(*code, reader)]
+    if code is not None:
+        names = _names_in_code(*code, beginning, reader)
         if any(name in known or (name and not known) for name in names):
             fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
             return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
@@ -87,6 +102,15 @@ def lost_calls(
     return found
 
 
+def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:  # noqa: FBT001 - as trailing_code has it
+    """Return the tools that a block's code calls; in one that was never closed, the calls that it ends with."""
+    if beginning.begins_call(opener, code):
+        return [call.name for call in nested_calls(opener, code, reader)]
+    if closed or (mark := tokens_of(_MARKS).pattern.search(code)) is None:
+        return []
+    return [call.name for call in nested_calls("", code[mark.start() :], reader)]
+
+
 def _listed(marks: list[str]) -> str:
     return f"{', '.join(marks)} {'stands' if len(marks) == 1 else 'stand'}"
 
@@ -95,9 +119,9 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
     """Calls with faults for all that looks like one in the text of a reply."""
     if not any(sign in content for sign in "<[{(\u273f"):
         return []
-    marks = marks_in(content)
+    marks, text = marks_in(content)
     found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
-    text = without_code(content)
+    text = without_code(text)
     if not marks and known:
         found += [faulty(name, raw, f"a call stands in the text, where none is run; {_HOW}") for name, raw in _calls(text, known)]
     return found

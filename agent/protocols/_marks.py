@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from agent.protocols import _fences
+from agent.protocols._code import CodeState
 from agent.protocols._fences import ProtocolFence
+from agent.protocols._quotes import SENTENCE_ENDS
 from agent.protocols._scan import Tokens
 
 
@@ -25,3 +28,19 @@ class Marks:
 def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> Marks:
     """Return the same object for the same fences each time: its patterns take long to compile."""
     return Marks(fences, stray=stray)
+
+
+_GOES_ON = re.compile(r"[ \t]+[^\s<\[]|[.,;:)?!]")
+_GOES_ON_YET = re.compile(r"[ \t]{0,20}")
+
+
+def spoken_in_prose(mark: str, code: CodeState, rest: str, *, final: bool) -> bool | None:
+    """Return whether a mark is a word of a sentence, by the text on both sides; None where more of ``rest`` is needed."""
+    if mark in _fences.HEADERS or mark == _fences.STRIKE:
+        return False
+    before = code.last
+    if before[-1:] not in (" ", "\t", "(") or not before.strip() or before.rstrip().endswith(SENTENCE_ENDS):
+        return False
+    if not final and _GOES_ON_YET.fullmatch(rest):
+        return None
+    return _GOES_ON.match(rest) is not None
