@@ -19,8 +19,9 @@ _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 
 
-_ANY = re.compile("")
+ANYTHING = re.compile("")
 _TICK = re.compile("`")
+_TICKS = re.compile("(`+)")
 _CELL_END = re.compile(r"\|[ \t]*(?:\n|\Z)")
 _DIFF = re.compile(r"[ \t]*(?:\+|-(?![\s-]))")
 _DIFF_GOES_ON = re.compile(r"^(?:[+-]|@@)", re.MULTILINE)
@@ -37,7 +38,7 @@ class CodeState:
     def __init__(self) -> None:
         self._text: list[str] = []  # not looked at yet
         self._start = ""
-        self._ticks = 0
+        self._span = 0  # backticks that opened the code span of this line
         self._fence = ""
         self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; none: the line does
         self._quotes = Quotes()
@@ -52,7 +53,7 @@ class CodeState:
         self._look()
         if self._closes_fence():
             self._fence = ""
-        self._start, self._ticks, self._last, self._after_blank = "", 0, "", False
+        self._start, self._span, self._last, self._after_blank = "", 0, "", False
 
     @property
     def begins_line(self) -> bool:
@@ -78,8 +79,6 @@ class CodeState:
             return code
         if self._fence:
             return None  # the call stands right behind the end of the block
-        if self._quotes.begins_here:
-            return _ANY
         if self._start.lstrip().startswith("|"):
             return _CELL_END
         if self._begun and self._after_blank and _INDENTED.match(self._start):
@@ -105,14 +104,14 @@ class CodeState:
     def _code(self) -> re.Pattern[str] | None:
         """Return what must follow for this to be Markdown's code or block quote; None where it is neither."""
         if self._fence:
-            return None if self._closes_fence() else _ANY
-        if self._ticks % 2:
-            return _ANY if _FENCE.match(self._start) else _TICK
-        start = self._start.lstrip()
-        if start.startswith("~~~") or (start[:1] == ">" and not start.startswith(">>>")):
-            return _ANY
+            return None if self._closes_fence() else ANYTHING
         match = _FENCE.match(self._start)
-        return _ANY if match is not None and self._ticks == len(match[1]) else None
+        if match is not None and self._span == len(match[1]):
+            return ANYTHING
+        if self._span:
+            return _TICK
+        start = self._start.lstrip()
+        return ANYTHING if start.startswith("~~~") or (start[:1] == ">" and not start.startswith(">>>")) else None
 
     def _closes_fence(self) -> bool:
         match = _FENCE.match(self._start)
@@ -139,9 +138,10 @@ class CodeState:
     def _add(self, piece: str) -> None:
         if not piece:
             return
-        for place, part in enumerate(piece.split("`")):
-            self._ticks += place > 0
-            if not (self._fence or self._ticks % 2):
+        for part in _TICKS.split(piece):
+            if part[:1] == "`":
+                self._span = len(part) if not self._span else 0 if self._span == len(part) else self._span
+            elif not (self._fence or self._span):
                 self._quotes.feed(part)
         self._last = (self._last + piece[-_LAST:])[-_LAST:]
         if len(self._start) < _LOOKED_AT:
@@ -154,12 +154,12 @@ class CodeState:
         match = _FENCE.match(self._start)
         if self._closes_fence():
             self._fence = ""
-        elif match is not None and not self._fence and (match[1][0] == "~" or self._ticks == len(match[1])):
+        elif match is not None and not self._fence and (match[1][0] == "~" or self._span == len(match[1])):
             self._fence = match[1]
         self._after_blank = blank or (self._after_blank and _INDENTED.match(self._start) is not None)
         self._begun = self._begun or not blank
         self._quotes.end_line(blank=blank)
-        self._start, self._ticks, self._last = "", 0, ""
+        self._start, self._span, self._last = "", 0, ""
 
 
 def without_code(text: str) -> str:
@@ -169,13 +169,18 @@ def without_code(text: str) -> str:
     return _BLOCK_QUOTE.sub("", text) if ">" in text else text
 
 
-def end_of_call(text: str, end: int, ends: Iterable[str]) -> int:
-    """Return where quoted call text ends whose mark ends at ``end``: there, if it is the mark alone that is quoted.
+def end_of_quoted(text: str, end: int, ends: Iterable[str], closing: re.Pattern[str]) -> int:
+    """Return where quoted call text ends whose mark ends at ``end``; -1 where ``closing`` does not end the quotation.
 
-    ``ends`` are the marks that end a call which the mark begins; where there is none, it ends with the line.
+    ``ends`` are the marks that end a call which the mark begins; where there is none, it ends with the line. It may be the mark
+    alone that is quoted.
     """
     line = text.find("\n", end)
-    if text[end : end + 1] in QUOTED_ENDS or "`" in text[end : line if line >= 0 else len(text)]:
+    line = line if line >= 0 else len(text)
+    if text[end : end + 1] in QUOTED_ENDS or "`" in text[end:line]:
         return end
+    if closing is ANYTHING:
+        return line
     found = [place + len(one) for one in ends or ("\n",) if (place := text.find(one, end)) >= 0]
-    return min(found, default=line if line >= 0 else len(text))
+    stop = min(found, default=line)
+    return stop if not found or closing.search(text, stop) else -1

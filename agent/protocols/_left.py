@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
-from agent.protocols._code import CodeState, end_of_call, without_code
+from agent.protocols._code import CodeState, end_of_quoted, without_code
 from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import tokens_of
@@ -63,10 +63,10 @@ def marks_in(text: str) -> tuple[list[str], str]:
         kept.append(text[at:start])
         mark = match[0]
         closing = code.quotation()
-        if closing is not None:
-            stop = end_of_call(text, stop, _ENDS.get(mark, ()))
-        if closing is not None and closing.search(text, stop):
+        quoted = -1 if closing is None else end_of_quoted(text, stop, _ENDS.get(mark, ()), closing)
+        if quoted >= 0:
             kept.append(" ")
+            stop = quoted
         else:
             kept.append(text[start:stop])
             if mark in _MARKS and (mark != "[ARGS]" or _ARGUMENTS.match(text, stop)):

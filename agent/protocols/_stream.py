@@ -60,6 +60,7 @@ class StreamReader:
         self._spoken: Counter[str] = Counter()  # endings of calls that are only spoken of
         self._strikes = 0
         self._pending: list[Pending] = []
+        self._lead = ""  # blanks that the block began with
         self._fence: ProtocolFence | None = None
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
@@ -181,6 +182,7 @@ class StreamReader:
             if prose is None:
                 return None
             if prose:
+                self._strikes -= mark == _fences.STRIKE_END and self._strikes > 0
                 self._spoken.update((self._marks.thinking[mark],) if mark in self._marks.thinking else ())
                 return False
         ends = fence.closers if fence else ()
@@ -303,7 +305,9 @@ class StreamReader:
         assert fence is not None  # noqa: S101 - set by whoever made this the step
         if self._scanner is None:
             if not fence.keep:
-                self._buffer = self._buffer.lstrip()
+                start = self._buffer.lstrip()
+                self._lead += self._buffer[: len(self._buffer) - len(start)]
+                self._buffer = start
             head = (fence.keep + self._buffer).lstrip()
             if len(head) < fence.decides and not final:
                 return False
@@ -316,6 +320,7 @@ class StreamReader:
             self._take_bare(cut, fence)
         else:
             self._take(cut, fence)
+        self._lead = ""
         self._reply.code.interrupt()
         if fence.chained is not None and cut.closed:
             self._step = self._in_chain
@@ -349,7 +354,7 @@ class StreamReader:
             self._reply.add(fence.rank, calls)
         elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
             sure = not fence.opener or fence.where == "line"
-            raw = "" if sure else fence.opener.removesuffix(fence.keep) + body + cut.mark
+            raw = "" if sure else fence.opener.removesuffix(fence.keep) + self._lead + body + cut.mark
             self._reply.add(fence.rank, calls, raw, "anything" if fence.loose and self._alone else "lines")
 
     def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:
