@@ -21,7 +21,7 @@ _BRACES = re.compile(
 )
 _NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
-_NS = r"(?:[|\uff5c]DSML[|\uff5c]|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2}|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""
 _OPEN = re.compile(rf"<{_NS}(?:function|invoke)\s*(?:=\s*|name\s*=\s*){_VALUE_NAME}\s*>?")
 _EMPTY_OPEN = re.compile(r"<function\s*name\s*=\s*(?=<function)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from agent.protocols import _bare, _fences
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._left import lost_calls
 from agent.protocols._made import CUT_OFF, Definitions, faulty
-from agent.protocols._marks import marks_of, spoken_in_prose
+from agent.protocols._marks import SpokenMarks, marks_of
 from agent.protocols._open import open_calls, without_end
 from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
@@ -57,8 +56,7 @@ class StreamReader:
         self._reply = ReplyBuilder(thinking, one_variant=one_variant)
         self._truncated = False
         self._addressed = self._headed = self._alone = False
-        self._spoken: Counter[str] = Counter()  # endings of calls that are only spoken of
-        self._strikes = 0
+        self._spoken = SpokenMarks(self._marks)
         self._pending: list[Pending] = []
         self._lead = ""  # blanks that the block began with
         self._fence: ProtocolFence | None = None
@@ -127,7 +125,7 @@ class StreamReader:
         while match := tokens.pattern.search(buffer, at):
             reply.show(buffer[at : match.start()])
             at = match.end()
-            stands = self._stands(match[0], buffer[at:], final=final)
+            stands = self._spoken.stands(match[0], reply.code, buffer[at:], blank=reply.blank, final=final)
             if stands is None:
                 self._buffer = buffer[match.start() :]
                 return False
@@ -169,38 +167,6 @@ class StreamReader:
         self._fence, self._buffer = fence, lead[self._beginning.skipped :]
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block
-
-    def _stands(self, mark: str, rest: str, *, final: bool) -> bool | None:
-        """Return whether a mark counts where the text has come to; None where that depends on text that is still to come.
-
-        One in code or a quotation, or a word of a sentence, is only spoken of.
-        """
-        code = self._reply.code
-        fence = self._marks.fences.get(mark)
-        if fence is None and not (final and not rest.strip()):
-            prose = spoken_in_prose(mark, code, rest, final=final)
-            if prose is None:
-                return None
-            if prose:
-                self._strikes -= mark == _fences.STRIKE_END and self._strikes > 0
-                self._spoken.update((self._marks.thinking[mark],) if mark in self._marks.thinking else ())
-                return False
-        ends = fence.closers if fence else ()
-        if code.passes(mark, ends, call=fence is not None):
-            self._spoken.update(ends)
-            return False
-        if mark == _fences.STRIKE:
-            self._strikes += 1
-            return False
-        if mark == _fences.STRIKE_END and self._strikes:
-            self._strikes -= 1
-            return False
-        if self._spoken[mark]:
-            self._spoken[mark] -= 1
-            return False
-        if fence is None or not fence.where:
-            return True
-        return self._reply.blank if fence.where == "start" else code.begins_line
 
     def _open(self, mark: str) -> None:
         self._alone = self._reply.code.begins_line
@@ -345,7 +311,9 @@ class StreamReader:
         body = cut.body
         calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
         lost = bool(calls) and all(call.fault is not None for call in calls)
-        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
+        if _fences.is_prose(body, fence, self._known):
+            self._reply.show(body + cut.mark)
+        elif (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
             end = fence.closers[0] if cut.closed and fence.closers else ""
             self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
         elif not cut.closed:

@@ -250,3 +250,54 @@ QWEN = "<tool_call>\n<function={}>\n{}</function>\n</tool_call>"
 def test_a_parameter_that_a_value_speaks_of_is_a_part_of_it(text: str, calls: list[Any]) -> None:
     reply = read(text)
     assert (ran(reply), told(reply)) == (calls, not calls)
+
+
+@pytest.mark.parametrize(
+    "text", ["In LangChain use the\n@tool decorator to mark functions.", "@tool is a decorator.", "Use\n@tool decorator.\nSo."]
+)
+def test_a_decorator_is_no_call(text: str) -> None:
+    assert (read(text).content, list(read(text).calls)) == (text, [])
+    assert ran(read('@tool run {"command": "rm"}')) == RM
+    assert told(read("@tool run command=rm"))
+
+
+def test_data_that_names_a_tool_is_shown_and_told() -> None:
+    text = '{"name": "run", "port": 80}'
+    assert (read(text).content, ran(read(text)), told(read(text))) == (text, [], True)
+
+
+def test_a_call_that_was_cut_off_between_its_arguments_is_told() -> None:
+    whole = "<tool_call>run<arg_key>timeout</arg_key><arg_value>3</arg_value><arg_key>command</arg_key><arg_value>ls</arg_value>"
+    assert ran(read(whole)) == [("run", {"timeout": 3, "command": "ls"})]
+    for part in (whole.partition("<arg_key>command")[0], whole.partition("ls")[0], whole.partition("<arg_value>ls")[0]):
+        assert (ran(read(part)), told(read(part))) == ([], True)
+
+
+@pytest.mark.parametrize("name", ["qwen_xml", "mistral", "auto"])
+def test_a_bare_call_of_another_model_runs(name: str) -> None:
+    assert ran(read(JSON, name)) == RM
+
+
+@pytest.mark.parametrize("mark", ["\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||"])
+def test_doubled_bars_are_read_as_single_ones(mark: str) -> None:
+    call = f'<{mark}invoke name="run"><{mark}parameter name="command" string="true">rm</{mark}parameter></{mark}invoke>'
+    for text in (call, f"<{mark}function_calls>\n{call}\n</{mark}function_calls>", f"<{mark}tool_calls>{call}</{mark}tool_calls>"):
+        assert (ran(read(text)), read(text).content) == (RM, "")
+
+
+def test_marks_of_more_families() -> None:
+    section = '<|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{"command": "rm"}<|tool_call_end|>'
+    reply = read(f"<|tool_call_section_begin|>{section}<|tool_call_section_end|>")
+    assert (ran(reply), reply.content) == (RM, "")
+    reply = read("<|inner_prefix|>I think.<|inner_suffix|>Done.<|assistant_end|>")
+    assert (reply.reasoning, reply.content) == ("I think.", "Done.")
+    for text in ("<answer>\nDone.\n</answer>", "<think>x</think><response>Done.</response>", "Done.<seed:eos>", "Done.<eos>"):
+        assert read(text).content == "Done."
+    for text in ("<|assistant|>\nDone.", "<start_of_turn>model\nDone.<end_of_turn>", "Done.<|im_sep|>"):
+        assert read(text).content == "Done."
+    assert read("So: <answer>42</answer>").content == "So: <answer>42</answer>"
+
+
+def test_a_number_without_an_end_is_told() -> None:
+    reply = read('<tool_call>{"name": "run", "arguments": {"command": "rm", "timeout": 1e400}}</tool_call>')
+    assert (ran(reply), told(reply)) == ([], True)
