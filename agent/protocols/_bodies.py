@@ -282,7 +282,7 @@ def _begins_line(text: str, at: int) -> bool:
 
 
 def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
-    """Return whether the tag at ``at``, within a line, may as well begin the next parameter: its value follows on the next line."""
+    """Return whether the tag at ``at``, within a line, may begin the next parameter: a value follows on the next line."""
     inner = _PARAM.match(text, at)
     if inner is None or not known.takes(name, _found(inner)) or not text[inner.end() :].lstrip("\r").startswith("\n"):
         return False

@@ -79,7 +79,7 @@ def read_line(body: str, known: Definitions) -> list[ToolCall]:
     return [call] if call else [faulty("", body, 'a call is written as @tool NAME {"key": "value"}')]
 
 
-_PROSE = re.compile(r"@tool[ \t]+([\w.-]+)[ \t]+[^\s{]")
+_PROSE = re.compile(r"@tool[ \t]+([\w.-]*\w)(?:[ \t]+[^\s{]|[.,;:!?](?!\S))")
 
 
 def is_prose(line: str, fence: ProtocolFence, known: Definitions) -> bool:

@@ -43,6 +43,8 @@ _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MU
 _PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$|(?<=\s)(\[[A-Za-z_][\w.-]*\([^\n]*\])\s*\Z", re.MULTILINE)
 _COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
 _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
+_STRIPPED = re.compile(r"commentary[ \t]+to=functions\.([\w.-]+)[^\n{]{0,40}(?=\{)")
+"""Harmony's message to a tool, where a server left out the special tokens."""
 _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
 _CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
 _MOST = 50
@@ -102,7 +104,7 @@ def lost_calls(
     return found
 
 
-def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:  # noqa: FBT001 - as trailing_code has it
+def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:
     """Return the tools that a block's code calls; in one that was never closed, the calls that it ends with."""
     if beginning.begins_call(opener, code):
         return [call.name for call in nested_calls(opener, code, reader)]
@@ -131,7 +133,7 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """(name, text) of each call of a known tool that has no tags."""
     if "{" in text:
         yield from _objects(text, known)
-        for match in (*_NAMED.finditer(text), *_REACT.finditer(text)):
+        for match in (*_NAMED.finditer(text), *_REACT.finditer(text), *_STRIPPED.finditer(text)):
             if match[1] in known and isinstance(_value(text, match.end())[0], dict):
                 yield match[1], text[match.start() : _value(text, match.end())[1]]
         command = _COMMAND.search(text)

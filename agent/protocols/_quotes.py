@@ -57,7 +57,7 @@ class Quotes:
             self._last = text[-1]
 
     def end_line(self, *, blank: bool) -> None:
-        """Take note of a line's end: straight quotation marks reach no further than their paragraph, single ones than their line."""
+        """Take note of a line's end: straight quotation marks reach no further than their paragraph, single ones the line."""
         if self._open and (self._open in _OF_LINE or (blank and self._open in _OF_PARAGRAPH)):
             self._open = ""
         self._last, self.begins_here = "\n", False

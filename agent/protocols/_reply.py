@@ -14,7 +14,6 @@ from agent.protocols._quotes import AFTER, AFTER_TAGS, SENTENCE_ENDS
 from toolcrib import StreamEvent, ToolCall
 from toolcrib._session import Thinking
 
-
 Follows = Literal["lines", "nothing", "anything"]
 """What may follow a call for it to run: text on other lines, no text at all, or any text."""
 _NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
@@ -131,7 +130,7 @@ class ReplyBuilder:
         return True
 
     def _goes_on(self, first: str, *, apart: bool) -> bool:
-        """Return whether what begins with ``first`` goes on with a sentence in which the calls stand, and begins no text of its own."""
+        """Return whether what begins with ``first`` goes on with the sentence in which the calls stand."""
         if first.isupper() and not apart:
             return False
         if first == "<" or first.isupper() or (not first.isascii() and not first.islower()):

@@ -320,7 +320,7 @@ class StreamReader:
             text = _bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)])
             calls, self._buffer = open_calls(text, cut, fence, self._scanner, self._known, truncated=self._truncated)
             self._reply.add(fence.rank, calls)
-        elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
+        elif body.strip() or not fence.opener or not cut.rest.startswith(fence.opener):  # models write an opening twice
             sure = not fence.opener or fence.where == "line"
             raw = "" if sure else fence.opener.removesuffix(fence.keep) + self._lead + body + cut.mark
             self._reply.add(fence.rank, calls, raw, "anything" if fence.loose and self._alone else "lines")

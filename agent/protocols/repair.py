@@ -82,7 +82,7 @@ def _strict(text: str) -> Json:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if "\\ud" in text or "\\uD" in text:
+    if "\\ud" in text or "\\uD" in text or not text.isascii():
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:

@@ -281,7 +281,11 @@ def test_a_bare_call_of_another_model_runs(name: str) -> None:
 @pytest.mark.parametrize("mark", ["\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||"])
 def test_doubled_bars_are_read_as_single_ones(mark: str) -> None:
     call = f'<{mark}invoke name="run"><{mark}parameter name="command" string="true">rm</{mark}parameter></{mark}invoke>'
-    for text in (call, f"<{mark}function_calls>\n{call}\n</{mark}function_calls>", f"<{mark}tool_calls>{call}</{mark}tool_calls>"):
+    for text in (
+        call,
+        f"<{mark}function_calls>\n{call}\n</{mark}function_calls>",
+        f"<{mark}tool_calls>{call}</{mark}tool_calls>",
+    ):
         assert (ran(read(text)), read(text).content) == (RM, "")
 
 
@@ -301,3 +305,18 @@ def test_marks_of_more_families() -> None:
 def test_a_number_without_an_end_is_told() -> None:
     reply = read('<tool_call>{"name": "run", "arguments": {"command": "rm", "timeout": 1e400}}</tool_call>')
     assert (ran(reply), told(reply)) == ([], True)
+
+
+def test_half_a_character_is_told() -> None:
+    assert (ran(read('[send(to="\\ud83d")]')), told(read('[send(to="\\ud83d")]'))) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|channel|>commentary to=functions.now <|constrain|>json<|message|><|call|>",
+        'analysisI look.assistantcommentary to=functions.run json{"command": "rm"}',
+    ],
+)
+def test_a_harmony_call_that_is_half_there_is_told(text: str) -> None:
+    assert (ran(read(text)), told(read(text))) == ([], True)
