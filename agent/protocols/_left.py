@@ -88,7 +88,7 @@ def lost_calls(
     known = beginning.known
     marks, _ = marks_in(open_thinking)
     if marks:
-        fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
+        fault = f"{_listed(marks)} in the thinking, where no call is run; end the thinking, then call"
         return [faulty("", open_thinking, fault)]
     code = trailing_code(content)
     if code is not None:
