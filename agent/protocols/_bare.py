@@ -52,6 +52,16 @@ def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
     return read_body(body, known) if looks_called(value, known) else []
 
 
+def may_follow(body: str) -> Literal["lines", "nothing"]:
+    """Return what may follow calls without tags: behind JSON nothing, behind calls as in Python text on other lines."""
+    return "lines" if body[0] == "[" and BEGINS.match(body) else "nothing"
+
+
+def is_data(body: str, calls: Sequence[ToolCall]) -> bool:
+    """Return whether JSON that names a tool has none of the fields of a call, so that a person may be meant to see it."""
+    return may_follow(body) == "nothing" and all(call.fault is not None for call in calls) and not _HAS_ARGUMENTS.search(body)
+
+
 def _python_calls(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
     calls = read_python(body) if closed else [faulty(name_in(body[1:]), body, CUT_OFF)]
     if known and any(call.name not in known for call in calls if call.name):

@@ -21,7 +21,7 @@ _BRACES = re.compile(
 )
 _NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
-_NS = r"(?:[|\uff5c]DSML[|\uff5c]|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2}|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""
 _OPEN = re.compile(rf"<{_NS}(?:function|invoke)\s*(?:=\s*|name\s*=\s*){_VALUE_NAME}\s*>?")
 _EMPTY_OPEN = re.compile(r"<function\s*name\s*=\s*(?=<function)")
@@ -36,6 +36,8 @@ _CALL_EDGE = re.compile(rf"</?{_NS}(?:function|invoke|tool_call)\b")
 _CDATA_START = re.compile(r"\s*<!\[CDATA\[")
 _CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
+"""Ends of the lines on which an argument's tags stand."""
 _ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
 _ARG = re.compile(r"\s*<(?:longcat_)?arg_key>(?P<key>[^<>]*)</(?:longcat_)?arg_key>\s*<(?:longcat_)?arg_value>")
 _ARG_EDGE = re.compile(r"</(?:longcat_)?arg_value>|(?=<(?:longcat_)?arg_key>)")
@@ -156,18 +158,24 @@ def _named(name: str, text: str, raw: str) -> ToolCall:
 
 
 def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall:
-    """GLM: the name, then pairs of arg_key and arg_value. A key within a value ends it where the schema has that key."""
+    """GLM: the name, then pairs of arg_key and arg_value. A key that begins a line in a value ends it if the schema has it."""
     args: dict[str, object] = {}
     while match := _ARG.match(text, at):
         key = match["key"].strip()
-        edge = _ARG_EDGE.search(text, match.end())
+        start = match.end()
+        edge = _ARG_EDGE.search(text, start)
+        while edge is not None and not edge[0] and not _ARG.match(text, edge.start()):
+            edge = _ARG_EDGE.search(text, edge.start() + 1)  # the value speaks of the tag
         if edge is None:
             return faulty(name, text, f"the arg_value of {key} is not closed")
-        if not edge[0] and not ((inner := _ARG.match(text, edge.end())) and known.takes(name, inner["key"].strip())):
-            return faulty(name, text, _inside(key))
+        if not edge[0]:
+            inner = _ARG.match(text, edge.start())
+            meant = inner is not None and known.takes(name, inner["key"].strip()) and _begins_line(text, edge.start())
+            if not meant or not text[start : edge.start()].strip():
+                return faulty(name, text, _inside(key))
         if key in args:
             return faulty(name, text, f"the argument {key} stands there twice")
-        value = text[match.end() : edge.start()]
+        value = text[start : edge.start()]
         if "arg_value>" in value:
             return faulty(name, text, _inside(key))
         args[key] = typed(value if edge[0] else value.strip(), known.schema(name, key))
@@ -240,20 +248,53 @@ def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall,
 def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) -> tuple[int, int, str]:
     """(where the value ends, where to read on, a fault) of a parameter that begins with ``match``.
 
-    Another parameter's beginning closes it where the schema has that parameter: models forget to.
+    Another parameter's beginning closes it where the schema has that parameter: models forget to. Within a line of a value that
+    has lines of its own it is a part of the value.
     """
     text = match.string
     if _CDATA_START.match(text, match.end()) and (close := _CDATA_END.search(text, match.end())):
         return close.end("cdata"), close.end(), ""
-    edge = _PARAM_EDGE.search(text, match.end())
-    if edge is None:
-        return 0, 0, f"the parameter {key} is not closed"
-    if not edge[0]:
-        inner = _PARAM.match(text, edge.start())
-        if inner is None or not known.takes(name, _found(inner)) or _CALL_EDGE.search(text, match.end(), edge.start()):
+    start = match.end()
+    lines = text[start : start + 2].lstrip("\r").startswith("\n")  # the value stands on lines of its own
+    mentioned = False
+    for edge in _PARAM_EDGE.finditer(text, start):
+        at = edge.start()
+        if edge[0]:
+            if mentioned and not _begins_line(text, at):
+                return 0, 0, _inside(key)
+            return at, edge.end(), ""
+        if lines and not _begins_line(text, at):
+            mentioned = True
+            if _misses_end(text, at, name, known):
+                return 0, 0, _inside(key)
+            continue
+        inner = _PARAM.match(text, at)
+        if inner is None or not text[start:at].strip() or _CALL_EDGE.search(text, start, at):
             return 0, 0, _inside(key)
-        return match.end() + len(text[match.end() : edge.start()].rstrip()), edge.end(), ""
-    return edge.start(), edge.end(), ""
+        if not known.takes(name, _found(inner)) or not (lines or _fits(inner, name, known)):
+            return 0, 0, _inside(key)
+        return start + len(text[start:at].rstrip()), edge.end(), ""
+    return 0, 0, f"the parameter {key} is not closed"
+
+
+def _begins_line(text: str, at: int) -> bool:
+    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
+
+
+def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
+    """Return whether the tag at ``at``, within a line, may begin the next parameter: a value follows on the next line."""
+    inner = _PARAM.match(text, at)
+    if inner is None or not known.takes(name, _found(inner)) or not text[inner.end() :].lstrip("\r").startswith("\n"):
+        return False
+    end = _PARAM_EDGE.search(text, inner.end())
+    return end is not None and bool(text[inner.end() : end.start()].strip())
+
+
+def _fits(match: re.Match[str], name: str, known: Definitions) -> bool:
+    """Return whether a parameter behind an open one on the same line is meant: its value is of a type that no text has."""
+    end = _PARAM_EDGE.search(match.string, match.end())
+    read = typed(match.string[match.end() : end.start()], known.schema(name, _found(match))) if end and end[0] else ""
+    return not isinstance(read, str)
 
 
 def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Definitions) -> object:
@@ -261,10 +302,8 @@ def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Defin
     text, start = match.string, match.end()
     if cdata := _CDATA.fullmatch(text, start, end):
         value = cdata[1]
-    elif text.startswith("\n", start, end):
-        value = text[start + 1 : end - text.endswith("\n", start + 1, end)]
     else:
-        value = text[start:end]
+        value = _LINE_ENDS.sub("", text[start:end]) if text.startswith(("\n", "\r\n"), start, end) else text[start:end]
     marks = f"{match['before'] or ''}{match['after']}"
     if 'string="true"' in marks or 'type="string"' in marks:
         return value

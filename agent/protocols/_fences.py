@@ -14,6 +14,7 @@ from agent.protocols._scan import JsonScanner, Scanner, TagScanner
 from agent.protocols.command import parse_command
 from toolcrib import ToolCall
 
+_DSML = ("\uff5cDSML\uff5c", "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
 SHIELDS = (
     ("<parameter", "</parameter>"),
     ("<param ", "</param>"),
@@ -22,8 +23,7 @@ SHIELDS = (
     ("<longcat_arg_value>", "</longcat_arg_value>"),
     ("<steptml:parameter", "</steptml:parameter>"),
     ("<atem:parameter", "</atem:parameter>"),
-    ("<\uff5cDSML\uff5cparameter", "</\uff5cDSML\uff5cparameter>"),
-    ("<|DSML|parameter", "</|DSML|parameter>"),
+    *((f"<{name}parameter", f"</{name}parameter>") for name in _DSML),
     ("<|open|>argument", "<|close|>argument<|sep|>"),
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
@@ -79,6 +79,15 @@ def read_line(body: str, known: Definitions) -> list[ToolCall]:
     return [call] if call else [faulty("", body, 'a call is written as @tool NAME {"key": "value"}')]
 
 
+_PROSE = re.compile(r"@tool[ \t]+([\w.-]*\w)(?:[ \t]+[^\s{]|[.,;:!?](?!\S))")
+
+
+def is_prose(line: str, fence: ProtocolFence, known: Definitions) -> bool:
+    """Return whether a line is a sentence about Python's decorators: it names no tool, and no JSON follows."""
+    match = _PROSE.match(line) if fence.read is read_line else None
+    return match is not None and match[1] not in known
+
+
 def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFence:
     return ProtocolFence(opener, closers, dialect=dialect, **more)  # type: ignore[arg-type]  # the fields of ProtocolFence, by name
 
@@ -101,6 +110,8 @@ TURN_ENDS = (
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
     "<|end\u2581of\u2581sentence|>",
     "[e~[",
+    "<seed:eos>",
+    "<eos>",
 )
 OTHER_TURNS = (
     "<|im_start|>user",
@@ -138,12 +149,13 @@ def _token_rows() -> Iterator[ProtocolFence]:
         yield _row("deepseek qwen_xml", opener, *ends, **read)
     for opener in _spelled("<|tool_call_begin|>"):
         yield _row("deepseek qwen_xml kimi", opener, *call_ends, keep=opener, **read)
-    yield _row("kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", **read)
+    for calls in ("tool_calls", "tool_call"):
+        yield _row("kimi", f"<|{calls}_section_begin|>", f"<|{calls}_section_end|>", **read)
 
 
 def _invoke_rows() -> Iterator[ProtocolFence]:
     """Invokes with and without what should stand around them."""
-    for name in ("\uff5cDSML\uff5c", "|DSML|"):
+    for name in _DSML:
         for wrapper in ("function_calls", "tool_calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
         yield _row("deepseek", f"<{name}invoke", f"</{name}invoke>", scan="tags", keep=f"<{name}invoke", tail=f"</{name}invoke>")
@@ -203,6 +215,7 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("<|channel>", "<channel|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("[THINK]", "[/THINK]"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
 )
 THOUGHT_LABEL = "thought\n"
@@ -212,6 +225,9 @@ DROPPED = (
     *TURN_ENDS,
     *OTHER_TURNS,
     "<|im_start|>assistant",
+    "<|assistant|>",
+    "<|im_sep|>",
+    "<start_of_turn>model",
     "<|start_header_id|>assistant<|end_header_id|>",
     "<|tool_response>",
     "<channel|>",
@@ -232,6 +248,8 @@ DROPPED = (
     *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "</function>", "</invoke>")),
 )
 """Marks that say nothing to a person: ends of turns, and ends of calls that were not begun."""
+WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>")
+"""Tags around a whole answer."""
 STRIKE, STRIKE_END = "<s>", "</s>"
 """HTML's strikethrough ends as a turn of some models does."""
 
@@ -243,8 +261,7 @@ INNER = (
     "<arg_key>",
     "<arg_value>",
     "<longcat_arg_key>",
-    "<\uff5cDSML\uff5cparameter",
-    "<|DSML|parameter",
+    *(f"<{name}parameter" for name in _DSML),
     "<atem:parameter",
     "<steptml:parameter",
     "<|constrain|>",

@@ -52,6 +52,11 @@ class Definitions:
         properties = self.parameters(name).get("properties")
         return isinstance(properties, Mapping) and key in properties
 
+    def lacks(self, name: str, args: Mapping[str, Json]) -> bool:
+        """Return whether an argument that the tool requires is missing."""
+        required = self.parameters(name).get("required")
+        return isinstance(required, (list, tuple)) and any(key not in args for key in required)
+
     def schema(self, name: str, key: str) -> Mapping[str, Json]:
         """Return an argument's schema; empty where nothing is known of it."""
         properties = self.parameters(name).get("properties")

@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import StringIO
+from typing import Literal
 
 from agent.protocols._code import CodeState
+from agent.protocols._made import faulty
+from agent.protocols._quotes import AFTER, AFTER_TAGS, SENTENCE_ENDS
 from toolcrib import StreamEvent, ToolCall
 from toolcrib._session import Thinking
+
+Follows = Literal["lines", "nothing", "anything"]
+"""What may follow a call for it to run: text on other lines, no text at all, or any text."""
+_NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
+_ALONE = "a call without tags has text behind it, so it was not run; end the reply with the call"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsure:
+    """Calls that run if what follows them lets them.
+
+    ``raw`` is how they stand in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
+    """
+
+    rank: int
+    calls: Sequence[ToolCall]
+    raw: str
+    follows: Follows
+    ended: bool
 
 
 class ReplyBuilder:
@@ -24,6 +47,10 @@ class ReplyBuilder:
         """No text yet."""
         self.calls: list[tuple[int, ToolCall]] = []
         self.faults: list[str] = []
+        self.doubtful: list[ToolCall] = []
+        """Calls with faults for those that were shown as text in their place."""
+        self._unsure: list[_Unsure] = []
+        self._gap = ""  # blanks behind the last of them
         self.lost = ""
         """The end of a call whose beginning was not seen."""
         self._shown_last = ""  # since the last call
@@ -47,7 +74,11 @@ class ReplyBuilder:
     @property
     def next_thinking(self) -> Thinking:
         """What a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
-        return "maybe" if self.thought or (self.blank and not self.calls) else "unlikely"
+        return "maybe" if self.thought or (self.blank and not self.called) else "unlikely"
+
+    @property
+    def called(self) -> bool:
+        return bool(self.calls or self._unsure)
 
     def flush(self, *, final: bool = False) -> list[StreamEvent]:
         """Return the events that may be shown by now; all of them at the end."""
@@ -57,6 +88,13 @@ class ReplyBuilder:
         return events
 
     def show(self, text: str) -> None:
+        if self._unsure and text:
+            if not self._decide(text):
+                return
+            text, self._gap = self._gap + text, ""
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         if not text:
             return
         self.code.feed(text)
@@ -73,6 +111,50 @@ class ReplyBuilder:
         self._shown_last = shown[-1]
         self._events.append(StreamEvent("assistant_delta", shown))
 
+    def _decide(self, text: str) -> bool:
+        """Look at text behind calls: False while it decides nothing, as it is blank."""
+        whole = self._gap + text
+        words = whole.lstrip()
+        if not words or any(tag.startswith(words) for tag in AFTER_TAGS if len(words) < len(tag)):
+            self._gap = whole
+            return False
+        gap = whole[: len(whole) - len(words)]
+        line = "\n" not in gap
+        quoted = words[0] in AFTER or words.startswith(AFTER_TAGS)
+        alone = all(one.follows == "anything" for one in self._unsure)
+        strict = any(one.follows == "nothing" for one in self._unsure)
+        if quoted or strict or (line and not alone and self._goes_on(words[0], apart=bool(gap))):
+            self._refuse(link=words[0] == "(" and line)
+        else:
+            self.settle()
+        return True
+
+    def _goes_on(self, first: str, *, apart: bool) -> bool:
+        """Return whether what begins with ``first`` goes on with the sentence in which the calls stand."""
+        if first.isupper() and not apart:
+            return False
+        if first == "<" or first.isupper() or (not first.isascii() and not first.islower()):
+            return not all(one.ended for one in self._unsure)
+        return True
+
+    def _refuse(self, *, link: bool) -> None:
+        """Show what was taken for calls as the text that it is; the model is told, unless it is a Markdown link."""
+        unsure, self._unsure = self._unsure, []
+        for one in unsure:
+            fault = _ALONE if one.follows == "nothing" else _NOT_ALONE
+            if not (link and one.raw.lstrip().startswith("[")):
+                self.doubtful += [call if call.fault else faulty(call.name, one.raw, fault) for call in one.calls]
+            self._show(one.raw)
+
+    def settle(self) -> None:
+        """Run the calls that waited for what follows them."""
+        unsure, self._unsure = self._unsure, []
+        for one in unsure:
+            self._add(one.rank, one.calls)
+        if unsure and self._gap:
+            gap, self._gap = self._gap, ""
+            self._show(gap)
+
     def end_call(self, mark: str) -> None:
         """Take note of an end of a call that was not begun: if the text before it looks like one, it is lost."""
         if self._shown_last and self._shown_last in "}])>":
@@ -80,11 +162,23 @@ class ReplyBuilder:
 
     def muse(self, text: str) -> None:
         if text:
+            self.settle()
             self._reasoning.write(text)
             self._events.append(StreamEvent("thinking_delta", text))
 
-    def add(self, rank: int, calls: Sequence[ToolCall]) -> None:
+    def add(self, rank: int, calls: Sequence[ToolCall], raw: str = "", follows: Follows = "lines") -> None:
+        """Add calls. With their text, ``raw``, they wait for what follows."""
         self._shown_last = ""
+        if not raw or not calls:
+            self.settle()
+            self._add(rank, calls)
+            return
+        before = self.code.last.rstrip()
+        ended = not before or before.endswith(SENTENCE_ENDS)
+        self._unsure.append(_Unsure(rank, calls, self._gap + raw, follows, ended))
+        self._gap = ""
+
+    def _add(self, rank: int, calls: Sequence[ToolCall]) -> None:
         for call in calls:
             self.calls.append((rank, call))
             if call.fault is None:
@@ -97,6 +191,7 @@ class ReplyBuilder:
 
     def think(self) -> None:
         """Take note that the reply has thinking of its own: no stray end of thinking is believed from here on."""
+        self.settle()
         self.thought = True
         self._held = False
 
@@ -105,6 +200,7 @@ class ReplyBuilder:
         if self.thought:
             return
         self.think()
+        self.doubtful = []
         self.code.interrupt()
         self.faults += [
             f"the call of {call.name or 'a tool'} stands in the thinking, so it was not run" for _, call in self.calls

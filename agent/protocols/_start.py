@@ -59,8 +59,8 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
     return [] if known and any(call.name not in known for call in calls) else calls
 
 
-def trailing_code(content: str) -> tuple[str, str] | None:
-    """(its first line, the code) of a code block that a text ends with, closed or not."""
+def trailing_code(content: str) -> tuple[str, str, bool] | None:
+    """(its first line, the code, whether it is closed) of a code block that a text ends with."""
     text = content.rstrip()
     if "```" not in text and "~~~" not in text:
         return None
@@ -70,7 +70,7 @@ def trailing_code(content: str) -> tuple[str, str] | None:
     if last is None or last.end() != len(text):
         return None
     opener, code = last[0].partition("\n")[0], last["code"]
-    return opener + "\n", code
+    return opener + "\n", code, last.end("code") < last.end()
 
 
 def _may_be_channel(lead: str) -> bool:

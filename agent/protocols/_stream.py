@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,14 +10,14 @@ from agent.protocols import _bare, _fences
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._left import lost_calls
 from agent.protocols._made import CUT_OFF, Definitions, faulty
-from agent.protocols._marks import marks_of
+from agent.protocols._marks import SpokenMarks, marks_of
+from agent.protocols._open import open_calls, without_end
 from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
 from agent.protocols._start import Beginning, Pending
 from toolcrib import StreamEvent
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
-_WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
@@ -56,10 +55,10 @@ class StreamReader:
         self._buffer = ""
         self._reply = ReplyBuilder(thinking, one_variant=one_variant)
         self._truncated = False
-        self._addressed = self._headed = False
-        self._spoken: Counter[str] = Counter()  # endings of calls that are only spoken of
-        self._strikes = 0
+        self._addressed = self._headed = self._alone = False
+        self._spoken = SpokenMarks(self._marks)
         self._pending: list[Pending] = []
+        self._lead = ""  # blanks that the block began with
         self._fence: ProtocolFence | None = None
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
@@ -87,6 +86,7 @@ class StreamReader:
         while self._handed_over() is None and self._step(True):
             pass
         reply = self._reply
+        reply.settle()
         reasoning = reply.reasoning
         if (other := self._handed_over()) is not None:
             whole = other.finish(truncated=truncated)
@@ -94,8 +94,12 @@ class StreamReader:
             return replace(whole, reasoning=(reasoning + whole.reasoning).strip(), events=events)
         content = reply.content
         if not (self._nested or truncated or self._headed):
-            thinking = reasoning if self._step == self._in_thinking else ""
-            reply.add(0, lost_calls(content, thinking, self._beginning, self._inner, reply.lost))
+            nothing = reply.blank and not (reply.calls or reply.faults)
+            thinking = reasoning if self._step == self._in_thinking or nothing else ""
+            found = reply.doubtful or lost_calls(content, thinking, self._beginning, self._inner, reply.lost)
+            reply.add(0, found)
+            if not reply.calls and reply.blank:
+                reply.add(0, [faulty("", reasoning, fault) for fault in reply.faults])
         calls = reply.ranked()
         faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
@@ -121,7 +125,11 @@ class StreamReader:
         while match := tokens.pattern.search(buffer, at):
             reply.show(buffer[at : match.start()])
             at = match.end()
-            if self._stands(match[0]):
+            stands = self._spoken.stands(match[0], reply.code, buffer[at:], blank=reply.blank, final=final)
+            if stands is None:
+                self._buffer = buffer[match.start() :]
+                return False
+            if stands:
                 self._buffer = buffer[at:]
                 self._open(match[0])
                 return True
@@ -139,7 +147,7 @@ class StreamReader:
         lead = self._buffer.lstrip()
         self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
         self._buffer = lead
-        found = self._beginning.look(lead, called=bool(self._reply.calls), final=final)
+        found = self._beginning.look(lead, called=self._reply.called, final=final)
         if found is None or found == "wait":
             return None if found is None else False
         if found == "protocol" and self._whole is not None:
@@ -160,28 +168,8 @@ class StreamReader:
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block
 
-    def _stands(self, mark: str) -> bool:
-        """Return whether a mark counts where the text has come to; one in code or a quotation is only spoken of."""
-        code = self._reply.code
-        if mark == _fences.STRIKE:
-            self._strikes += 1
-            return False
-        if mark == _fences.STRIKE_END and self._strikes:
-            self._strikes -= 1
-            return False
-        fence = self._marks.fences.get(mark)
-        ends = fence.closers if fence else ()
-        if code.passes(mark, ends):
-            self._spoken.update(ends)
-            return False
-        if self._spoken[mark]:
-            self._spoken[mark] -= 1
-            return False
-        if fence is None or not fence.where:
-            return True
-        return self._reply.blank if fence.where == "start" else code.begins_line
-
     def _open(self, mark: str) -> None:
+        self._alone = self._reply.code.begins_line
         if mark in self._marks.fences and not self._addressed:
             self._fence, self._scanner, self._step = self._marks.fences[mark], None, self._in_block
         elif mark in self._marks.thinking:
@@ -192,8 +180,9 @@ class StreamReader:
             self._beginning.bare = self._bare
         elif mark in _fences.HEADERS:
             self._header_mark, self._step = mark, self._in_header
-        elif mark in _fences.BODY_ENDS:
-            self._addressed = False
+        elif mark in _fences.TURN_ENDS:
+            self._addressed = self._addressed and mark not in _fences.BODY_ENDS
+            self._reply.code.interrupt()
         elif mark in _fences.CALL_ENDS:
             self._reply.end_call(mark)
         elif mark in _fences.OTHER_TURNS:
@@ -282,7 +271,9 @@ class StreamReader:
         assert fence is not None  # noqa: S101 - set by whoever made this the step
         if self._scanner is None:
             if not fence.keep:
-                self._buffer = self._buffer.lstrip()
+                start = self._buffer.lstrip()
+                self._lead += self._buffer[: len(self._buffer) - len(start)]
+                self._buffer = start
             head = (fence.keep + self._buffer).lstrip()
             if len(head) < fence.decides and not final:
                 return False
@@ -295,6 +286,7 @@ class StreamReader:
             self._take_bare(cut, fence)
         else:
             self._take(cut, fence)
+        self._lead = ""
         self._reply.code.interrupt()
         if fence.chained is not None and cut.closed:
             self._step = self._in_chain
@@ -319,34 +311,29 @@ class StreamReader:
         body = cut.body
         calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
         lost = bool(calls) and all(call.fault is not None for call in calls)
-        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
+        if _fences.is_prose(body, fence, self._known):
+            self._reply.show(body + cut.mark)
+        elif (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
             end = fence.closers[0] if cut.closed and fence.closers else ""
             self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
         elif not cut.closed:
-            self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
-        elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
+            text = _bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)])
+            calls, self._buffer = open_calls(text, cut, fence, self._scanner, self._known, truncated=self._truncated)
             self._reply.add(fence.rank, calls)
-
-    def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
-        """Take a block without its closing tag: servers cut replies at such tags, and models forget them."""
-        if isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
-            body = body.rstrip().rstrip(",") + "]"
-        elif fence.loose and not self._truncated and (value := _bare.leading_value(body)) is not None:
-            body, self._buffer = value
-        whole = not self._truncated and (fence.where == "line" or _WHOLE_END.search(body))
-        calls = fence.read(body, self._known) if whole else []
-        if not calls or (any(call.fault is not None for call in calls) and not cut.complete and fence.where != "line"):
-            calls = [faulty(_bare.name_in(body), body, CUT_OFF)]
-        self._reply.add(fence.rank, calls)
+        elif body.strip() or not fence.opener or not cut.rest.startswith(fence.opener):  # models write an opening twice
+            sure = not fence.opener or fence.where == "line"
+            raw = "" if sure else fence.opener.removesuffix(fence.keep) + self._lead + body + cut.mark
+            self._reply.add(fence.rank, calls, raw, "anything" if fence.loose and self._alone else "lines")
 
     def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:
-        body = cut.body
-        if not cut.closed and isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
-            body = body.rstrip().rstrip(",") + "]"
-            cut = cut._replace(closed=True)
-        calls = _bare.calls_of(body, self._known, closed=cut.closed)
-        if calls:
-            self._reply.add(fence.rank, calls)
+        listed = None if cut.closed else without_end(cut.body, self._scanner, truncated=self._truncated)
+        body, closed = (cut.body, cut.closed) if listed is None else (listed, True)
+        calls = _bare.calls_of(body, self._known, closed=closed)
+        if calls and closed and _bare.is_data(body, calls):
+            self._reply.show(body)
+            self._reply.doubtful += calls
+        elif calls:
+            self._reply.add(fence.rank, calls, body if closed else "", _bare.may_follow(body))
         else:
             self._beginning.bare = False
             self._reply.show(body)

@@ -7,6 +7,7 @@ strings. What a string says is never altered, and what was cut off is never comp
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import NoReturn
 
@@ -78,10 +79,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _strict(text: str) -> Json:
     try:
-        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if "\\ud" in text or "\\uD" in text:
+    if "\\ud" in text or "\\uD" in text or not text.isascii():
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -96,11 +97,18 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return value
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_once)
 """Reads a value where it stands in a text, as strictly as ``read_json`` does."""
 
 

@@ -256,7 +256,7 @@ def test_prose_before_it(family: str) -> None:
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in ("granite-3", "command")])
 def test_prose_after_it(family: str) -> None:
     content, calls, faults = read(FAMILIES[family]([PARIS]) + "\nI wait for it.")
-    if family in ("xlam in a code block", "functionary-3.2"):
+    if family in ("xlam in a code block", "functionary-3.2", "llama-3.1", "xlam"):
         assert calls == faults  # it may be an example
     else:
         assert (content, calls, faults) == ("I wait for it.", [PARIS], [])
