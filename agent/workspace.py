@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
+"""What the store's file and those beside it end with."""
+
 
 class Workspace:
     """Made by ``Crib.workspace``, and kept as long as the Crib. Sessions that are opened here run by its configuration.
@@ -240,7 +243,7 @@ class Workspace:
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent
-    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
+    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in _STORE_ENDS]
     own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
     return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 
