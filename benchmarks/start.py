@@ -1,4 +1,4 @@
-"""What starting costs, against an interpreter that does nothing. In processor time: on a busy machine both wait for others."""
+"""Cost of starting, against an interpreter that does nothing. In processor time: on a busy machine both wait for others."""
 
 from __future__ import annotations
 

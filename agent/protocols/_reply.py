@@ -46,7 +46,7 @@ class ReplyBuilder:
 
     @property
     def next_thinking(self) -> Thinking:
-        """What a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
+        """Return what a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
         return "maybe" if self.thought or (self.blank and not self.calls) else "unlikely"
 
     def flush(self, *, final: bool = False) -> list[StreamEvent]:

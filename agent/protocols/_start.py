@@ -1,4 +1,4 @@
-"""What a reply may begin with besides text and tags: JSON or Python calls, a code block that holds them, a tool's bare name."""
+"""Beginnings of a reply besides text and tags: JSON or Python calls, a code block that holds them, a tool's bare name."""
 
 from __future__ import annotations
 

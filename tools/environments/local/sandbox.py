@@ -47,7 +47,7 @@ sandbox.
 
 
 class _MountEndedError(EnvironmentFailed):
-    """What was mounted when bubblewrap looked was no longer there when it made it read-only."""
+    """A mount ended between the moments when bubblewrap saw it and when it made it read-only."""
 
 
 class Sandbox:

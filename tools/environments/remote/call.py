@@ -53,7 +53,7 @@ class RemoteCommand:
         self.lost = False
         """The shell ran it and then did not answer."""
         self.halted = ""
-        """What to say where the command could not be ended, since nothing runs there now."""
+        """Notice for a command that could not be ended, since nothing runs there now."""
         self.simple = False
         """True if the shell has nothing to do when it is interrupted: programs that it starts then are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
