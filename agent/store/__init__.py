@@ -7,8 +7,9 @@ SQLite: ``_database`` hands work to the thread that writes (``_writer``, one tra
 (``_readers``), and checks the lease within a write; ``_jobs`` is how work is awaited, ``_file`` opens the file. There is a
 module for each member: ``_ledger``, ``_tickets``, ``_grants``, ``_sessions``, ``_runs`` (also inbox and origins),
 ``_changes``, ``_leases``; ``_pruning`` forgets. A new table or column is a numbered file in ``sql/``, which ``_schema``
-applies. ``_signals`` wakes other processes. ``_damage`` finds a file damaged, ``_backup`` copies one; ``repair`` makes one anew
-from a copy or of its pages (``_pages``, ``_salvage``), and ``_mending`` puts in order what was restored.
+applies. ``_signals`` wakes other processes. ``_damage`` (with ``_cut_log``) finds a file damaged, ``_backup`` copies one;
+``repair`` makes one anew of its pages (``_pages``, ``_salvage``) and a copy (``_merging``), and ``_mending`` puts in order what
+was restored.
 
 Every store uses ``_codec`` and ``_steps`` (records as JSON), ``_shared`` (rules and messages) and ``_owner`` (who holds a
 lease), and passes tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py.

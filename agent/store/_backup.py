@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from agent.store import _placing
+
 _log = logging.getLogger(__name__)
 _EVERY = 6 * 3600.0
 """Seconds between two copies."""
@@ -19,6 +21,8 @@ _APART = 24 * 3600.0
 """Seconds for which the older copy stays: damage that nobody saw yet may be in the newer one."""
 _LARGEST, _LARGEST_AT_CLOSE = 256 * 1024 * 1024, 16 * 1024 * 1024
 """Bytes of a file that is copied at all, and while somebody waits for the process to end."""
+_FEWER = 2
+"""A store with so many times fewer sessions than its copy has lost them."""
 _LEFT = 256 * 1024 * 1024
 """Bytes of the disk that copies leave free: the store itself needs them first."""
 
@@ -65,9 +69,12 @@ class Backups:
     def _make(self, connection: sqlite3.Connection) -> None:
         fresh = self._path.with_name(f"{self._path.name}-backup-new-{os.getpid()}")
         try:
+            _placing.remove_left(self._path, "backup-new")
             if connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is None:
                 return
             _copied(connection, fresh)
+            if self._has_more(connection):
+                return
             if self._newest.exists() and _age(self._older) - _age(self._newest) > _APART:
                 self._newest.replace(self._older)
             fresh.replace(self._newest)
@@ -76,10 +83,37 @@ class Backups:
         finally:
             fresh.unlink(missing_ok=True)
 
+    def _has_more(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the newest copy has far more sessions: only forgetting them makes them fewer, and removes the copies."""
+        if not self._newest.exists():
+            return False
+        now = _count(connection)
+        try:
+            with closing(sqlite3.connect(f"{self._newest.absolute().as_uri()}?mode=ro", uri=True)) as copy:
+                then = _count(copy)
+        except sqlite3.Error as error:
+            _log.info("%s cannot be read, and is replaced: %s", self._newest, error)
+            return False
+        if now * _FEWER >= then:
+            return False
+        _log.warning(
+            "%s has %d sessions and its backup %s has %d: the backup stays as it is; remove it if that is wanted",
+            self._path,
+            now,
+            self._newest,
+            then,
+        )
+        return True
+
     def forget(self) -> None:
-        """Remove the copies: they hold what was forgotten since."""
+        """Remove the copies: they hold what was forgotten since. Those too that a process was killed over."""
         for path in (self._newest, self._older):
             path.unlink(missing_ok=True)
+        _placing.remove_left(self._path, "backup-new")
+
+
+def _count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
 
 def _age(path: Path) -> float:

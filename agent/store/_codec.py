@@ -153,17 +153,18 @@ def load_answer(stored: Stored) -> Answer:
 
 def dump_grant(grant: Grant) -> Stored:
     """All but what has columns of its own: id, session, scope, uses and principal."""
-    return dump(
-        {
-            "key": grant.key,
-            "root": grant.root,
-            "task_id": grant.task_id,
-            "argv": grant.argv,
-            "until": grant.until,
-            "by": grant.by,
-            "at": grant.at,
-        }
-    )
+    data: dict[str, Json] = {
+        "key": grant.key,
+        "root": grant.root,
+        "task_id": grant.task_id,
+        "argv": grant.argv,
+        "until": grant.until,
+        "by": grant.by,
+        "at": grant.at,
+    }
+    if grant.links:
+        data["links"] = grant.links
+    return dump(data)
 
 
 def load_grant(
@@ -171,6 +172,7 @@ def load_grant(
 ) -> Grant:
     data = load(stored)
     data["argv"] = tuple(data["argv"])
+    data["links"] = tuple((path, there) for path, there in data.get("links", ()))
     return Grant(
         id=plain(grant_id), session_id=plain(session_id), scope=scope, uses_left=uses_left, principal=plain(principal), **data
     )

@@ -8,42 +8,84 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from agent.store import _locking, _placing, _schema
 from toolcrib import StoreFailed
 
-REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, or saves what can still be read"
+REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, and saves what can still be read"
+ELSE = f"If it was toolcrib's, {REPAIR}; else move it away, or {_schema.ELSEWHERE}"
+"""Advice for a file that may be no store at all."""
 LOOKED_AT = 1024 * 1024
 """Bytes of the largest file that is checked whole when it is opened; of larger ones the ends of each table are read."""
+_SMALLEST = 512
+"""Bytes of the smallest page: SQLite takes a file that is shorter for an empty one."""
 _SHOWN = 5
+_PATIENCE = 10.0
+"""Seconds that a check waits for whoever keeps the file locked."""
 _BEING_MADE = 0.5
 """Seconds after which an empty file is no longer taken for one that another process is making."""
 
 
+class StoreDamaged(StoreFailed):
+    """The file itself is damaged, and a repair is of use. Any other StoreFailed has another remedy, which it names."""
+
+
 def check_unopened(path: Path, evidence: Sequence[Path]) -> None:
-    """Raise StoreFailed for a file that was emptied, or whose log was removed: SQLite takes the one for new, the other for whole.
+    """Raise StoreDamaged for a file that was emptied or is gone, or whose log was removed: SQLite takes it for new, or for whole.
 
     ``evidence`` are files that are there only where the store was used before. Looks at names and sizes, opens nothing.
     """
+    if _placing.repaired(path).exists():
+        raise StoreDamaged(f"{path} is damaged: its repair was not finished. `toolcrib doctor --repair-store` finishes it")
     why = _missing(path, evidence)
     if why:
         time.sleep(_BEING_MADE)  # another process may be about to make it, or to close it
         why = _missing(path, evidence)
     if why:
-        raise StoreFailed(f"{path} is damaged: {why}. {REPAIR}")
+        raise StoreDamaged(f"{path} is damaged: {why}")
 
 
 def _missing(path: Path, evidence: Sequence[Path]) -> str:
+    wal, shm = _placing.beside(path)
     try:
         size = path.stat().st_size
+    except FileNotFoundError:
+        own = [file for file in evidence if file.name.startswith(path.name)]
+        used = next(filter(_is_filled, (wal, *own)), None)
+        anew = f"to begin anew, remove the files {path}-* too"
+        return "" if used is None else f"it is gone, though {used} shows that it was used. {REPAIR}; {anew}"
     except OSError:
         return ""
-    wal, shm = (path.with_name(f"{path.name}-{end}") for end in ("wal", "shm"))
-    if size == 0:
-        used = wal if _is_filled(wal) else next(filter(_is_filled, evidence), None)
-        return "" if used is None else f"it is empty, though {used} shows that it was used"
+    if size < _SMALLEST:
+        used = next(filter(_is_filled, (wal, *evidence)), None)
+        if used is not None:
+            left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
+            return f"it {left}, though {used} shows that it was used. {REPAIR}"
+        return "" if size == 0 else f"it is too short for a database. {ELSE}"
     # SQLite removes -shm before -wal, and makes it after: alone it is never seen
     if not wal.exists() and shm.exists() and not wal.exists():
-        return f"its log {wal.name} is gone, with what was written last"
+        return f"its log {wal.name} is gone, with what was written last. {REPAIR}"
     return ""
+
+
+def check_length(path: Path) -> None:
+    """Raise StoreDamaged for a log that has less than was committed to it. Looks only while nobody else opens the file."""
+    wal, shm = _placing.beside(path)
+    if not (wal.exists() and shm.exists()):
+        return
+    with _locking.looking(path) as is_alone:
+        if is_alone:
+            check_length_alone(path)
+
+
+def check_length_alone(path: Path) -> None:
+    """Do ``check_length`` where the lock is held alone already."""
+    wal, shm = _placing.beside(path)
+    if wal.exists() and shm.exists():
+        from agent.store._cut_log import lost_pages  # a start that finds no log needs none of it
+
+        if lost := lost_pages(path):
+            what = f"{lost} page{'' if lost == 1 else 's'} of its log {wal.name}, which was written last,"
+            raise StoreDamaged(f"{path} is damaged: {what} {'is' if lost == 1 else 'are'} gone. {REPAIR}")
 
 
 def _is_filled(path: Path) -> bool:
@@ -58,15 +100,31 @@ def check_log(path: Path) -> None:
 
     Raises StoreFailed, and sqlite3.Error where SQLite can't read it at all.
     """
-    if _is_filled(path.with_name(f"{path.name}-wal")):
-        with closing(_read_only(path)) as connection:
+    wal = path.with_name(f"{path.name}-wal")
+    if _is_filled(wal):
+        from agent.store._pages import is_log_header  # a start that finds no log needs none of it
+
+        with wal.open("rb") as log:
+            begin = log.read(32)
+        if len(begin) == 32 and not is_log_header(begin):
+            raise damaged(path, [f"the header of its log {wal.name}"])
+        with closing(read_only(path)) as connection:
             check_opened(connection, path)
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
+def read_only(path: Path) -> sqlite3.Connection:
+    """Connect so that nothing is written, and nothing left beside a file that nobody uses. Raises sqlite3.Error."""
+    alone = not path.with_name(f"{path.name}-wal").exists() and _has_log_mode(path)
+    uri = f"{path.absolute().as_uri()}?{'immutable=1' if alone else 'mode=ro'}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE)
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
+
+
+def _has_log_mode(path: Path) -> bool:
+    """Return whether the file has a log while anybody uses it. This process must not have it open: see _file._CREATING."""
+    with path.open("rb") as file:
+        return file.read(20)[18:20] == b"\2\2"
 
 
 def check_opened(connection: sqlite3.Connection, path: Path) -> None:
@@ -80,27 +138,34 @@ def check_opened(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f'SELECT * FROM "{table}" ORDER BY 1 {order} LIMIT 1').fetchone()  # noqa: S608 - a name of ours
 
 
-def damaged(path: Path, found: Sequence[str]) -> StoreFailed:
+def damaged(path: Path, found: Sequence[str]) -> StoreDamaged:
     """Return the error for a file in which ``found`` is wrong."""
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     said = "; ".join(" ".join(line.split()) for line in found[:_SHOWN])
-    return StoreFailed(f"{path} is damaged ({said}{more}), and was left as it is. {REPAIR}")
+    return StoreDamaged(f"{path} is damaged ({said}{more}), and was left as it is. {REPAIR}")
 
 
 def check_whole(path: Path, evidence: Sequence[Path] = ()) -> None:
     """Check all of a file, which may take a second for each gigabyte or more. Nothing is written.
 
-    Raises StoreFailed for damage, and sqlite3.Error where SQLite can't read it at all.
+    Raises StoreDamaged, and sqlite3.Error where SQLite can't read it at all.
     """
     check_unopened(path, evidence)
-    with closing(_read_only(path)) as connection:
+    if not path.exists() or not path.stat().st_size:
+        return
+    check_log(path)
+    with closing(read_only(path)) as connection:
         if found := _faults(connection, most=20) or _miscounted(connection, most=20):
             raise damaged(path, found)
 
 
 def _faults(connection: sqlite3.Connection, most: int) -> list[str]:
     """Return what is wrong in the pages; where nothing is, the rows that do not belong together."""
-    found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({most})")]
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")  # it names what is damaged too
+    try:
+        found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({most})")]
+    finally:
+        connection.text_factory = str
     if found != ["ok"]:
         return found
     dangling = connection.execute("PRAGMA foreign_key_check").fetchmany(most)

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.store import _damage, _schema
+from agent.store import _damage, _locking, _schema
 from toolcrib import StoreFailed
 
 _log = logging.getLogger(__name__)
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
 _FULL = "cannot grow: the disk is full; make room and try again. What it held before is kept"
+_UNREADABLE = ("Could not decode to UTF-8", "unsupported file format")
+"""Beginnings of errors without a code of their own, which only a damaged file brings about."""
 _A_LITTLE = 64 * 1024
 """Bytes: the index of the log alone takes half of it."""
 BUSY_SECONDS = 10.0
@@ -36,11 +38,19 @@ def open_writer(path: Path, synchronous: str, tables: Path, evidence: Sequence[P
     ``evidence`` are files that are there only where this one was used before.
     """
     try:
-        _damage.check_unopened(path, evidence)
-        _make_file(path)
-        _damage.check_log(path)
-        return _connect(path, synchronous, tables)
-    except sqlite3.Error as error:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _damage.check_length(path)
+        with _locking.opening(path, BUSY_SECONDS) as lock:
+            _damage.check_unopened(path, evidence)
+            made = _make_file(path)
+            try:
+                _damage.check_log(path)
+                return _connect(path, synchronous, tables)
+            except BaseException:
+                if made and lock.is_alone() and not path.stat().st_size:
+                    path.unlink()  # on a full disk: it would count as one that was emptied
+                raise
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise explained(path, error) from error
     except OSError as error:
         raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}; {_mend(path, error)}") from error
@@ -77,13 +87,14 @@ def _mend(path: Path, error: OSError) -> str:
     return f"make its folder writable ({folder}), or {_schema.ELSEWHERE}"
 
 
-def _make_file(path: Path) -> None:
-    """A file that only its owner may read, in a folder of the same kind where there was none."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _make_file(path: Path) -> bool:
+    """Make a file that only its owner may read, where there is none. Return whether it was made."""
+    made = True
     with _CREATING:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
+            made = False
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
                 raise StoreFailed(f"{path} is not a file; name another one for the store") from None
@@ -91,6 +102,7 @@ def _make_file(path: Path) -> None:
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
         raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
+    return made
 
 
 def _connect(path: Path, synchronous: str, tables: Path) -> sqlite3.Connection:
@@ -136,16 +148,17 @@ def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def explained(path: Path, error: sqlite3.Error) -> StoreFailed:
-    """Return the meaning of SQLite's error, with what to do."""
+def explained(path: Path, error: sqlite3.Error | UnicodeDecodeError) -> StoreFailed:
+    """Return the meaning of SQLite's error, with what to do. Even its own words are no text where a table's name is damaged."""
+    if isinstance(error, UnicodeDecodeError):
+        return _damage.damaged(path, ["it names its tables by what is no text"])
     match _code(error):
         case sqlite3.SQLITE_NOTADB:
-            why = (
-                f"is not a database, and was left as it is. If it was toolcrib's, {_damage.REPAIR};"
-                f" else move it away, or {_schema.ELSEWHERE}"
-            )
+            return _damage.StoreDamaged(f"{path} is not a database, and was left as it is. {_damage.ELSE} ({error})")
         case sqlite3.SQLITE_CORRUPT:
             return _damage.damaged(path, [str(error)])
+        case _ if str(error).startswith(_UNREADABLE):
+            return _damage.damaged(path, [str(error)[:200]])
         case sqlite3.SQLITE_FULL:
             why = _FULL
         case sqlite3.SQLITE_IOERR if _is_full(path.parent):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import CANDIDATES, ambiguous, received, title_of
 from toolcrib._frozen import freeze
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord, SessionInfo
 from toolcrib._types import Json
 
@@ -199,14 +200,20 @@ class MemoryOrigins(MemoryMember):
     def __init__(self, room: Room | None = None) -> None:
         super().__init__(room)
         self._bits: dict[str, dict[str, int]] = {}
+        self._copies: dict[str, dict[str, str]] = {}
 
     async def of(self, session_id: str) -> Mapping[str, int]:
         with self._reading:
             return dict(self._bits.get(session_id, ()))
 
-    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
-        """Add these bits to what is known of each path."""
+    async def copies(self, session_id: str) -> Mapping[str, str]:
+        with self._reading:
+            return {path: source for path, source in self._copies.get(session_id, {}).items() if source}
+
+    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+        """Add these bits to what is known of each path, and note the copies."""
         with self._writing:
             known = self._bits.setdefault(session_id, {})
-            for path, bits in origins.items():
-                known[path] = known.get(path, 0) | bits
+            for path in (*origins, *copies):
+                known[path] = known.get(path, 0) | origins.get(path, 0)
+            self._copies.setdefault(session_id, {}).update(copies)

@@ -61,9 +61,9 @@ class Pages:
 
     @property
     def application(self) -> int | None:
-        """The ``application_id`` of the first page; None where that page is none."""
+        """The ``application_id`` of the first page; None where that page is none, or was cut in its header."""
         first = self.page(1)
-        return int.from_bytes(first[68:72]) if first[:16] == MAGIC else None
+        return int.from_bytes(first[68:72]) if first[:16] == MAGIC and len(first) >= 100 else None
 
     @property
     def version(self) -> int:
@@ -200,26 +200,38 @@ def _page_size(main: bytes, logged: bytes) -> int:
 
 
 def _committed(logged: bytes, size: int) -> dict[int, bytes]:
-    """Return the last committed version of each page in a write-ahead log, as SQLite itself would read it."""
+    """Return the last committed version of each page in a write-ahead log.
+
+    SQLite reads up to the first frame that is damaged. Here that frame is passed over: its own header has the sums that the
+    next one goes on from. Where the log's header is damaged, the first frame says which frames are of this log.
+    """
     header = logged[:_WAL_HEADER]
-    if len(header) < _WAL_HEADER or int.from_bytes(header[:4]) & ~1 != 0x377F0682 or int.from_bytes(header[8:12]) != size:
-        return {}
-    order = ">" if header[3] & 1 else "<"
-    sums = _checksum(header[:24], order, (0, 0))
-    if sums != struct.unpack(">2I", header[24:32]):
-        return {}
+    order = ">" if header[3:4] == b"\x83" else "<"
+    sums = _checksum(header[:24], order, (0, 0)) if is_log_header(logged) else (-1, -1)
+    salts = header[16:24] if is_log_header(logged) else logged[_WAL_HEADER + 8 : _WAL_HEADER + 16]
     found: dict[int, bytes] = {}
     waiting: dict[int, bytes] = {}
     for at in range(_WAL_HEADER, len(logged) - size - _FRAME_HEADER + 1, size + _FRAME_HEADER):
         frame, page = logged[at : at + _FRAME_HEADER], logged[at + _FRAME_HEADER : at + _FRAME_HEADER + size]
         sums = _checksum(page, order, _checksum(frame[:8], order, sums))
-        if frame[8:16] != header[16:24] or sums != struct.unpack(">2I", frame[16:24]):
+        if frame[8:16] != salts:
             break
-        waiting[int.from_bytes(frame[:4])] = page
+        told = struct.unpack(">2I", frame[16:24])
+        if sums == told:
+            waiting[int.from_bytes(frame[:4])] = page
+        sums = told
         if int.from_bytes(frame[4:8]):  # the transaction ends here
             found |= waiting
             waiting.clear()
     return found
+
+
+def is_log_header(logged: bytes) -> bool:
+    """Return whether a log begins as one does whose frames SQLite reads."""
+    header = logged[:_WAL_HEADER]
+    if len(header) < _WAL_HEADER or int.from_bytes(header[:4]) & ~1 != 0x377F0682:
+        return False
+    return _checksum(header[:24], ">" if header[3] & 1 else "<", (0, 0)) == struct.unpack(">2I", header[24:32])
 
 
 def _checksum(data: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from agent.store._codec import Stored, dump, dump_item, load, load_item, plain, 
 from agent.store._database import Access
 from agent.store._sessions import appending
 from agent.store._shared import Clock, received
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord
 from toolcrib._types import Json
 
@@ -107,13 +108,20 @@ class SqliteOrigins:
         found = await self._access.rows("SELECT path, bits FROM origins WHERE session_id = ?", (text(session_id),))
         return {plain(path): bits for path, bits in found}
 
-    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
-        """Add these bits to what is known of each path."""
+    async def copies(self, session_id: str) -> Mapping[str, str]:
+        sql = "SELECT path, copy_of FROM origins WHERE session_id = ? AND copy_of <> ''"
+        return {plain(path): plain(source) for path, source in await self._access.rows(sql, (text(session_id),))}
+
+    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+        """Add these bits to what is known of each path, and note the copies."""
         key = text(session_id)
-        rows = [(key, text(path), bits) for path, bits in origins.items()]
+        rows = [
+            (key, text(path), origins.get(path, 0), text(copies[path]) if path in copies else None)
+            for path in dict.fromkeys((*origins, *copies))
+        ]
         sql = (
-            "INSERT INTO origins (session_id, path, bits) VALUES (?, ?, ?)"
-            " ON CONFLICT (session_id, path) DO UPDATE SET bits = bits | excluded.bits"
+            "INSERT INTO origins (session_id, path, bits, copy_of) VALUES (?, ?, ?, ?) ON CONFLICT (session_id, path)"
+            " DO UPDATE SET bits = bits | excluded.bits, copy_of = coalesce(excluded.copy_of, copy_of)"
         )
         await self._access.write(lambda connection: connection.executemany(sql, rows))
 

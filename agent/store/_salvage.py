@@ -95,6 +95,22 @@ def fill(connection: sqlite3.Connection, pages: Pages) -> int:
     return unusable + pages.unreadable
 
 
+def unreadable_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return the number of rows, by table, that are there and can't be used."""
+    connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    try:
+        counts = {table.name: _count_unsound(connection, table) for table in _tables(connection)}
+    finally:
+        connection.text_factory = str
+    return {name: number for name, number in counts.items() if number}
+
+
+def _count_unsound(connection: sqlite3.Connection, table: _Table) -> int:
+    names = [column.name for column in table.columns]
+    rows = connection.execute(f"SELECT {', '.join(names)} FROM {table.name}")  # noqa: S608 - names of ours
+    return sum(not _is_sound(table.name, dict(zip(names, row, strict=True))) for row in rows)
+
+
 def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     """Return the number of rows of each table that has some."""
     counts = {
@@ -144,6 +160,8 @@ def _is_sound(table: str, values: Mapping[str, Any]) -> bool:
         for value in values.values():
             if isinstance(value, bytes):
                 plain(value)
+            elif isinstance(value, str):
+                value.encode()  # what was no text can't be encoded
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
     return True

@@ -5,6 +5,7 @@ A change's id is made of that of its step and its own number.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -96,14 +97,18 @@ def _same(change: FileChange) -> FileChange:
 def _of_state(state: FileState | None) -> Any:
     if state is None:
         return None
-    if state.mtime_ns is None:
+    if state.mtime_ns is None and state.attributes is None:
         return [state.digest, state.size, state.mode, *(state.owner or ())]
-    return [state.digest, state.size, state.mode, *(state.owner or (None, None)), state.mtime_ns]
+    facts = [state.digest, state.size, state.mode, *(state.owner or (None, None)), state.mtime_ns]
+    if state.attributes is not None:
+        facts.append({name: b64encode(value).decode() for name, value in state.attributes.items()})
+    return facts
 
 
 def _state(stored: Any) -> FileState | None:
     if stored is None:
         return None
     digest, size, mode, *more = stored
-    uid, gid, mtime_ns = (*more, None, None, None)[:3]
-    return FileState(digest, size, mode, None if uid is None else (uid, gid), mtime_ns)
+    uid, gid, mtime_ns, given = (*more, None, None, None, None)[:4]
+    attributes = None if given is None else {name: b64decode(value) for name, value in given.items()}
+    return FileState(digest, size, mode, None if uid is None else (uid, gid), mtime_ns, attributes)

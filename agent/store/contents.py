@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.store import _schema
+from agent.store import _placing, _schema
 from agent.store._database import Database
 from agent.store._file import Synchronous
 from agent.store._shared import Clock
@@ -42,7 +42,7 @@ class SqliteContents:
         synchronous: Synchronous = "NORMAL",
         clock: Clock = time.time,
     ) -> None:
-        self._path = path
+        self._path = _placing.real(path)
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._synchronous = synchronous

@@ -1,25 +1,29 @@
-"""Repairing a damaged store: from a backup, or with all rows that can still be read. The damaged file is kept."""
+"""Repairing a damaged store with all rows that can still be read, and from a backup. The damaged file is kept."""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.store import _damage, _file, _schema
+from agent.store import _damage, _file, _locking, _placing, _schema
 from agent.store._backup import Backups
 from agent.store._mending import Mended, mend
+from agent.store._merging import Restored, lay_over
 from agent.store._pages import Pages
-from agent.store._salvage import count_rows, fill
+from agent.store._salvage import count_rows, fill, unreadable_rows
 from toolcrib import StoreFailed
 
+_log = logging.getLogger(__name__)
 _NO_VERSION = 10_000
 """A version that no file has: it was overwritten."""
+_CLOSED = "permission denied; make it and its folder readable and writable, and run the repair again"
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
 """The bytes of a file on which every connection of SQLite holds a lock while it is open."""
 
@@ -37,7 +41,11 @@ class Repaired:
     missing_pages: int
     mended: Mended
     backup: float | None = None
-    """When the backup was made that it was restored from, in Unix seconds; None where it was read out of the damaged file."""
+    """When the backup was made that conversations were restored from, in Unix seconds; None where the damaged file has all."""
+    restored: Sequence[Restored] = ()
+    """Every conversation, the one that was used last first, with its source; empty without a backup."""
+    is_finished_only: bool = False
+    """A process had died in the last steps of a repair, which are done now: what was lost then is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,72 +55,141 @@ class _Draft:
     saved: Mapping[str, int]
     unreadable: int = 0
     missing_pages: int = 0
-    backup: Path | None = None
-
-    @property
-    def worth(self) -> int:
-        return self.saved.get("messages", 0) + self.saved.get("sessions", 0)
+    is_foreign: bool = False
+    """The file says that another program made it, and nothing of ours is in it."""
+    backup: float | None = None
+    """When the backup was made that conversations are from."""
+    restored: Sequence[Restored] = ()
 
 
 def examine(path: Path, evidence: Sequence[Path] = ()) -> None:
-    """Check the whole file; nothing is written, and nothing made where there is none. Raises StoreFailed."""
-    if not path.exists():
-        return
+    """Check the whole file; nothing is written. Raises StoreDamaged, and another StoreFailed where it can't be checked."""
+    try:
+        path = _placing.real(path)
+        if not path.parent.exists():
+            return
+        _damage.check_length(path)
+        with _locking.opening(path, _file.BUSY_SECONDS):
+            _examine(path, evidence)
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be read: {error.strerror or error}; make it and its folder readable") from error
+
+
+def _examine(path: Path, evidence: Sequence[Path]) -> None:
     try:
         _damage.check_whole(path, [*evidence, *Backups(path).found()])
-    except sqlite3.Error as error:
+        _check_records(path)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _file.explained(path, error) from error
 
 
-def repair(path: Path) -> Repaired:
+def _check_records(path: Path) -> None:
+    """Raise StoreDamaged for rows that can't be used: SQLite only looks after its own pages."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with closing(_damage.read_only(path)) as connection:
+        newest = len(_schema.steps(_schema.FOLDER))
+        found = connection.execute(
+            "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master WHERE name = 'sessions')"
+            " FROM pragma_application_id AS a, pragma_user_version AS v"
+        ).fetchone()
+        if found != (_schema.APPLICATION_ID, newest, 1):
+            return  # of another version, or old contents of files: their rows have other shapes
+        bad = unreadable_rows(connection)
+    if bad:
+        raise _damage.damaged(path, [f"unreadable rows of {name}: {number}" for name, number in bad.items()])
+
+
+def repair(path: Path, evidence: Sequence[Path] = ()) -> Repaired | None:
     """Replace a damaged file. What was under way in it is ended, and what was agreed is forgotten: see ``_mending``.
 
-    Raises StoreFailed, and then leaves everything as it was: where a process uses the file, another program made it, a newer
-    toolcrib wrote it, or the disk has no room for the new one.
+    Returns None for a file that is not damaged (any more). Raises StoreFailed, and then leaves everything as it was: where a
+    process uses the file, another program made it, a newer toolcrib wrote it, or the disk has no room for the new one.
     """
-    fresh = path.with_name(f"{path.name}-repairing")
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise StoreFailed(f"{path} cannot be opened: {error.strerror or error}") from error
+        path = _placing.real(path)
+        with _locking.replacing(path):
+            if not _placing.repaired(path).exists() and not _is_damaged(path, evidence):
+                return None
+            return _repair(path)
+    except (OSError, sqlite3.Error) as error:
+        if _placing.repaired(path).exists():
+            raise StoreFailed(
+                f"the repair of {path} is not finished ({error}); mend that, and run it again: it goes on"
+            ) from error
+        if isinstance(error, PermissionError):
+            raise StoreFailed(f"{path} could not be repaired, and was left as it is: {_CLOSED}") from error
+        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {error}") from error
+
+
+def _repair(path: Path) -> Repaired:
+    made = _make_missing(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         _lock(descriptor, path)
-        draft = _drafted(descriptor, path, fresh)
-        with closing(_connected(fresh)) as connection:
-            _schema.upgrade(connection, fresh, _schema.FOLDER)
-            mended = mend(connection, time.time())
-            saved = count_rows(connection)
-        _damage.check_whole(fresh)
-        return _replaced(descriptor, path, fresh, draft, saved, mended)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {error}") from error
+        if _placing.repaired(path).exists():
+            return _finished(path)
+        _placing.remove_left(path, "repairing")
+        return _replaced(descriptor, path)
+    except BaseException:
+        if made and not _placing.repaired(path).exists():
+            path.unlink()
+        raise
     finally:
-        for leftover in (fresh, *_beside(fresh)):
-            leftover.unlink(missing_ok=True)
         os.close(descriptor)
 
 
-def forget_contents(path: Path) -> Path:
-    """Put a damaged file of old contents aside: another is begun when it is needed. Return its new name. Raises StoreFailed."""
+def forget_contents(path: Path) -> Path | None:
+    """Put a damaged file of old contents aside: another is begun when it is needed. Return its new name; None where it is sound.
+
+    Raises StoreFailed.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            _lock(descriptor, path)
-            kept = _dated(path)
-            path.rename(kept)
-            _move_beside(path, kept)
-        finally:
-            os.close(descriptor)
+        path = _placing.real(path)
+        with _locking.replacing(path):
+            return _put_aside(path) if _is_damaged(path, ()) else None
     except OSError as error:
-        raise StoreFailed(f"{path} cannot be put aside: {error.strerror or error}") from error
+        why = _CLOSED if isinstance(error, PermissionError) else error.strerror or error
+        raise StoreFailed(f"{path} cannot be put aside: {why}") from error
+
+
+def _put_aside(path: Path) -> Path:
+    _make_missing(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _lock(descriptor, path)
+        kept = _placing.dated(path)
+        path.rename(kept)
+        _placing.put_beside(path, kept)
+    finally:
+        os.close(descriptor)
     return kept
 
 
+def _is_damaged(path: Path, evidence: Sequence[Path]) -> bool:
+    """Look again, under the lock: another process may have repaired it. Raises StoreFailed where it can't be checked."""
+    try:
+        _damage.check_length_alone(path)
+        _examine(path, evidence)
+    except _damage.StoreDamaged:
+        return True
+    return False
+
+
+def _make_missing(path: Path) -> bool:
+    """Make an empty file where there is none, to hold the lock. Return whether it did."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
 def _lock(descriptor: int, path: Path) -> None:
-    """Keep everybody else out until the descriptor is closed."""
+    """Keep those out who opened the file before, until the descriptor is closed."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
-    except OSError as error:
+    except (BlockingIOError, PermissionError) as error:  # which of them is up to the system
         raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error
 
 
@@ -120,20 +197,36 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _drafted(descriptor: int, path: Path, fresh: Path) -> _Draft:
-    """Make ``fresh`` of whichever has more: what can be read of the damaged file, or a backup."""
-    read = _read_out(descriptor, path, fresh)
+    """Make ``fresh`` of what can be read of the damaged file, and of the newest sound backup where that has more."""
+    draft = _read_out(descriptor, path, fresh)
     for backup in Backups(path).found():
         try:
             _damage.check_whole(backup)
-            with closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-                copied = _Draft(count_rows(connection), backup=backup)
-        except (sqlite3.Error, StoreFailed):
-            continue  # it is damaged too
-        if copied.worth <= read.worth:
+            draft = _joined(draft, fresh, backup)
             break
-        fresh.write_bytes(backup.read_bytes())
-        return copied
-    return read
+        except (sqlite3.Error, StoreFailed) as error:
+            _log.info("%s is damaged too, and passed over: %s", backup, error)
+    if draft.is_foreign and not draft.saved:
+        raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
+    return draft
+
+
+def _joined(draft: _Draft, fresh: Path, backup: Path) -> _Draft:
+    """Lay the backup over the draft. Raises sqlite3.Error and StoreFailed, and then the draft is as it was."""
+    copy = fresh.with_name(f"{fresh.name}-copy")
+    try:
+        _make_empty(copy)
+        copy.write_bytes(backup.read_bytes())
+        with closing(_connected(copy)) as connection:
+            _schema.upgrade(connection, copy, _schema.FOLDER)
+        with closing(_connected(fresh)) as connection:
+            restored = lay_over(connection, copy)
+            saved = count_rows(connection)
+    finally:
+        for leftover in (copy, *_placing.beside(copy)):
+            leftover.unlink(missing_ok=True)
+    made = backup.stat().st_mtime if any(one.source == "copy" for one in restored) else None
+    return replace(draft, saved=saved, backup=made, restored=restored)
 
 
 def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
@@ -149,19 +242,20 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
         unreadable = fill(connection, pages)
         _schema.upgrade(connection, fresh, _schema.FOLDER)
         found = count_rows(connection)
-        if not found and pages.application not in (None, _schema.APPLICATION_ID):  # with rows of ours it was damaged there too
-            raise StoreFailed(f"{path} is a database of another program, and was left as it is; {_schema.ELSEWHERE}")
-        return _Draft(found, unreadable, pages.missing)
+        # with rows of ours it was damaged there too
+        is_foreign = not found and pages.application not in (None, _schema.APPLICATION_ID)
+        return _Draft(found, unreadable, pages.missing, is_foreign=is_foreign)
 
 
 def _make_empty(fresh: Path) -> None:
-    for leftover in (fresh, *_beside(fresh)):
+    for leftover in (fresh, *_placing.beside(fresh)):
         leftover.unlink(missing_ok=True)
     os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _connected(fresh: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(fresh, isolation_level=None)
+    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
+    connection = sqlite3.connect(f"{fresh.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
     connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     return connection
 
@@ -169,35 +263,35 @@ def _connected(fresh: Path) -> sqlite3.Connection:
 # -- its place ---------------------------------------------------------------------------------------------------------
 
 
-def _replaced(descriptor: int, path: Path, fresh: Path, draft: _Draft, saved: Mapping[str, int], mended: Mended) -> Repaired:
-    """Put the new file into the place of the damaged one, which stays under another name together with its log."""
-    made = None if draft.backup is None else draft.backup.stat().st_mtime
-    found = os.fstat(descriptor)
-    with suppress(PermissionError):
-        os.chown(fresh, found.st_uid, found.st_gid)
-    kept = _dated(path)
+def _replaced(descriptor: int, path: Path) -> Repaired:
+    """Make the new file and put it into the place of the damaged one, which stays under another name together with its log."""
+    fresh = _placing.draft_of(path)
     try:
-        os.link(path, kept)
-    except OSError:  # a file system without hard links
-        path.rename(kept)
-    _move_beside(path, kept)
-    fresh.replace(path)
-    return Repaired(path, kept, saved, draft.unreadable, draft.missing_pages, mended, made)
+        draft = _drafted(descriptor, path, fresh)
+        with closing(_connected(fresh)) as connection:
+            _schema.upgrade(connection, fresh, _schema.FOLDER)
+            _check_complete(connection, draft)
+            mended = mend(connection, time.time())
+            saved = count_rows(connection)
+        _examine(fresh, ())
+        _placing.commit(path, fresh)
+    finally:
+        for leftover in (fresh, *_placing.beside(fresh)):
+            leftover.unlink(missing_ok=True)
+    kept = _placing.finish(path)
+    return Repaired(path, kept, saved, draft.unreadable, draft.missing_pages, mended, draft.backup, draft.restored)
 
 
-def _dated(path: Path) -> Path:
-    """Choose a name for a damaged file that no other has."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    names = (path.with_name(f"{path.name}-damaged-{stamp}{more}") for more in ("", *(f".{number}" for number in range(1, 100))))
-    return next(name for name in names if not name.exists())
+def _check_complete(connection: sqlite3.Connection, draft: _Draft) -> None:
+    """Raise StoreFailed where the new file has fewer rows than were put into it."""
+    found = count_rows(connection)
+    if any(found.get(name, 0) < draft.saved.get(name, 0) for name in ("sessions", "messages")):
+        raise StoreFailed("the repaired file was changed while it was made, and is not used; run the repair again")
 
 
-def _move_beside(path: Path, kept: Path) -> None:
-    """Put the log and the index of a damaged file beside it: the new file must not meet them."""
-    for beside, name in zip(_beside(path), _beside(kept), strict=True):
-        if beside.exists():
-            beside.rename(name)
-
-
-def _beside(path: Path) -> tuple[Path, Path]:
-    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+def _finished(path: Path) -> Repaired:
+    """Put that file into its place which a process left that died in its last steps."""
+    fresh = _placing.repaired(path)
+    with closing(_connected(fresh)) as connection:
+        saved = count_rows(connection)
+    return Repaired(path, _placing.finish(path), saved, 0, 0, Mended(), is_finished_only=True)

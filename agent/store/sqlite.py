@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.store import _placing
 from agent.store._backup import Backups
 from agent.store._changes import SqliteChanges
 from agent.store._database import Access, Database, FencedDatabase
@@ -132,7 +133,7 @@ class SqliteStore(SqliteView):
         backups: bool = False,
         evidence: Sequence[Path] = (),
     ) -> None:
-        self.path = Path(path)
+        self.path = _placing.real(Path(path))
         kept = Backups(self.path) if backups else None
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
         super().__init__(database, database, clock, SocketSignals(self.path.with_name(f"{self.path.name}-signals")))

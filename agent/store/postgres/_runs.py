@@ -10,6 +10,7 @@ from agent.store._codec import dump, dump_item, load, load_item
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._sessions import GROW, SAY, said
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import Fence, InboxItem, RunRecord
 from toolcrib._types import Json
 
@@ -121,18 +122,26 @@ class PostgresOrigins:
         sql = "SELECT path, bits FROM origins WHERE session_id = %(session)s"
         return {from_text(path): bits for path, bits in await self._database.rows(sql, {"session": to_text(session_id)})}
 
-    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
-        """Add these bits to what is known of each path."""
-        paths = sorted(origins)  # in one order, so that two writers don't wait for each other
+    async def copies(self, session_id: str) -> Mapping[str, str]:
+        sql = "SELECT path, copy_of FROM origins WHERE session_id = %(session)s AND copy_of <> ''"
+        rows = await self._database.rows(sql, {"session": to_text(session_id)})
+        return {from_text(path): from_text(source) for path, source in rows}
+
+    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+        """Add these bits to what is known of each path, and note the copies."""
+        paths = sorted({*origins, *copies})  # in one order, so that two writers don't wait for each other
         await self._database.write(
             self._fence,
-            "INSERT INTO origins (session_id, path_key, path, bits) SELECT %(session)s, one.key, one.path, one.bits"
-            " FROM unnest(%(keys)s::bytea[], %(paths)s::text[], %(bits)s::bigint[]) AS one (key, path, bits)"
-            " ON CONFLICT (session_id, path_key) DO UPDATE SET bits = origins.bits | excluded.bits RETURNING 1",
+            "INSERT INTO origins (session_id, path_key, path, bits, copy_of)"
+            " SELECT %(session)s, one.key, one.path, one.bits, one.copy_of"
+            " FROM unnest(%(keys)s::bytea[], %(paths)s::text[], %(bits)s::bigint[], %(copies)s::text[])"
+            " AS one (key, path, bits, copy_of) ON CONFLICT (session_id, path_key) DO UPDATE"
+            " SET bits = origins.bits | excluded.bits, copy_of = coalesce(excluded.copy_of, origins.copy_of) RETURNING 1",
             {
                 "session": to_text(session_id),
                 "keys": [digest(path) for path in paths],
                 "paths": [to_text(path) for path in paths],
-                "bits": [int(origins[path]) for path in paths],
+                "bits": [int(origins.get(path, 0)) for path in paths],
+                "copies": [to_text(copies[path]) if path in copies else None for path in paths],
             },
         )

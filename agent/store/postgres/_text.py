@@ -15,7 +15,7 @@ from toolcrib._regex import Regex
 
 _ODD = Regex("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = Regex("\x1a([0-9a-f]{4})")
-Value: TypeAlias = "str | bytes | int | float | bool | list[str] | list[int] | list[bytes] | None"
+Value: TypeAlias = "str | bytes | int | float | bool | list[str] | list[str | None] | list[int] | list[bytes] | None"
 Values: TypeAlias = Mapping[str, Value]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,3 +81,39 @@ def open_file(file: Path) -> Iterator[Callable[..., SqliteStore]]:
     yield make
     for store in made:
         store.close()
+
+
+_LEAVES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from agent.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+async def go():
+    await store.sessions.create("killed", platform="cli", user="me")
+    await store.sessions.append_many("killed", [{"role": "user", "text": f"{n} " + "y" * 500} for n in range(50)])
+asyncio.run(go())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def leave_log() -> Callable[[Path], None]:
+    """Write the session ``killed`` from a process that is killed: its 50 messages are in the log."""
+
+    def leave(file: Path) -> None:
+        done = subprocess.run([sys.executable, "-c", _LEAVES, str(file)], check=False, timeout=60)
+        assert done.returncode == -9
+        log = file.resolve()
+        assert log.with_name(f"{log.name}-wal").stat().st_size > 25_000
+
+    return leave
+
+
+@pytest.fixture
+def spoil() -> Callable[[Path], None]:
+    """Damage a file so that nothing of it is lost."""
+
+    def spoil(file: Path) -> None:
+        file.write_bytes(b"GIF89a" + file.read_bytes()[6:])
+
+    return spoil

@@ -40,6 +40,14 @@ async def test_owner_and_time_of_a_file_are_kept(store: Store) -> None:
     assert [(state.owner, state.mtime_ns) for state in found if state is not None] == about
 
 
+async def test_the_attributes_of_a_deleted_file_are_kept(store: Store) -> None:
+    about = [None, {}, {"user.note": b"kept \0\xff", "user.caf\u00e9 \udcff": b""}]
+    states = [FileState("1" * 64, 3, 0o644, attributes=each) for each in about]
+    await store.changes.begin(step("s", 1, *(FileChange(f"/p/{n}", "local", state, None) for n, state in enumerate(states))))
+    found = [change.before for change in (await store.changes.steps("s"))[0].changes]
+    assert [state.attributes for state in found if state is not None] == about
+
+
 async def test_what_became_of_changes_is_kept(store: Store) -> None:
     made = await store.changes.begin(step("s", 1, change("/p/a"), change("/p/b")))
     undo = await store.changes.begin(step("s", 1, change(), kind="undo"))

@@ -407,7 +407,8 @@ async def test_threads_append_side_by_side(store: Store) -> None:
 
 async def test_grants_are_kept_spent_and_revoked(store: Store) -> None:
     mine = Grant("g", "session", "k", "/", session_id="s", task_id="t", argv=("a", "b"), until=5.0, by="me", at=1.0)
-    counted, permanent = Grant("u", "uses", "k", "/", session_id="s", uses_left=2), Grant("a", "always", "k", "/", argv=("ls",))
+    counted = Grant("u", "uses", "k", "/", session_id="s", uses_left=2)
+    permanent = Grant("a", "always", "k", "/", argv=("ls",), links=(("/p/x", "/srv/x"), ("/p/y", "/y")))
     for grant in (mine, counted, permanent, Grant("o", "session", "k", "/", session_id="other")):
         await store.grants.add(grant)
     assert list(await store.grants.all("s")) == [mine, counted, permanent]

@@ -152,6 +152,17 @@ async def test_origins_are_added_and_never_forgotten(store: Store) -> None:
     assert len(await store.origins.of("t")) == 1000
 
 
+async def test_copies_are_remembered_beside_origins(store: Store) -> None:
+    assert dict(await store.origins.copies("s")) == {}
+    await store.origins.remember("s", {"/a": 1}, {"/b": "/bin/rm", "/odd \udcff": "/odd \udcff"})
+    await store.origins.remember("s", {"/b": 2})
+    assert dict(await store.origins.copies("s")) == {"/b": "/bin/rm", "/odd \udcff": "/odd \udcff"}
+    assert dict(await store.origins.of("s")) == {"/a": 1, "/b": 2, "/odd \udcff": 0}
+    await store.origins.remember("s", {}, {"/b": ""})
+    assert dict(await store.origins.copies("s")) == {"/odd \udcff": "/odd \udcff"}
+    assert dict(await store.origins.copies("t")) == {}
+
+
 # -- reminders, hosts, principals ------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -28,6 +29,7 @@ from toolcrib._store import Fence, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
 Open = Callable[..., SqliteStore]
+OnFile = Callable[[Path], None]
 PAGE = 4096
 SESSIONS, EACH = 6, 40
 
@@ -163,6 +165,7 @@ async def test_a_file_cut_in_half_is_reported(open_file: Open, used: Path) -> No
     assert "malformed" in reported(open_file, used)
 
 
+@pytest.mark.full
 async def test_any_two_pages_that_changed_places_are_reported(open_file: Open, used: Path) -> None:
     data = used.read_bytes()
     count = len(data) // PAGE
@@ -188,38 +191,50 @@ async def test_in_a_large_file_the_ends_of_each_table_are_looked_at(open_file: O
     reported(open_file, file)
 
 
-async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path) -> None:
-    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path, spoil: OnFile) -> None:
+    spoil(used)
     assert "is not a database" in reported(open_file, used)
 
 
-LEAVES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from agent.store.sqlite import SqliteStore
-store = SqliteStore(Path(sys.argv[1]))
-async def go():
-    await store.sessions.create("killed", platform="cli", user="me")
-    await store.sessions.append_many("killed", [{"role": "user", "text": f"{n} " + "y" * 500} for n in range(50)])
-asyncio.run(go())
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def leave_log(file: Path) -> None:
-    """Write from a process that is killed: what it wrote is in the log."""
-    done = subprocess.run([sys.executable, "-c", LEAVES, str(file)], check=False, timeout=60)
-    assert done.returncode == -9
-    assert file.with_name("store.db-wal").stat().st_size > 25_000
-
-
-async def test_a_lost_log_is_reported(open_file: Open, used: Path) -> None:
+async def test_a_lost_log_is_reported(open_file: Open, used: Path, leave_log: OnFile) -> None:
     leave_log(used)
     used.with_name("store.db-wal").unlink()
     assert "its log store.db-wal is gone" in reported(open_file, used)
 
 
-async def test_a_log_of_another_state_of_the_file_is_reported(open_file: Open, used: Path) -> None:
+@pytest.mark.parametrize("left", [0, 20, 32, 30_000, -10])
+async def test_a_log_that_was_emptied_or_cut_is_reported(open_file: Open, used: Path, leave_log: OnFile, left: int) -> None:
+    """Its index counts what was committed; SQLite goes on without."""
+    leave_log(used)
+    log = used.with_name("store.db-wal")
+    os.truncate(log, left if left >= 0 else log.stat().st_size + left)
+    told = reported(open_file, used)
+    assert re.search(r"\d+ pages? of its log store\.db-wal, which was written last, (is|are) gone", told)
+    mended(used)
+    assert len(await whole(open_file, used)) >= SESSIONS
+
+
+async def test_a_log_that_lost_nothing_is_not_reported(
+    open_file: Open, used: Path, leave_log: OnFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_log(used)
+    shutil.copytree(used.parent, used.parent.with_name("kept"))
+    examine(used)
+    store = open_file()
+    assert len(await store.sessions.messages("killed")) == 50
+    await store.sessions.append_many("killed", [{"role": "user", "text": "and more"}])
+    examine(used)  # while this process has it open
+    other = open_file()
+    assert len(await other.sessions.messages("killed")) == 51
+    store.close()
+    other.close()
+    kept = used.parent.with_name("kept") / "store.db"
+    os.truncate(kept.with_name("store.db-wal"), 0)
+    os.utime(kept.with_name("store.db-shm"), (5, 5))  # from before the machine was started: it tells nothing
+    examine(kept)
+
+
+async def test_a_log_of_another_state_of_the_file_is_reported(open_file: Open, used: Path, leave_log: OnFile) -> None:
     """The file was put back from elsewhere, and the log stayed."""
     older = used.read_bytes()
     store = open_file()
@@ -248,6 +263,7 @@ def mended(file: Path) -> Repaired:
     """Repair it; the damaged one is kept, and only its owner may read the new one."""
     before = file.read_bytes()
     done = repair(file)
+    assert done is not None
     assert done.kept.read_bytes() == before
     assert done.kept.name.startswith("store.db-damaged-2")
     assert file.stat().st_mode & 0o777 == 0o600
@@ -256,8 +272,9 @@ def mended(file: Path) -> Repaired:
     return done
 
 
-async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open, used: Path) -> None:
+async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open, used: Path, spoil: OnFile) -> None:
     before = await whole(open_file, used)
+    spoil(used)
     rows = mended(used).saved
     data = used.read_bytes()
     pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
@@ -296,7 +313,7 @@ async def test_half_a_file_gives_half_of_its_rows_and_says_how_many(open_file: O
         assert all("its result was lost when the store was damaged" in text for text in lost), name
 
 
-async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path) -> None:
+async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path, leave_log: OnFile) -> None:
     """The log has what the file has not, whatever the file is."""
     leave_log(used)
     used.write_bytes(b"")
@@ -306,11 +323,13 @@ async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path) -> None:
     assert [text.split()[0] for text in after["killed"]] == [str(number) for number in range(50)]
 
 
-async def test_a_log_that_ends_in_the_midst_gives_what_was_committed(open_file: Open, used: Path) -> None:
+async def test_a_log_that_ends_in_the_midst_gives_what_was_committed(
+    open_file: Open, used: Path, leave_log: OnFile, spoil: OnFile
+) -> None:
     leave_log(used)
     log = used.with_name("store.db-wal")
     os.truncate(log, log.stat().st_size - 10)
-    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    spoil(used)
     mended(used)
     assert len(await whole(open_file, used)) >= SESSIONS
 
@@ -337,12 +356,12 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
     assert [info.title for info in await store.sessions.list(100) if not info.cwd] == ["3/0 please"]
 
 
-async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path) -> None:
+async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path, spoil: OnFile) -> None:
     """What is restored may be older than what happened: it would run, or count, a second time."""
     store = open_file()
     await leave_open(store)
     store.close()
-    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    spoil(used)
     done = mended(used).mended
     assert (done.calls, done.runs, done.tickets, done.waiting, done.grants) == (1, 1, 1, 1, 1)
     store = open_file()
@@ -399,14 +418,14 @@ async def test_an_older_file_is_repaired_as_it_was_and_upgraded(
         " VALUES ('s', 'c', ?, 'succeeded', ?, 'x', 1)",
         (dump_call(ToolCall("c", "t")), dump_result(ToolResult.success("t", 1))),
     )
+    earlier.execute("UPDATE sessions SET messages = 2")
     earlier.close()
-    os.truncate(file, file.stat().st_size - 1)
     done = mended(file)
     assert (done.saved["sessions"], done.saved["messages"], done.saved["calls"]) == (1, 1, 1)
     assert await whole(open_file, file) == {"s": ["hi"]}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 40))])
 async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file: Open, used: Path, seed: int) -> None:
     """Every conversation can be read, and a call has its result."""
     wild, data = random.Random(seed), bytearray(used.read_bytes())  # noqa: S311 - no secret comes of it
@@ -414,9 +433,10 @@ async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file:
         at, length = wild.randrange(len(data)), wild.choice((1, 2, 8, 400, PAGE))
         data[at : at + length] = wild.choice((bytes(length), wild.randbytes(length), data[:length], data[-length:]))
     used.write_bytes(data)
-    done = mended(used)
+    done = repair(used)
+    examine(used)
     store = open_file()
-    assert sum(map(len, (await told(store)).values())) == done.saved.get("messages", 0)
+    assert done is None or sum(map(len, (await told(store)).values())) == done.saved.get("messages", 0)
     for info in await store.sessions.list(100):
         await store.ledger.calls(info.id)
         await store.changes.steps(info.id)
@@ -439,14 +459,120 @@ async def test_an_emptied_file_is_restored_from_its_backup(open_file: Open, used
     assert await whole(open_file, used) == before
 
 
-async def test_a_file_that_still_has_more_than_its_backup_is_read_instead(open_file: Open, used: Path) -> None:
+async def test_a_file_that_still_has_more_than_its_backup_is_read_instead(open_file: Open, used: Path, spoil: OnFile) -> None:
     back_up(used)
     store = open_file()
     await use(store, sessions=2, first=6)
     store.close()
-    used.write_bytes(b"GIF89a" + used.read_bytes()[6:])
+    spoil(used)
     done = mended(used)
     assert (done.backup, done.saved["sessions"]) == (None, 8)
+    assert sorted((one.id, one.source) for one in done.restored if one.source != "both") == [
+        ("session-6", "file"),
+        ("session-7", "file"),
+    ]
+
+
+def lose(file: Path, *sessions: int) -> None:
+    """Overwrite the pages in which messages of these sessions lie."""
+    data = file.read_bytes()
+    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+    texts = [f'"text":"{number}/'.encode() for number in sessions]
+    kept = [b"\xff" * PAGE if any(text in page.replace(b'": "', b'":"') for text in texts) else page for page in pages]
+    assert kept != pages
+    file.write_bytes(b"".join(kept))
+
+
+async def test_newer_conversations_of_the_file_are_laid_over_the_backup(open_file: Open, used: Path) -> None:
+    """Each conversation is whole, and from where there is more of it."""
+    back_up(used)
+    store = open_file()
+    await use(store, sessions=1, first=6)
+    await store.sessions.append_many("session-5", [{"role": "user", "text": "and more"}])
+    store.close()
+    before = await whole(open_file, used)
+    lose(used, 1, 2, 3)
+    done = mended(used)
+    sources = {one.id: (one.source, one.messages) for one in done.restored}
+    assert {name: sources[name] for name in ("session-1", "session-2", "session-3", "session-5", "session-6")} == {
+        "session-1": ("copy", EACH),
+        "session-2": ("copy", EACH),
+        "session-3": ("copy", EACH),
+        "session-5": ("file", EACH + 1),
+        "session-6": ("file", EACH),
+    }
+    assert done.backup is not None
+    assert (done.mended.messages, done.mended.nameless) == (0, 0)
+    assert await whole(open_file, used) == before
+    store = open_file()
+    assert await store.origins.of("session-6") == {"/work/6.sh": 1}
+    assert len(await store.ledger.calls("session-3")) == EACH // 4
+
+
+async def test_of_a_conversation_in_both_the_longer_one_is_taken_whole(open_file: Open, used: Path, spoil: OnFile) -> None:
+    """Not joined: a hole of the one is never filled from the other, whose messages may be numbered otherwise."""
+    back_up(used)
+    store = open_file()
+    more = [{"role": "user", "text": f"later {number}"} for number in range(9)]
+    await store.sessions.append_many("session-0", more)
+    await store.sessions.append_many("session-1", more)
+    store.close()
+    with closing(sqlite3.connect(used, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM messages WHERE session = 1 AND seq IN (36, 40)")
+        connection.execute("DELETE FROM messages WHERE session = 2 AND seq > 30")
+    spoil(used)
+    done = mended(used)
+    sources = {one.id: one.source for one in done.restored}
+    assert (sources["session-0"], sources["session-1"], sources["session-2"]) == ("file", "copy", "both")
+    after = await whole(open_file, used)
+    assert (len(after["session-0"]), after["session-0"][-1]) == (EACH + 7, "later 8")
+    assert (len(after["session-1"]), after["session-1"][-1]) == (EACH, "1/9 " + "x" * 300)
+
+
+async def test_messages_without_their_session_get_its_name_from_the_backup(open_file: Open, used: Path) -> None:
+    back_up(used)
+    before = await whole(open_file, used)
+    with closing(sqlite3.connect(used, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM sessions WHERE row = 4")
+    done = mended(used)
+    assert (done.backup, done.mended.nameless, {one.source for one in done.restored}) == (None, 0, {"both"})
+    assert await whole(open_file, used) == before
+
+
+async def test_a_token_never_comes_again_whichever_has_the_higher(open_file: Open, used: Path, spoil: OnFile) -> None:
+    store = open_file()
+    for name, times in (("session-0", 3), ("session-1", 1)):
+        for _ in range(times):
+            await store.leases.release(await store.leases.take(name, "me", 60.0))
+    back_up(used)
+    for _ in range(4):
+        await store.leases.release(await store.leases.take("session-1", "me", 60.0))
+    store.close()
+    with closing(sqlite3.connect(used, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM leases WHERE name = 'session-0'")
+    spoil(used)
+    mended(used)
+    store = open_file()
+    assert (await store.leases.take("session-0", "me", 60.0)).token == 4
+    assert (await store.leases.take("session-1", "me", 60.0)).token == 6
+
+
+async def test_the_backup_of_another_store_gives_its_conversations_only(open_file: Open, used: Path, spoil: OnFile) -> None:
+    """A store was begun anew beside it: rows of one number are not the same, and nothing refers to a stranger's."""
+    back_up(used)
+    used.unlink()
+    store = open_file()
+    await use(store, sessions=1, first=9)
+    store.close()
+    spoil(used)
+    done = mended(used)
+    assert [one.source for one in done.restored if one.id == "session-9"] == ["file"]
+    after = await whole(open_file, used)
+    assert sorted(after) == [*(f"session-{number}" for number in range(SESSIONS)), "session-9"]
+    assert {len(each) for each in after.values()} == {EACH}
+    store = open_file()
+    assert len(await store.ledger.calls("session-9")) == EACH // 4
+    assert await store.ledger.calls("session-0") == []
 
 
 async def test_a_damaged_backup_is_passed_over(open_file: Open, used: Path) -> None:
@@ -486,23 +612,27 @@ store.close()
 """
 
 
-async def test_a_file_that_another_process_uses_is_left_alone(open_file: Open, used: Path) -> None:
+async def test_a_file_that_another_process_uses_is_left_alone(open_file: Open, used: Path, spoil: OnFile) -> None:
     command = [sys.executable, "-c", HOLDS, str(used)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == "open\n"
         before = sorted(path.name for path in used.parent.iterdir())
+        data = used.read_bytes()
+        spoil(used)
         with pytest.raises(StoreFailed, match=r"store\.db is in use by another process; end it"):
             repair(used)
         assert sorted(path.name for path in used.parent.iterdir()) == before
+        used.write_bytes(data)
         process.stdin.close()
-    repair(used)
+    assert repair(used) is None
 
 
 async def test_a_newer_file_is_left_alone(used: Path) -> None:
     with closing(sqlite3.connect(used, isolation_level=None)) as connection:
         connection.execute("PRAGMA user_version = 99")
+    os.truncate(used, used.stat().st_size // 2)
     before = used.read_bytes()
     with pytest.raises(StoreFailed, match="was written by a newer toolcrib"):
         repair(used)
@@ -523,16 +653,17 @@ async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["other.db"]
 
 
-async def test_where_there_is_no_room_everything_stays(used: Path, open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_there_is_no_room_everything_stays(
+    used: Path, open_file: Open, monkeypatch: pytest.MonkeyPatch, leave_log: OnFile
+) -> None:
     leave_log(used)
-    data = b"GIF89a" + used.read_bytes()[6:]
+    data = used.read_bytes()[: 3 * PAGE]
     used.write_bytes(data)
     before = sorted(path.name for path in used.parent.iterdir())
 
     def full(*args: Any, **options: Any) -> Iterator[Any]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "link", full)
     monkeypatch.setattr(Path, "rename", full)
     with pytest.raises(StoreFailed, match=r"could not be repaired, and was left as it is: .*No space left"):
         repair(used)

@@ -1,0 +1,60 @@
+"""A log that was emptied or cut: its index, which a killed process leaves, counts what was committed to it.
+
+SQLite makes the index anew, and goes on with what the log still has. The index says nothing once the machine was started anew: of
+what was not yet on the disk then, either file may have more.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+
+from agent.store import _placing
+
+_HEADER, _FRAME = 32, 24
+_COPY = 48
+"""Bytes of the index's first part, which stands there twice: whole where both are equal."""
+
+
+def lost_pages(path: Path) -> int:
+    """Return the number of committed pages that are missing at the end of the log and were not yet in the file.
+
+    0 also where that can't be known: while this process has the store open, where the index is from before the machine's last
+    start, and where there is no ``/proc``. Nobody may open the file meanwhile: see ``_locking.looking``.
+    """
+    wal, shm = _placing.beside(path)
+    try:
+        found = shm.stat()
+        if _is_ours(found) or found.st_mtime < time.time() - time.clock_gettime(time.CLOCK_BOOTTIME):
+            return 0
+        index = _read(shm, 2 * _COPY + 4)
+        begin, size = _read(wal, _HEADER), wal.stat().st_size
+    except (OSError, AttributeError):  # gone meanwhile, as when the last process closes it; no such clock
+        return 0
+    if len(index) < 2 * _COPY + 4 or index[:_COPY] != index[_COPY : 2 * _COPY] or not index[12]:
+        return 0
+    page, frames = struct.unpack_from("=HI", index, 14)
+    if len(begin) == _HEADER and begin[16:24] != index[32:40]:
+        return 0  # a log of another time: its frames are not the index's
+    (filed,) = struct.unpack_from("=I", index, 2 * _COPY)
+    held = max(0, size - _HEADER) // (_FRAME + (page if page > 1 else 65_536))
+    return max(0, int(frames) - max(held, int(filed)))
+
+
+def _is_ours(index: os.stat_result) -> bool:
+    """Return whether this process has the index open: to close it another time would drop SQLite's locks on it."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            found = descriptor.stat()
+        except OSError:  # the one by which the folder is read
+            continue
+        if (found.st_dev, found.st_ino) == (index.st_dev, index.st_ino):
+            return True
+    return False
+
+
+def _read(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)

@@ -1,0 +1,87 @@
+"""The lock under which a store's file is opened, by any number at once, or replaced, by one alone.
+
+SQLite's own locks belong to a file, not to its name: a process that had opened the damaged file and waited for it would go on
+with the old file and the new log. So this lock is the folder's. It leaves nothing behind, and works where the folder is
+read-only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolcrib import StoreFailed
+from toolcrib._dataclass import dataclass
+
+_log = logging.getLogger(__name__)
+_LOOK = 0.02
+"""Seconds between two attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderLock:
+    """A held lock; ``descriptor`` is None where the folder can't be locked, as on some network file systems."""
+
+    descriptor: int | None
+
+    def is_alone(self) -> bool:
+        """Return whether nobody else holds it, and let nobody in from here on. False where that can't be known."""
+        return self.descriptor is not None and _try(self.descriptor, fcntl.LOCK_EX)
+
+
+@contextmanager
+def opening(path: Path, seconds: float) -> Iterator[FolderLock]:
+    """Hold the lock of an existing folder together with others who open. Raises StoreFailed while the file is replaced."""
+    with _descriptor(path) as descriptor:
+        end = time.monotonic() + seconds
+        while descriptor is not None and not _try(descriptor, fcntl.LOCK_SH):
+            if time.monotonic() > end:
+                raise StoreFailed(f"{path} is being repaired by another process; try again when that is done")
+            time.sleep(_LOOK)
+        yield FolderLock(descriptor)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[FolderLock]:
+    """Hold the lock alone. Raises StoreFailed at once where anybody else holds it."""
+    with _descriptor(path) as descriptor:
+        if descriptor is not None and not _try(descriptor, fcntl.LOCK_EX):
+            raise StoreFailed(f"{path} is in use by another process, which opens or repairs it; try again when that is done")
+        yield FolderLock(descriptor)
+
+
+@contextmanager
+def looking(path: Path) -> Iterator[bool]:
+    """Hold the lock alone where nobody else holds it, so that nobody opens the file meanwhile; yield whether it is held."""
+    with _descriptor(path) as descriptor:
+        yield descriptor is not None and _try(descriptor, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _descriptor(path: Path) -> Iterator[int | None]:
+    try:
+        descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        _log.debug("%s cannot be locked: %s", path.parent, error)
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _try(descriptor: int, how: int) -> bool:
+    """Return False where another holds the lock. A file system without such locks is worked on without."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        _log.debug("the store's folder cannot be locked: %s", error)
+    return True
