@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent.protocols._bodies import read_body
 from agent.protocols._fences import BODY_ENDS, HEADER_END, OTHER_TURNS, TURN_ENDS
-from agent.protocols._made import CUT_OFF, Definitions, faulty, looks_called, made
+from agent.protocols._made import CUT_OFF, Definitions, faulty, is_data, is_record, looks_called, made
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner, tokens_of
 from agent.protocols.repair import read_json
@@ -18,7 +18,7 @@ DECIDES = 64
 """Characters that decide whether text without tags may be a call."""
 
 _JSON_CALL = re.compile(
-    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id)["']?\s*:"""
+    r"""\[?\s*\{\s*["']?(?:name|arguments|args|parameters|type|function|tool|tool_name|tool_calls?|function_call|tool_call_id|id|role|content)["']?\s*:"""
 )
 _PROTOCOL = re.compile(r'\{\s*"(?:thought|action|final)"\s*:')
 _NAME = re.compile(
@@ -26,6 +26,9 @@ _NAME = re.compile(
 )
 _HAS_ARGUMENTS = re.compile(r"""["'](?:arguments|args|parameters)["']\s*:""")
 _DOTS = re.compile(r"\A\s*(?:\.\.\.|\u2026)\s*\Z|\{\s*(?:\.\.\.|\u2026)\s*\}")
+_RECORD = (
+    "there are fields beside those of a call, as in a record of one, so it was not run; call with its name and arguments alone"
+)
 _ENDS = (*TURN_ENDS, *OTHER_TURNS)
 _HEADER_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>")).pattern
 _LINE_STOPS = tokens_of((HEADER_END, *BODY_ENDS, "<|start|>", "\n")).pattern
@@ -42,14 +45,34 @@ def kind_of(start: str) -> Literal["calls", "protocol", ""]:
 
 
 def calls_of(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:
-    """The calls that ``body`` is; none where it is an answer that merely looks like one."""
+    """The calls that ``body`` is; none where it is an answer that merely looks like one.
+
+    What may be a record of a call is one with a fault, and with its text for a person (see is_shown).
+    """
     if body[0] == "[" and BEGINS.match(body):
         return _python_calls(body, known, closed=closed)
     try:
         value = read_json(body)
     except ValueError:
         return _unreadable(body, known, closed=closed)
-    return read_body(body, known) if looks_called(value, known) else []
+    if not looks_called(value, known) or is_data(value, known):
+        return []
+    calls = read_body(body, known)
+    if closed and is_record(value) and all(call.fault is None for call in calls):
+        return [faulty(call.name, body, _RECORD) for call in calls]
+    return calls
+
+
+def may_follow(body: str) -> Literal["lines", "nothing"]:
+    """Return what may follow calls without tags: behind JSON nothing, behind calls as in Python text on other lines."""
+    return "lines" if body[0] == "[" and BEGINS.match(body) else "nothing"
+
+
+def is_shown(body: str, calls: Sequence[ToolCall]) -> bool:
+    """Return whether a person may be meant to see the JSON: it lacks arguments, or has more than the fields of a call."""
+    if may_follow(body) != "nothing" or any(call.fault is None for call in calls):
+        return False
+    return not _HAS_ARGUMENTS.search(body) or any(str(call.fault).startswith(_RECORD) for call in calls)
 
 
 def _python_calls(body: str, known: Definitions, *, closed: bool) -> list[ToolCall]:

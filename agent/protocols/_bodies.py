@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from agent.protocols import _python
+from agent.protocols._ends import without_misspelt
 from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
-from agent.protocols.repair import DECODER, read_json
+from agent.protocols.repair import DECODER, end_of_value, read_json
 from toolcrib import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
@@ -21,7 +23,7 @@ _BRACES = re.compile(
 )
 _NAMED_JSON = re.compile(rf"({_NAME})\s*(?:<tool_sep>\s*)?((?:```\w*\s*)?\{{.*\}}(?:\s*```)?)", re.DOTALL)
 _BARE_NAME = re.compile(_NAME)
-_NS = r"(?:[|\uff5c]DSML[|\uff5c]|[A-Za-z]\w*:)?"
+_NS = r"(?:[|\uff5c]{1,2}DSML[|\uff5c]{1,2}|[A-Za-z]\w*:)?"
 _VALUE_NAME = r"""(?:"(?P<dq>[^"<>]*)"|'(?P<sq>[^'<>]*)'|(?P<bare>[^\s"'<>][^"'<>\n]*))"""
 _OPEN = re.compile(rf"<{_NS}(?:function|invoke)\s*(?:=\s*|name\s*=\s*){_VALUE_NAME}\s*>?")
 _EMPTY_OPEN = re.compile(r"<function\s*name\s*=\s*(?=<function)")
@@ -36,11 +38,14 @@ _CALL_EDGE = re.compile(rf"</?{_NS}(?:function|invoke|tool_call)\b")
 _CDATA_START = re.compile(r"\s*<!\[CDATA\[")
 _CDATA_END = re.compile(rf"(?P<cdata>\]\]>\s*)</{_NS}param(?:eter)?>")
 _CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_LINE_ENDS = re.compile(r"\A\r?\n|\r?\n\Z")
+"""Ends of the lines on which an argument's tags stand."""
 _ITEM = re.compile(r"\s*<item>(.*?)</item>\s*", re.DOTALL)
 _ARG = re.compile(r"\s*<(?:longcat_)?arg_key>(?P<key>[^<>]*)</(?:longcat_)?arg_key>\s*<(?:longcat_)?arg_value>")
 _ARG_EDGE = re.compile(r"</(?:longcat_)?arg_value>|(?=<(?:longcat_)?arg_key>)")
 _ARG_HEAD = re.compile(rf"\s*({_NAME})\s*(?:<tool_sep>\s*)?(?=<(?:longcat_)?arg_key>)")
 _WRAPPED = re.compile(r"\s*<tool_call>(.*?)</tool_call>\s*", re.DOTALL)
+_PRINTED = re.compile(r"print\((.*)\)[ \t;]*")
 _OPEN_STRING = "a string has no end"
 
 
@@ -65,6 +70,12 @@ def read_body(body: str, known: Definitions) -> list[ToolCall]:
     if text in known and _BARE_NAME.fullmatch(text):
         return [ToolCall(ToolCall.new_id(), text, {})]
     return [faulty("", body, 'a call is written as {"name": "tool_name", "args": {...}}')]
+
+
+def read_code(body: str, known: Definitions) -> list[ToolCall]:
+    """Read a code block of calls as in Python, which may be printed."""
+    lines = [_PRINTED.fullmatch(line) for line in body.strip().splitlines()]
+    return _python.read_python("\n".join(line[1] for line in lines if line) if all(lines) else body)
 
 
 def _called(call: ToolCall, known: Definitions) -> ToolCall:
@@ -156,21 +167,32 @@ def _named(name: str, text: str, raw: str) -> ToolCall:
 
 
 def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall:
-    """GLM: the name, then pairs of arg_key and arg_value. A key within a value ends it where the schema has that key."""
+    """GLM: the name, then pairs of arg_key and arg_value. A key that begins a line in a value ends it if the schema has it."""
     args: dict[str, object] = {}
     while match := _ARG.match(text, at):
         key = match["key"].strip()
-        edge = _ARG_EDGE.search(text, match.end())
+        start = match.end()
+        edge = _ARG_EDGE.search(text, start)
+        while edge is not None and not edge[0] and not _ARG.match(text, edge.start()):
+            edge = _ARG_EDGE.search(text, edge.start() + 1)  # the value speaks of the tag
         if edge is None:
             return faulty(name, text, f"the arg_value of {key} is not closed")
-        if not edge[0] and not ((inner := _ARG.match(text, edge.end())) and known.takes(name, inner["key"].strip())):
-            return faulty(name, text, _inside(key))
+        if not edge[0]:
+            inner = _ARG.match(text, edge.start())
+            meant = inner is not None and known.takes(name, inner["key"].strip()) and _begins_line(text, edge.start())
+            if not meant or not text[start : edge.start()].strip():
+                return faulty(name, text, _inside(key))
         if key in args:
             return faulty(name, text, f"the argument {key} stands there twice")
-        value = text[match.end() : edge.start()]
+        value = text[start : edge.start()]
         if "arg_value>" in value:
             return faulty(name, text, _inside(key))
-        args[key] = typed(value if edge[0] else value.strip(), known.schema(name, key))
+        if not edge[0]:
+            whole = without_misspelt(value.strip(), key)
+            if whole is None:
+                return faulty(name, text, _misspelt(key))
+            value = whole
+        args[key] = typed(value, known.schema(name, key))
         at = edge.end()
     if text[at:].strip():
         return faulty(name, text, "an arg_key or arg_value is not closed")
@@ -179,6 +201,10 @@ def read_arg_keys(name: str, text: str, at: int, known: Definitions) -> ToolCall
 
 def _inside(key: str) -> str:
     return f"the value of {key} holds the beginning of another argument, so it is not clear where it ends; close each one"
+
+
+def _misspelt(key: str) -> str:
+    return f"the value of {key} ends with a tag that may be meant as its end, so it is not clear where it ends; close each one"
 
 
 def read_xml(text: str, known: Definitions) -> list[ToolCall]:
@@ -208,20 +234,23 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
     name = _found(head)
     if _JSON_FOLLOWS.match(text, head.end()):
         return _json_function(name, head, text)
-    args: dict[str, object] = {}
+    found: dict[str, tuple[re.Match[str], int]] = {}
     at = head.end()
-    while match := _PARAM.match(text, at):
+    fault = ""
+    while not fault and (match := _PARAM.match(text, at)):
         key = _found(match)
-        end, following, fault = _value_end(match, name, key, known)
-        if not fault and key in args:
+        end, at, fault = _value_end(match, name, key, known)
+        if not fault and key in found:
             fault = f"the parameter {key} stands there twice"
-        if not fault:
-            args[key] = value = _parameter(match, end, name, key, known)
-            if isinstance(value, str) and "<item>" in value and takes_list(known.schema(name, key)):
-                fault = f"the list {key} has more than <item>...</item> in it"
-        if fault:
-            return faulty(name, text[head.start() :], fault), len(text)
-        at = following
+        found[key] = match, end
+    args: dict[str, object] = {}
+    lines = not fault and all(_is_on_lines(match, end, known.schema(name, key)) for key, (match, end) in found.items())
+    for key, (match, end) in found.items() if not fault else ():
+        args[key] = value = _parameter(match, end, known.schema(name, key), lines=lines)
+        if isinstance(value, str) and "<item>" in value and takes_list(known.schema(name, key)):
+            fault = f"the list {key} has more than <item>...</item> in it"
+    if fault:
+        return faulty(name, text[head.start() :], fault), len(text)
     end_tag = _CLOSE.match(text, at)
     if end_tag is None and (not args or text[at:].strip()):
         return faulty(name, text[head.start() :], "there is text between its parameters, or it is not closed"), len(text)
@@ -232,7 +261,8 @@ def _function(head: re.Match[str], text: str, known: Definitions) -> tuple[ToolC
 
 def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall, int]:
     """Llama 3, functionary: ``<function=name>{...}</function>``."""
-    end = _CLOSE.search(text, head.end())
+    start = head.end() + len(text[head.end() :]) - len(text[head.end() :].lstrip())
+    end = _CLOSE.search(text, end_of_value(text, start))
     stop = end.start() if end else len(text)
     return _named(name, text[head.end() : stop].strip(), text[head.start() : stop]), end.end() if end else len(text)
 
@@ -240,35 +270,78 @@ def _json_function(name: str, head: re.Match[str], text: str) -> tuple[ToolCall,
 def _value_end(match: re.Match[str], name: str, key: str, known: Definitions) -> tuple[int, int, str]:
     """(where the value ends, where to read on, a fault) of a parameter that begins with ``match``.
 
-    Another parameter's beginning closes it where the schema has that parameter: models forget to.
+    Another parameter's beginning closes it where the schema has that parameter: models forget to. Within a line of a value that
+    has lines of its own it is a part of the value.
     """
     text = match.string
     if _CDATA_START.match(text, match.end()) and (close := _CDATA_END.search(text, match.end())):
         return close.end("cdata"), close.end(), ""
-    edge = _PARAM_EDGE.search(text, match.end())
-    if edge is None:
-        return 0, 0, f"the parameter {key} is not closed"
-    if not edge[0]:
-        inner = _PARAM.match(text, edge.start())
-        if inner is None or not known.takes(name, _found(inner)) or _CALL_EDGE.search(text, match.end(), edge.start()):
+    start = match.end()
+    lines = text[start : start + 2].lstrip("\r").startswith("\n")  # the value stands on lines of its own
+    mentioned = False
+    for edge in _PARAM_EDGE.finditer(text, start):
+        at = edge.start()
+        if edge[0]:
+            if mentioned and not _begins_line(text, at):
+                return 0, 0, _inside(key)
+            return at, edge.end(), ""
+        if lines and not _begins_line(text, at):
+            mentioned = True
+            if _misses_end(text, at, name, known) or without_misspelt(text[start:at].rstrip(), key) != text[start:at].rstrip():
+                return 0, 0, _inside(key)
+            continue
+        inner = _PARAM.match(text, at)
+        if inner is None or not text[start:at].strip() or _CALL_EDGE.search(text, start, at):
             return 0, 0, _inside(key)
-        return match.end() + len(text[match.end() : edge.start()].rstrip()), edge.end(), ""
-    return edge.start(), edge.end(), ""
+        if not known.takes(name, _found(inner)) or not (lines or _fits(inner, name, known)):
+            return 0, 0, _inside(key)
+        value = without_misspelt(text[start:at].rstrip(), key)
+        return (0, 0, _misspelt(key)) if value is None else (start + len(value), edge.end(), "")
+    return 0, 0, f"the parameter {key} is not closed"
 
 
-def _parameter(match: re.Match[str], end: int, name: str, key: str, known: Definitions) -> object:
+def _begins_line(text: str, at: int) -> bool:
+    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
+
+
+def _misses_end(text: str, at: int, name: str, known: Definitions) -> bool:
+    """Return whether the tag at ``at``, within a line, may begin the next parameter: a value follows on the next line."""
+    inner = _PARAM.match(text, at)
+    if inner is None or not known.takes(name, _found(inner)) or not text[inner.end() :].lstrip("\r").startswith("\n"):
+        return False
+    end = _PARAM_EDGE.search(text, inner.end())
+    return end is not None and bool(text[inner.end() : end.start()].strip())
+
+
+def _fits(match: re.Match[str], name: str, known: Definitions) -> bool:
+    """Return whether a parameter behind an open one on the same line is meant: its value is of a type that no text has."""
+    end = _PARAM_EDGE.search(match.string, match.end())
+    read = typed(match.string[match.end() : end.start()], known.schema(name, _found(match))) if end and end[0] else ""
+    return not isinstance(read, str)
+
+
+def _is_on_lines(match: re.Match[str], end: int, schema: Mapping[str, Any]) -> bool:
+    """Return whether a value stands on lines of its own, whose ends are not its own; what is no text may stand anywhere.
+
+    Qwen's models write values so, others between the tags, as they are: those of a call tell which it is.
+    """
+    text = match.string
+    return text.startswith(("\n", "\r\n"), match.end(), end) or not isinstance(typed(text[match.end() : end], schema), str)
+
+
+def _parameter(match: re.Match[str], end: int, schema: Mapping[str, Any], *, lines: bool) -> object:
     """The value between its opening tag, which is ``match``, and ``end``."""
     text, start = match.string, match.end()
-    if cdata := _CDATA.fullmatch(text, start, end):
-        value = cdata[1]
-    elif text.startswith("\n", start, end):
-        value = text[start + 1 : end - text.endswith("\n", start + 1, end)]
-    else:
-        value = text[start:end]
+    value = text[start:end]
     marks = f"{match['before'] or ''}{match['after']}"
-    if 'string="true"' in marks or 'type="string"' in marks:
+    if 'string="true"' in marks:
         return value
-    schema = known.schema(name, key)
+    if cdata := _CDATA.fullmatch(value):
+        value = cdata[1]
+    elif lines:
+        value = _LINE_ENDS.sub("", value)
+    if 'type="string"' in marks:
+        return value
     read = typed(value, schema)
     if isinstance(read, str) and (items := _items(read)) is not None and takes_list(schema):
         inner = schema.get("items")

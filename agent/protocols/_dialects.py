@@ -46,6 +46,7 @@ class FencedProtocol:
             one_variant=self.name == "tags",
             whole=whole if self._whole else None,
             fault_code="invalid_json" if self.name == "command" else "",
+            harmony=self.name in ("harmony", "auto"),
         )
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
@@ -71,12 +72,12 @@ _PROTOCOLS: dict[str, TextProtocol] = {
         JsonObjectProtocol(),
         FencedProtocol("command", ("command",), _prompt.command_prompt),
         FencedProtocol("hermes", ("hermes",), _HERMES),
-        FencedProtocol("qwen_xml", ("qwen_xml", "hermes"), _HERMES),
+        FencedProtocol("qwen_xml", ("qwen_xml", "hermes"), _HERMES, bare=True),
         FencedProtocol("glm", ("glm", "hermes"), _HERMES),
         FencedProtocol("gemma", ("gemma", "tags"), _TAGS),
         FencedProtocol("kimi", ("kimi", "hermes"), _HERMES),
         FencedProtocol("deepseek", ("deepseek", "hermes"), _HERMES),
-        FencedProtocol("mistral", ("mistral", "hermes"), _HERMES),
+        FencedProtocol("mistral", ("mistral", "hermes"), _HERMES, bare=True),
         FencedProtocol("minimax", ("minimax", "hermes"), _HERMES),
         FencedProtocol("harmony", ("hermes",), _HERMES),
         FencedProtocol("pythonic", ("pythonic", "hermes"), _HERMES, bare=True),

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocols import _tokens
-from agent.protocols._bodies import read_body
-from agent.protocols._made import Definitions, faulty
+from agent.protocols._bodies import read_body, read_code
+from agent.protocols._made import Definitions
+from agent.protocols._python import BEGINS
 from agent.protocols._scan import JsonScanner, Scanner, TagScanner
 from agent.protocols.command import parse_command
 from toolcrib import ToolCall
 
+_DSML = ("\uff5cDSML\uff5c", "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
 SHIELDS = (
     ("<parameter", "</parameter>"),
     ("<param ", "</param>"),
@@ -22,11 +24,14 @@ SHIELDS = (
     ("<longcat_arg_value>", "</longcat_arg_value>"),
     ("<steptml:parameter", "</steptml:parameter>"),
     ("<atem:parameter", "</atem:parameter>"),
-    ("<\uff5cDSML\uff5cparameter", "</\uff5cDSML\uff5cparameter>"),
-    ("<|DSML|parameter", "</|DSML|parameter>"),
+    *((f"<{name}parameter", f"</{name}parameter>") for name in _DSML),
     ("<|open|>argument", "<|close|>argument<|sep|>"),
 )
 _QUOTES = (('<|"|>', '<|"|>'), ("<escape>", "<escape>"))
+Follows = Literal["lines", "nothing"]
+"""Matter that may follow a call for it to run: text on other lines, or no text at all."""
+_FUNCTION = re.compile(r"<function=[^<>\n]*>\s*\S")
+_FUNCTION_JSON = re.compile(r"<function=[^<>\n]*>\s*\{")
 DECIDES = 8
 """Characters that decide which dialect a block holds."""
 
@@ -36,17 +41,18 @@ class ProtocolFence:
     """A row of the table.
 
     ``keep`` and ``tail`` are the parts of the opening and the closing that belong to the call. ``scan``: how its end is found
-    (``content``: by what it is). ``where``: anywhere, or only at the beginning of the reply or of a line. ``rank``: see
-    StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models write no closing, so that text may
-    follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that tell what is in it.
-    ``dialect`` are names, with blanks between.
+    (``content``: by what it is). ``where``: anywhere, or only at the beginning of a line. ``follows``: what may follow it for it
+    to run. ``rank``: see StreamReader. ``soft``: it is text unless calls can be read from it. ``loose``: models write no closing,
+    so that text may follow its JSON. ``chained`` begins another call right after one. ``decides``: characters that tell what is
+    in it. ``dialect`` are names, with blanks between.
     """
 
     opener: str
     closers: tuple[str, ...] = ()
     read: Callable[[str, Definitions], list[ToolCall]] = read_body
     scan: Literal["content", "json", "value", "named_value", "tags"] = "content"
-    where: Literal["", "start", "line"] = ""
+    where: Literal["", "line"] = ""
+    follows: Follows = "lines"
     keep: str = ""
     tail: str = ""
     dialect: str = ""
@@ -55,6 +61,15 @@ class ProtocolFence:
     loose: bool = False
     chained: re.Pattern[str] | None = None
     decides: int = DECIDES
+
+    @property
+    def is_line(self) -> bool:
+        """Return whether a call ends with its line, and the reply's end is as good."""
+        return self.closers == ("\n",)
+
+    def decided(self, head: str) -> bool:
+        """Return whether the beginning of a block tells what is in it."""
+        return len(head) >= self.decides or (self.keep != "" and _FUNCTION.match(head) is not None)
 
     def scanner(self, head: str) -> Scanner:
         """Return a scanner for a block that begins with ``head`` (``decides`` characters after blanks, or all there is)."""
@@ -66,17 +81,24 @@ class ProtocolFence:
             return JsonScanner((), at_value=True, first="[" if first[:1] == "[" else "{")
         if self.scan == "json":
             return JsonScanner(self.closers, peek=again) if _INVOKES.search(head) is None else TagScanner(self.closers, SHIELDS)
-        if self.scan == "tags":
+        if self.scan == "tags" and not _FUNCTION_JSON.match(first):
             return TagScanner(self.closers, SHIELDS)
-        if first[:1] in ("{", "["):
-            return JsonScanner(self.closers, peek=again)
+        if first[:1] in ("{", "[") or self.scan == "tags" or BEGINS.match(first):
+            return JsonScanner(self.closers, peek=again, first="{[(")
         return TagScanner(self.closers, _QUOTES if first.startswith(("call:", ":")) else SHIELDS, peek=again)
 
 
 def read_line(body: str, known: Definitions) -> list[ToolCall]:
-    """A line of the command protocol."""
+    """Read a line of the command protocol; there is no call in a mention of somebody, or a sentence about decorators."""
+    match = _PROSE.match(body)
+    if (match and match[1] not in known) or not _LINE.match(body):
+        return []
     call = parse_command(body, tuple(known.tools))
-    return [call] if call else [faulty("", body, 'a call is written as @tool NAME {"key": "value"}')]
+    return [call] if call else []
+
+
+_PROSE = re.compile(r"@tool[ \t]+([\w.-]*\w)(?:[ \t]+[^\s{]|[.,;:!?](?!\S))")
+_LINE = re.compile(r"@tool[ \t]|@[\w.-]+[ \t]*\{")
 
 
 def _row(dialect: str, opener: str, *closers: str, **more: object) -> ProtocolFence:
@@ -101,6 +123,18 @@ TURN_ENDS = (
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
     "<|end\u2581of\u2581sentence|>",
     "[e~[",
+    "<seed:eos>",
+    "<eos>",
+    "<|eos|>",
+    "<|EOT|>",
+    "<|eod|>",
+    "<|endofturn|>",
+    "<|endofresponse|>",
+    "<|end_of_sentence|>",
+    "<end_of_sentence>",
+    "</longcat_s>",
+    "<SPECIAL_11>",
+    "<SPECIAL_12>",
 )
 OTHER_TURNS = (
     "<|im_start|>user",
@@ -138,12 +172,13 @@ def _token_rows() -> Iterator[ProtocolFence]:
         yield _row("deepseek qwen_xml", opener, *ends, **read)
     for opener in _spelled("<|tool_call_begin|>"):
         yield _row("deepseek qwen_xml kimi", opener, *call_ends, keep=opener, **read)
-    yield _row("kimi", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", **read)
+    for calls in ("tool_calls", "tool_call"):
+        yield _row("kimi", f"<|{calls}_section_begin|>", f"<|{calls}_section_end|>", **read)
 
 
 def _invoke_rows() -> Iterator[ProtocolFence]:
     """Invokes with and without what should stand around them."""
-    for name in ("\uff5cDSML\uff5c", "|DSML|"):
+    for name in _DSML:
         for wrapper in ("function_calls", "tool_calls"):
             yield _row("deepseek", f"<{name}{wrapper}>", f"</{name}{wrapper}>")
         yield _row("deepseek", f"<{name}invoke", f"</{name}invoke>", scan="tags", keep=f"<{name}invoke", tail=f"</{name}invoke>")
@@ -159,6 +194,15 @@ def _invoke_rows() -> Iterator[ProtocolFence]:
     yield _row("kimi", call, end, read=_tokens.read_kimi_k3, scan="tags", keep=call, tail=end)
 
 
+def _code_rows() -> Iterator[ProtocolFence]:
+    """Command R and Gemma 3: a code block, as the reply's end."""
+    block: dict[str, object] = {"where": "line", "soft": True, "follows": "nothing"}
+    for end in ("\n", "\r\n"):
+        for gap in (end, " ", ""):
+            yield _row("granite", f"Action:{gap}```json{end}", "```", read=_tokens.read_json_body, scan="json", **block)
+        yield _row("gemma", f"```tool_code{end}", "\n```", read=read_code, decides=64, **block)
+
+
 FENCES: tuple[ProtocolFence, ...] = (
     _row("hermes qwen_xml glm tags", "<tool_call>", "</tool_call>"),
     _row("gemma tags", "<|tool_call>", "<tool_call|>", rank=1),
@@ -166,7 +210,7 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("gemma", "<start_function_call>", "<end_function_call>"),
     _row("hermes", "<tool_calls>", "</tool_calls>"),
     _row("hermes", "<TOOLCALL>", "</TOOLCALL>"),
-    _row("qwen_xml", "<function=", "</function>", scan="tags", keep="<function=", tail="</function>"),
+    _row("qwen_xml llama", "<function=", "</function>", scan="tags", keep="<function=", tail="</function>", decides=120),
     _row("qwen_xml", "<function name=", "</function>", scan="tags", keep="<function name=", tail="</function>"),
     _row("qwen_xml", "<functionname=", "</function>", scan="tags", keep="<functionname=", tail="</function>"),
     _row("qwen_xml", "<seed:tool_call>", "</seed:tool_call>"),
@@ -177,7 +221,7 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("mistral", "[TOOL_CALLS]", read=_tokens.read_mistral, scan="named_value", chained=_tokens.MISTRAL_NEXT),
     _row("minimax", "<minimax:tool_call>", "</minimax:tool_call>"),
     _row("pythonic", "<|tool_call_start|>", "<|tool_call_end|>"),
-    _row("pythonic", "<function_calls>", "</function_calls>"),
+    _row("pythonic", "<function_calls>", "</function_calls>", decides=64),
     _row("llama pythonic", "<|python_tag|>", *(end for end in TURN_ENDS if end[0] == "<"), loose=True),
     _row("llama pythonic", "<|python_start|>", "<|python_end|>"),
     _row("granite", "<function_call>", read=_tokens.read_json_body, scan="value"),
@@ -187,11 +231,8 @@ FENCES: tuple[ProtocolFence, ...] = (
     _row("granite", "<|tools_prefix|>", "<|tools_suffix|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|action_start|><|plugin|>", "<|action_end|>", read=_tokens.read_json_body, scan="json"),
     _row("granite", "<|START_ACTION|>", "<|END_ACTION|>", read=_tokens.read_json_body, scan="json"),
-    *(
-        _row("granite", f"Action:{gap}```json\n", "```", read=_tokens.read_json_body, scan="json", where="start", soft=True)
-        for gap in ("\n", " ", "")
-    ),
-    _row("command", "@tool ", "\n", read=read_line, scan="tags", where="line", keep="@tool "),
+    *_code_rows(),
+    _row("command", "@", "\n", read=read_line, scan="tags", where="line", keep="@"),
     *_token_rows(),
     *_invoke_rows(),
 )
@@ -203,15 +244,26 @@ THINKING: tuple[tuple[str, str], ...] = (
     ("<|channel>", "<channel|>"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("[THINK]", "[/THINK]"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<longcat_think>", "</longcat_think>"),
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
 )
 THOUGHT_LABEL = "thought\n"
 """Label that Gemma writes before its thoughts."""
 
+ANSWERS = {
+    "<|START_TEXT|>": "<|END_TEXT|>",
+    "<|START_RESPONSE|>": "<|END_RESPONSE|>",
+    "<|open|>response<|sep|>": "<|close|>response<|sep|>",
+}
+"""Marks around text that is addressed to a person."""
 DROPPED = (
     *TURN_ENDS,
     *OTHER_TURNS,
     "<|im_start|>assistant",
+    "<|assistant|>",
+    "<|im_sep|>",
+    "<start_of_turn>model",
     "<|start_header_id|>assistant<|end_header_id|>",
     "<|tool_response>",
     "<channel|>",
@@ -220,22 +272,22 @@ DROPPED = (
     "</function_call>",
     "<start_function_response>",
     "<|assistant_end|>",
-    "<|START_TEXT|>",
-    "<|END_TEXT|>",
-    "<|START_RESPONSE|>",
-    "<|END_RESPONSE|>",
+    *ANSWERS,
+    *ANSWERS.values(),
     "<|python_start|>",
     "<|python_tag|>",
-    "<|open|>response<|sep|>",
-    "<|close|>response<|sep|>",
     "<|close|>message<|sep|>",
-    *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "</function>", "</invoke>")),
+    *(end for row in FENCES for end in row.closers if end not in ("\n", "```", "\n```", "</function>", "</invoke>")),
 )
 """Marks that say nothing to a person: ends of turns, and ends of calls that were not begun."""
+WRAPPERS = ("<response>", "</response>", "<answer>", "</answer>")
+"""Tags around a whole answer."""
 STRIKE, STRIKE_END = "<s>", "</s>"
 """HTML's strikethrough ends as a turn of some models does."""
 
-CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", *TURN_ENDS}
+CALL_ENDS = frozenset(end for row in FENCES for end in row.closers) - {"\n", "```", "\n```", *TURN_ENDS}
+PART = ">>>"
+"""functionary's beginning of a part of a reply, which a recipient follows."""
 HEADERS = ("<|channel|>", "<|start|>")
 HEADER_END = "<|message|>"
 
@@ -243,8 +295,7 @@ INNER = (
     "<arg_key>",
     "<arg_value>",
     "<longcat_arg_key>",
-    "<\uff5cDSML\uff5cparameter",
-    "<|DSML|parameter",
+    *(f"<{name}parameter" for name in _DSML),
     "<atem:parameter",
     "<steptml:parameter",
     "<|constrain|>",

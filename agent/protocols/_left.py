@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from agent.protocols import _fences
-from agent.protocols._code import end_of_quotation, without_code
+from agent.protocols._code import CodeState, end_of_quoted, goes_on, without_code
 from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import tokens_of
@@ -19,46 +19,66 @@ from toolcrib._types import Json
 _HOW = "write each call as your instructions say, and nothing else that looks like one"
 _WEAK = (
     "functools[",
-    "Action:\n```json\n",
-    "Action: ```json\n",
-    "Action:```json\n",
-    "@tool ",
+    "@",
     "<function_calls>",
     "<function_call>",
     "<invoke name=",
 )
 """Openings that people write too; they count only where a call can be read from them."""
 _ENDS = {fence.opener: fence.closers for fence in _fences.FENCES}
-_MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK), *_fences.INNER)))
+_MARKS = tuple(dict.fromkeys((*(opener for opener in _ENDS if opener not in _WEAK and "```" not in opener), *_fences.INNER)))
+_WEAK_MARKS = ("<invoke name=", "<function_calls>", "<function_call>")
+_LOOKED_FOR = (*_MARKS, *_fences.HEADERS, *_WEAK_MARKS)
+_ARGUMENTS = re.compile(r"\s*\{")
 _OBJECT = re.compile(
-    r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters)["']\s*:"""
+    r"""(?:\[\s*)?\{\s*["'](?:name|tool|tool_name|tool_calls?|function_call|function|type|id|arguments|args|parameters|thought|action)["']\s*:"""
 )
 _BULLET = re.compile(r"[ \t]*(?:[-*\u2022][ \t]+|\d+[.)][ \t]+|functools)?")
 _FUNCTOOLS = re.compile(r"[\s:;,.!?]functools\Z")
 _REST = re.compile(r"[ \t]*[,;.]?[ \t]*(?:\n|\Z)")
 _NAMED = re.compile(r"(?:^|>>>)[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)", re.MULTILINE)
 _PYTHON = re.compile(r"^[ \t]*(\[[A-Za-z_][^\n]*\])[ \t]*$|(?<=\s)(\[[A-Za-z_][\w.-]*\([^\n]*\])\s*\Z", re.MULTILINE)
-_COMMAND = re.compile(r"^[ \t]*(?P<bullet>[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@tool[ \t]+(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
+_COMMAND = re.compile(r"^[ \t]*(?:[-*\u2022>][ \t]+|\d+[.)][ \t]+)?@(?:tool[ \t]+)?(?P<name>[\w.-]+)[ \t]*\{", re.MULTILINE)
+_LONE = re.compile(r"^@([\w.-]+)\s*\Z", re.MULTILINE)
+"""A last line that only names a tool."""
 _REACT = re.compile(r"^Action:[ \t]*([\w.-]+)[ \t]*\n[ \t]*Action Input:[ \t]*(?=\{)", re.MULTILINE)
+_STRIPPED = re.compile(
+    r"(?:commentary|analysis|assistant)[ \t]*(?:<\|channel\|>\w*[ \t]*)?to=(?:functions\.)?([\w.-]+)[^\n{]{0,40}(?=\{)"
+)
+"""Harmony's message to a tool, also where a server left out the special tokens."""
 _CALL_END = re.compile(r"[}>]\s*</(?:function|invoke|param|parameter)>\s*\Z")
 _CALL_BEGIN = re.compile(r"<(?:function|invoke)\b")
+_CALLED = re.compile(r"[{\[]|\w\(|<\w+[= ]|arg_")
 _MOST = 50
 """Objects that are looked at."""
 _TAIL = 60
 
 
-def marks_in(text: str) -> list[str]:
-    """Return the marks of calls that stand in ``text`` outside of code and quotations."""
-    text = without_code(text)
+def marks_in(text: str) -> tuple[list[str], str]:
+    """(the marks of calls that stand in ``text`` outside of code and quotations, the text without what is quoted)."""
     found: dict[str, None] = {}
-    quoted = 0
-    for match in tokens_of((*_MARKS, *_fences.HEADERS)).pattern.finditer(text):
-        if match.start() < quoted:
+    kept: list[str] = []
+    code, at = CodeState(), 0
+    for match in tokens_of(_LOOKED_FOR).pattern.finditer(text):
+        start, stop = match.span()
+        if start < at:
             continue
-        quoted = end_of_quotation(text, match.start(), match.end(), _ENDS.get(match[0], ()))
-        if quoted < 0 and match[0] not in _fences.HEADERS:
-            found[match[0]] = None
-    return list(found)
+        code.feed(text[at:start])
+        kept.append(text[at:start])
+        mark = match[0]
+        closing = code.quotation()
+        quoted = -1 if closing is None else end_of_quoted(text, stop, _ENDS.get(mark, ()), closing)
+        if quoted >= 0:
+            kept.append(" ")
+            stop = quoted
+        else:
+            kept.append(text[start:stop])
+            spoken = (code.in_sentence and speaks(text[stop:])) or (mark == "[ARGS]" and not _ARGUMENTS.match(text, stop))
+            if mark in _MARKS and not spoken:
+                found[mark] = None
+        code.feed(text[start:stop])
+        at = stop
+    return list(found), "".join([*kept, text[at:]])
 
 
 def lost_calls(
@@ -69,22 +89,42 @@ def lost_calls(
     ``reader`` makes one for what stands in a code block; ``end`` is the end of a call whose beginning was not seen.
     """
     known = beginning.known
-    marks = marks_in(open_thinking)
+    marks, _ = marks_in(open_thinking)
     if marks:
-        fault = f"{_listed(marks)} in thinking that was never closed, where no call is run; end the thinking, then call"
+        fault = f"{_listed(marks)} in the thinking, where no call is run; end the thinking, then call"
         return [faulty("", open_thinking, fault)]
     code = trailing_code(content)
-    if code is not None and beginning.begins_call(*code):
-        names = [call.name for call in nested_calls(*code, reader)]
+    if code is not None:
+        names = _names_in_code(*code, beginning, reader)
         if any(name in known or (name and not known) for name in names):
             fault = "a code block at the end of the reply holds a call, where none is run; to call, write it without the block"
             return [faulty(names[0], code[1], f"{fault}, and to show an example, end with words")]
     found = left_over(content, known)
     if not end and (match := _CALL_END.search(content, max(0, len(content) - _TAIL))) and not _CALL_BEGIN.search(content):
         end = match[0][1:].strip()
+    lone = _LONE.search(content)
+    if lone and lone[1] in known and not known.lacks(lone[1], {}):
+        found.append(faulty(lone[1], lone[0], f"a call has braces, also where it has no arguments: @{lone[1]} {{}}"))
     if end and not found:
         found = [faulty("", content, f"{end} ends a call whose beginning can't be read; {_HOW}")]
     return found
+
+
+def _names_in_code(opener: str, code: str, closed: bool, beginning: Beginning, reader: Callable[[], TextReader]) -> list[str]:
+    """Return the tools that a block's code calls; in one that was never closed, the calls that it ends with."""
+    if beginning.begins_call(opener, code):
+        return [call.name for call in nested_calls(opener, code, reader)]
+    action = _value(code.strip(), 0)[0]
+    if isinstance(action, dict) and "action" in action:
+        return spells_calls(action, beginning.known)
+    if closed or (mark := tokens_of(_MARKS).pattern.search(code)) is None:
+        return []
+    return [call.name for call in nested_calls("", code[mark.start() :], reader)]
+
+
+def speaks(text: str) -> bool:
+    """Return whether the text behind a mark goes on with the sentence that the mark stands in, with no call on that line."""
+    return goes_on(text) and not _CALLED.search(text.partition("\n")[0])
 
 
 def _listed(marks: list[str]) -> str:
@@ -95,9 +135,9 @@ def left_over(content: str, known: Definitions) -> list[ToolCall]:
     """Calls with faults for all that looks like one in the text of a reply."""
     if not any(sign in content for sign in "<[{(\u273f"):
         return []
-    marks = marks_in(content)
+    marks, text = marks_in(content)
     found = [faulty("", content, f"{_listed(marks)} in the text, but no call can be read there; {_HOW}")] if marks else []
-    text = without_code(content)
+    text = without_code(text)
     if not marks and known:
         found += [faulty(name, raw, f"a call stands in the text, where none is run; {_HOW}") for name, raw in _calls(text, known)]
     return found
@@ -107,11 +147,11 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     """(name, text) of each call of a known tool that has no tags."""
     if "{" in text:
         yield from _objects(text, known)
-        for match in (*_NAMED.finditer(text), *_REACT.finditer(text)):
+        for match in (*_NAMED.finditer(text), *_REACT.finditer(text), *_STRIPPED.finditer(text)):
             if match[1] in known and isinstance(_value(text, match.end())[0], dict):
                 yield match[1], text[match.start() : _value(text, match.end())[1]]
         command = _COMMAND.search(text)
-        if command and (command["name"] in known or not command["bullet"]):
+        if command and command["name"] in known:
             yield command["name"], text[command.start() :].partition("\n")[0]
     lines = [match[1] or match[2] for match in _PYTHON.finditer(text)]
     for written in lines or [text]:

@@ -52,6 +52,16 @@ class Definitions:
         properties = self.parameters(name).get("properties")
         return isinstance(properties, Mapping) and key in properties
 
+    def lacks(self, name: str, args: Mapping[str, Json]) -> bool:
+        """Return whether an argument that the tool requires is missing."""
+        required = self.parameters(name).get("required")
+        return isinstance(required, (list, tuple)) and any(key not in args for key in required)
+
+    def takes_more(self, name: str, args: Mapping[str, Json]) -> bool:
+        """Return whether the tool has an argument that is not given, or may have: its schema says nothing of them."""
+        properties = self.parameters(name).get("properties")
+        return not isinstance(properties, Mapping) or any(key not in args for key in properties)
+
     def schema(self, name: str, key: str) -> Mapping[str, Json]:
         """Return an argument's schema; empty where nothing is known of it."""
         properties = self.parameters(name).get("properties")
@@ -91,13 +101,45 @@ def from_json(value: Json, raw: str) -> Iterator[ToolCall]:
         yield faulty("", raw, 'a call is a JSON object, such as {"name": "tool_name", "arguments": {...}}')
         return
     name, args = _parts(value)
-    if args is _NO_ARGUMENTS and isinstance(name, str) and (others := value.keys() - _BESIDE):
+    if twice := _given_twice(value):
+        yield faulty(str(name or ""), raw, f"{twice} stand beside each other and differ; send one of them")
+    elif args is _NO_ARGUMENTS and isinstance(name, str) and (others := value.keys() - _BESIDE):
         fields = ", ".join(sorted(others))
         yield faulty(name, raw, f'its arguments must stand in an object named "arguments"; these stand beside it: {fields}')
     elif _is_schema(args):
         yield faulty(str(name or ""), raw, "its arguments are the tool's schema; send the values themselves")
     else:
         yield made(name, {} if args is _NO_ARGUMENTS else args, raw)
+
+
+def _given_twice(value: dict[str, Json]) -> str:
+    """Return the fields that name the tool, or its arguments, in ways that differ; "" for none."""
+    inner = value.get("function")
+    both = [*value.items(), *(inner.items() if isinstance(inner, dict) else ())]
+    for fields in (_NAMES, _ARGS):
+        given = [(key, one) for key, one in both if key in fields and one is not None and one is not inner]
+        if any(one != given[0][1] for _, one in given):
+            return " and ".join(key for key, _ in given)
+    return ""
+
+
+def is_record(value: Json) -> bool:
+    """Return whether JSON holds fields beside those of a call: then it tells of a call, or describes a tool."""
+    value = _unwrapped(value)
+    ones = value if isinstance(value, list) else [value]
+    return any(isinstance(one, dict) and len(one) > 1 and bool(one.keys() - _BESIDE) for one in ones)
+
+
+def is_data(value: Json, known: Definitions) -> bool:
+    """Return whether JSON that names tools has nothing of a call: no arguments, and no field that the tool would take."""
+    value = _unwrapped(value)
+    for one in value if isinstance(value, list) else [value]:
+        name, args = _parts(one) if isinstance(one, dict) else (None, None)
+        if args is not _NO_ARGUMENTS or not isinstance(one, dict) or not one.keys() - _BESIDE:
+            return False
+        if any(known.takes(str(name), key) for key in one):
+            return False
+    return True
 
 
 def _is_schema(args: Json) -> bool:
@@ -133,6 +175,8 @@ def spells_calls(value: Json, known: Definitions) -> list[str]:
     """Return the names of the calls that JSON spells out, each of a known tool and with arguments; none for anything else."""
     names = []
     value = _unwrapped(value)
+    if isinstance(value, dict) and value.keys() <= {"thought", "action"}:
+        value = value.get("action")
     for one in value if isinstance(value, list) else [value]:
         name, args = _parts(one) if isinstance(one, dict) else (None, None)
         if not isinstance(name, str) or name not in known or not isinstance(args, (dict, str)):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import lru_cache
 
 from agent.protocols import _fences
+from agent.protocols._code import CodeState, goes_on
 from agent.protocols._fences import ProtocolFence
+from agent.protocols._quotes import SENTENCE_ENDS
 from agent.protocols._scan import Tokens
 
 
@@ -16,12 +20,120 @@ class Marks:
         self.fences = {fence.opener: fence for fence in fences}
         self.thinking = dict(_fences.THINKING)
         self.stray = frozenset(self.thinking.values()) - {"<channel|>"} if stray else frozenset()
-        more = (*_fences.HEADERS, _fences.STRIKE, *_fences.DROPPED)
+        more = (*_fences.HEADERS, _fences.STRIKE, *_fences.DROPPED, *_fences.WRAPPERS)
         self.tokens = Tokens((*self.fences, *self.thinking, *self.stray, *more))
-        self.addressed = Tokens((*_fences.HEADERS, _fences.STRIKE, *_fences.TURN_ENDS, *_fences.OTHER_TURNS))
+        self.parts = Tokens((*self.tokens.all, _fences.PART))
+        ends = (*_fences.TURN_ENDS, *_fences.OTHER_TURNS, *_fences.ANSWERS.values())
+        self.addressed = Tokens((*_fences.HEADERS, _fences.STRIKE, *ends))
 
 
 @lru_cache(maxsize=64)
 def marks_of(fences: tuple[ProtocolFence, ...], *, stray: bool) -> Marks:
     """Return the same object for the same fences each time: its patterns take long to compile."""
     return Marks(fences, stray=stray)
+
+
+_YET = re.compile(r"[ \t]{0,20}")
+_NAMED = re.compile(r"[a-z<]")
+_HALF_HEADERS = frozenset(mark[:size] for mark in _fences.HEADERS for size in range(1, len(mark)))
+
+
+class SpokenMarks:
+    """Tells marks that count from those that a reply only speaks of: in code or a quotation, or as words of a sentence."""
+
+    def __init__(self, marks: Marks, *, harmony: bool) -> None:
+        self._marks = marks
+        self.harmony = harmony
+        """The reply is in harmony's format: a message may begin on any line."""
+        self._ends: Counter[str] = Counter()  # of calls and thinking that are only spoken of
+        self.in_message = False
+        """A harmony message that is only spoken of has begun."""
+        self._strikes = 0
+        self._wrapper = ""
+
+    def stands(self, mark: str, code: CodeState, rest: str, *, blank: bool, final: bool) -> bool | None:
+        """Return whether a mark counts where the text has come to; None where that depends on text that is still to come.
+
+        ``blank``: there is no text yet. ``rest`` is what follows the mark, as far as it is known.
+        """
+        if mark == _fences.PART:
+            return code.begins_line and not code.passes(mark, (), call=True)
+        if mark in _fences.HEADERS:
+            before = "" if blank or code.begins_line else code.last
+            if code.passes(mark, _fences.BODY_ENDS, call=True):
+                return False
+            return self.begins_message(before, rest, anywhere=blank, final=final)
+        if self.in_message and mark in _fences.BODY_ENDS:
+            return self.ends_message(rest, final=final)
+        fence = self._marks.fences.get(mark)
+        if fence is not None and fence.where and not code.begins_line:
+            return False
+        if fence is None and not (final and not rest.strip()):
+            prose = _in_prose(mark, code, rest, final=final)
+            if prose is None:
+                return None
+            if prose:
+                self._strikes -= mark == _fences.STRIKE_END and self._strikes > 0
+                self._ends.update((self._marks.thinking[mark],) if mark in self._marks.thinking else ())
+                return False
+        ends = fence.closers if fence else ()
+        if code.passes(mark, ends, call=fence is not None):
+            self._ends.update(ends)
+            return False
+        if self._ends[mark]:
+            self._ends[mark] -= 1
+            return False
+        return fence is not None or self._counts(mark, blank=blank)
+
+    def begins_message(self, before: str, rest: str, *, anywhere: bool, final: bool) -> bool | None:
+        """Return whether one of harmony's headers stands where a message begins: at the beginning of the reply, and in harmony's
+        own format on any line, or behind a whole sentence. ``before`` is the end of what stands before it on its line.
+        """
+        if not rest and not final:
+            return None
+        ended = not before.strip() or before.rstrip().endswith(SENTENCE_ENDS)
+        stands = _NAMED.match(rest) is not None and (anywhere or (self.harmony and ended))
+        self.in_message = not stands
+        return stands
+
+    def ends_message(self, rest: str, *, final: bool) -> bool | None:
+        """Return whether a message's end is meant, behind a header that was only spoken of."""
+        follows = rest.strip()
+        if not final and (not follows or follows in _HALF_HEADERS):
+            return None
+        if follows and not follows.startswith(_fences.HEADERS):
+            self.in_message = False
+            return False
+        return True
+
+    def _counts(self, mark: str, *, blank: bool) -> bool:
+        """Return whether a mark counts that people write too."""
+        if mark == _fences.STRIKE:
+            self._strikes += 1
+            return False
+        if mark == _fences.STRIKE_END and self._strikes:
+            self._strikes -= 1
+            return False
+        if mark in _fences.WRAPPERS:
+            if blank and not self._wrapper and mark[1] != "/":
+                self._wrapper = f"</{mark[1:]}"
+                return True
+            return mark == self._wrapper
+        return True
+
+
+def _in_prose(mark: str, code: CodeState, rest: str, *, final: bool) -> bool | None:
+    """Return whether a mark is a word of a sentence, or an item of a list, by the text on both sides; None where more of ``rest``
+    is needed.
+    """
+    if mark == _fences.STRIKE:
+        return False
+    if code.in_item:
+        return True if rest.strip() else None if not final else False
+    if not code.in_sentence:
+        return False
+    if not final and _YET.fullmatch(rest):
+        return None
+    if mark in _fences.OTHER_TURNS and code.last.rstrip()[-1:] in (":", ","):
+        return True if rest.strip() else None if not final else False
+    return goes_on(rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from agent.protocols._made import between, faulty
+from agent.protocols._made import faulty
 from agent.protocols.repair import read_json
 from toolcrib import ToolCall
 from toolcrib._types import Json
@@ -13,15 +13,17 @@ from toolcrib._types import Json
 _NAME = r"[A-Za-z_][\w.-]*"
 BEGINS = re.compile(rf"\s*\[?\s*{_NAME}\s*\(")
 _CALL = re.compile(rf"\s*({_NAME})\s*\(\s*")
+_AFTER = re.compile(r"\s*(?:[,;\n]\s*)+|\s*\Z")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*")
 _TOKEN = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[\[\](){},:]|[^\s"'\[\](){},:]+|\s+""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\n|[\\'\"ntrbf])")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_PLUS = re.compile(r"\+[\d.]")
 _LEADING_ZEROS = re.compile(r"(-?)0+(\d+)")
 
 
 def read_python(body: str) -> list[ToolCall]:
-    """The calls; one with a fault where the text is no list of calls with keyword arguments."""
+    """The calls; nothing but one with a fault where the text is no list of calls with keyword arguments."""
     text = body.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -30,13 +32,16 @@ def read_python(body: str) -> list[ToolCall]:
     while at < len(text):
         match = _CALL.match(text, at)
         if match is None:
-            return [*calls, _fault("", text[at:])]
+            return [_fault("", text)]
         try:
             args, at = _arguments(text, match.end())
         except ValueError:
-            return [*calls, _fault(match[1], text[match.start() :])]
+            return [_fault(match[1], text)]
         calls.append(ToolCall(ToolCall.new_id(), match[1], args))
-        at = between(text, at)
+        after = _AFTER.match(text, at)
+        if after is None:
+            return [_fault(match[1], text)]  # a part of an expression
+        at = after.end()
     return calls or [_fault("", body)]
 
 
@@ -83,6 +88,7 @@ def _piece(mark: str) -> str:
         return json.dumps(_ESCAPE.sub(_unescaped, mark[1:-1]), ensure_ascii=False)
     if zeros := _LEADING_ZEROS.fullmatch(mark):
         return zeros[1] + zeros[2]
+    mark = mark[1:] if _PLUS.match(mark) else mark
     return {"True": "true", "False": "false", "None": "null"}.get(mark, mark)
 
 

@@ -3,17 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from io import StringIO
 
 from agent.protocols._code import CodeState
+from agent.protocols._ends import holds_arguments, stray_end
+from agent.protocols._fences import Follows
+from agent.protocols._made import UNREADABLE, faulty
+from agent.protocols._quotes import SENTENCE_ENDS, ends_example
 from toolcrib import StreamEvent, ToolCall
 from toolcrib._session import Thinking
 
+_NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
+_ALONE = "a call has text behind it, as an example would, so it was not run; end the reply with the call"
+_BEHIND = "a call before it in the reply has no clear end, so it may be a part of that and was not run; call again"
+_STRAY = "{} stands behind the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
+_TAIL, _LOOKED_BACK = 4, 80
+_INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
+"""Ends of text that a call stands behind: with text behind it too, it may be an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsure:
+    """Calls that run if what follows them lets them.
+
+    ``raw`` is how they stand in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
+    ``amid``: they stand on lines of their own, within a sentence.
+    """
+
+    rank: int
+    calls: Sequence[ToolCall]
+    raw: str
+    follows: Follows
+    ended: bool
+    amid: bool
+
 
 class ReplyBuilder:
-    """Where the prompt may have opened the thinking (``maybe``), nothing is shown before that is known: what a person has seen
-    as the answer stays the answer.
+    """Builder of one reply's events. Where the prompt may have opened the thinking (``maybe``), it shows nothing before that is
+    known: what a person has seen as the answer stays the answer.
 
     ``one_variant``: of calls in tags of several ranks, those of the lowest count (000-21).
     """
@@ -24,10 +53,20 @@ class ReplyBuilder:
         """No text yet."""
         self.calls: list[tuple[int, ToolCall]] = []
         self.faults: list[str] = []
+        self.doubtful: list[ToolCall] = []
+        """Calls with faults for those that were shown as text in their place."""
+        self._unsure: list[_Unsure] = []
+        self._shows = False  # a call that was introduced is an example, so that others may be too
+        self._in_refused = False  # on the line of a call that is a part of a sentence
+        self._gap = ""  # blanks behind the last of them
+        self._unclear = False  # a call has no clear end: what looks like calls behind it may be a part of it
+        self._called_at = -1  # where in the text the first call stands
         self.lost = ""
         """The end of a call whose beginning was not seen."""
-        self._shown_last = ""  # since the last call
+        self._tail = ""  # the last characters that were shown since the last call
         self.thought = False
+        self.mused = ""
+        """The last characters of the thinking."""
         self._one_variant = one_variant
         self._held = thinking == "maybe"
         self._unlikely = thinking == "unlikely"
@@ -47,7 +86,11 @@ class ReplyBuilder:
     @property
     def next_thinking(self) -> Thinking:
         """Return what a whole reply tells of the next one: a prompt that opens the thinking does so each time."""
-        return "maybe" if self.thought or (self.blank and not self.calls) else "unlikely"
+        return "maybe" if self.thought or (self.blank and not self.called) else "unlikely"
+
+    @property
+    def called(self) -> bool:
+        return bool(self.calls or self._unsure)
 
     def flush(self, *, final: bool = False) -> list[StreamEvent]:
         """Return the events that may be shown by now; all of them at the end."""
@@ -57,9 +100,17 @@ class ReplyBuilder:
         return events
 
     def show(self, text: str) -> None:
+        if self._unsure and text:
+            if not self._decide(text):
+                return
+            text, self._gap = self._gap + text, ""
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         if not text:
             return
         self.code.feed(text)
+        self._in_refused = self._in_refused and "\n" not in text
         if self.blank:
             text = text.lstrip()
         bare = text.rstrip()
@@ -70,21 +121,110 @@ class ReplyBuilder:
         shown = "".join(self._spaces) + bare
         self.blank, self._spaces = False, [text[len(bare) :]]
         self._content.write(shown)
-        self._shown_last = shown[-1]
+        self._tail = (self._tail + shown)[-_TAIL:]
         self._events.append(StreamEvent("assistant_delta", shown))
+
+    def _decide(self, text: str, *, final: bool = False) -> bool:
+        """Look at text behind calls: False while it decides nothing, as it is blank."""
+        whole = self._gap + text
+        words = whole.lstrip()
+        quoted = ends_example(words) if words else None
+        if quoted is None and not (final and words):
+            self._gap = whole
+            return False
+        gap = whole[: len(whole) - len(words)]
+        line = "\n" not in gap and not self._unsure[-1].raw.endswith("\n")
+        strict = any(one.follows == "nothing" for one in self._unsure)
+        amid = words[0].islower() and any(one.amid for one in self._unsure)
+        if quoted or strict or amid or (line and self._goes_on(words[0], apart=bool(gap))):
+            self._refuse(link=words[0] == "(" and line)
+        else:
+            self.settle()
+        return True
+
+    def _goes_on(self, first: str, *, apart: bool) -> bool:
+        """Return whether what begins with ``first`` goes on with the sentence in which the calls stand."""
+        if first.isupper() and not apart:
+            return False
+        if first == "<" or first.isupper() or (not first.isascii() and not first.islower()):
+            return not all(one.ended for one in self._unsure)
+        return True
+
+    def _refuse(self, *, link: bool) -> None:
+        """Show what was taken for calls as the text that it is; the model is told, unless it is a Markdown link."""
+        unsure, self._unsure = self._unsure, []
+        for one in unsure:
+            fault = _ALONE if one.follows == "nothing" else _NOT_ALONE
+            if not (link and one.raw.lstrip().startswith("[")):
+                self.doubtful += [call if call.fault else faulty(call.name, one.raw, fault) for call in one.calls]
+            self._shows = self._shows or one.follows == "nothing"
+            self._show(one.raw)
+        self._in_refused = True
+
+    def close(self) -> None:
+        """Take note that nothing follows."""
+        if self._unsure and self._decide("", final=True):
+            gap, self._gap = self._gap, ""
+            self._show(gap)
+        self.settle()
+        if self._called_at >= 0 and (end := stray_end(self.content[self._called_at :])):
+            self.calls = [(rank, call if call.fault else _refused(call, _STRAY.format(end))) for rank, call in self.calls]
+
+    def settle(self) -> None:
+        """Run the calls that waited for what follows them."""
+        unsure, self._unsure = self._unsure, []
+        for one in unsure:
+            self._add(one.rank, one.calls)
+        if unsure and self._gap:
+            gap, self._gap = self._gap, ""
+            self._show(gap)
 
     def end_call(self, mark: str) -> None:
         """Take note of an end of a call that was not begun: if the text before it looks like one, it is lost."""
-        if self._shown_last and self._shown_last in "}])>":
+        if self._tail.endswith(("}", "]", ")", ">")):
             self.lost = mark
 
     def muse(self, text: str) -> None:
         if text:
+            self.settle()
             self._reasoning.write(text)
+            self.mused = (self.mused + text)[-_LOOKED_BACK:]
             self._events.append(StreamEvent("thinking_delta", text))
 
-    def add(self, rank: int, calls: Sequence[ToolCall]) -> None:
-        self._shown_last = ""
+    def add(
+        self, rank: int, calls: Sequence[ToolCall], raw: str = "", follows: Follows = "lines", *, tagged: bool = False
+    ) -> None:
+        """Add calls. With their text, ``raw``, they wait for what follows.
+
+        ``tagged``: their arguments stand between tags. Where such a call can't be read it may end later than it seems, so that no
+        call behind it in the reply runs.
+        """
+        calls = list(self._clear(calls, tagged=tagged))
+        if self._called_at < 0 and calls:
+            self._called_at = self._content.tell()
+        tail, self._tail = self._tail.rstrip("*_"), ""
+        if not raw or not calls:
+            self.settle()
+            self._add(rank, calls)
+            return
+        if tail and (tail.endswith(_INTRODUCES) or self.code.titled):
+            follows = "nothing"
+        before = self.code.last.rstrip()
+        ended = not before or before.endswith(SENTENCE_ENDS)
+        amid = self.code.begins_line and tail != "" and not tail.endswith(SENTENCE_ENDS)
+        self._unsure.append(_Unsure(rank, calls, self._gap + raw, follows, ended, amid))
+        self._gap = ""
+        if self._shows or self._in_refused:
+            self._refuse(link=False)
+
+    def _clear(self, calls: Sequence[ToolCall], *, tagged: bool) -> Iterator[ToolCall]:
+        """Yield the calls, with a fault for those behind one that has no clear end."""
+        for call in calls:
+            yield _refused(call, _BEHIND) if self._unclear and call.fault is None else call
+            if tagged and call.fault is not None and holds_arguments(str(call.args.get(UNREADABLE))):
+                self._unclear = True
+
+    def _add(self, rank: int, calls: Sequence[ToolCall]) -> None:
         for call in calls:
             self.calls.append((rank, call))
             if call.fault is None:
@@ -97,7 +237,9 @@ class ReplyBuilder:
 
     def think(self) -> None:
         """Take note that the reply has thinking of its own: no stray end of thinking is believed from here on."""
+        self.settle()
         self.thought = True
+        self.mused = ""
         self._held = False
 
     def end_thinking(self) -> None:
@@ -105,6 +247,8 @@ class ReplyBuilder:
         if self.thought:
             return
         self.think()
+        self.doubtful = []
+        self._unclear, self._called_at = False, -1
         self.code.interrupt()
         self.faults += [
             f"the call of {call.name or 'a tool'} stands in the thinking, so it was not run" for _, call in self.calls
@@ -126,3 +270,8 @@ class ReplyBuilder:
             if call.fault is None and rank != best:
                 self.faults.append(f"the call of {call.name} is written in other tags than the rest, so it was not run")
         return [call for rank, call in self.calls if call.fault is not None or rank == best]
+
+
+def _refused(call: ToolCall, fault: str) -> ToolCall:
+    """Return a call that could be read and still is not to run."""
+    return faulty(call.name, json.dumps(call.args, ensure_ascii=False), fault)

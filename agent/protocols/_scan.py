@@ -15,12 +15,13 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Cut(NamedTuple):
-    """A block's text, what follows it, whether its closing tag was there, and whether its JSON value was whole."""
+    """A block's text, what follows it, whether its closing tag was there, whether its JSON value was whole, and that tag."""
 
     body: str
     rest: str
     closed: bool
     complete: bool
+    mark: str = ""
 
 
 class Scanner(Protocol):
@@ -92,9 +93,9 @@ class _Pieces:
         if start < self.size:
             self.text.write(buffer)
             whole = self._all()
-            return Cut(whole[:start], whole[self.size + end :], closed, complete)
+            return Cut(whole[:start], whole[self.size + end :], closed, complete, whole[start : self.size + end])
         self.text.write(buffer[: start - self.size])
-        return Cut(self._all(), buffer[end:], closed, complete)
+        return Cut(self._all(), buffer[end:], closed, complete, buffer[start - self.size : end])
 
     def _all(self) -> str:
         whole = self.text.getvalue()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.protocols import _bare
+from agent.protocols._bodies import read_code
 from agent.protocols._code import FENCED
 from agent.protocols._fences import ProtocolFence
 from agent.protocols._made import Definitions
-from agent.protocols._python import BEGINS, read_python
+from agent.protocols._python import BEGINS
 from agent.protocols._scan import Tokens
 from toolcrib import ToolCall
 from toolcrib._session import TextReader
@@ -19,14 +20,15 @@ from toolcrib._session import TextReader
 CODE_END = "\n```"
 _INFO_LIMIT = 40
 _PYTHON_INFO = ("tool_code", "tool_call", "tool_calls")
-_PRINTED = re.compile(r"print\((.*)\)", re.DOTALL)
 _CHANNELS = ("analysis", "commentary", "final", "assistant")
 _CHANNEL = re.compile(rf"(?:{'|'.join(_CHANNELS)})(?=<\||\s+to=|\s+<\|)")
 _CHANNEL_YET = re.compile(r"\s*(?:<|to?)?")
-_RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\n\s*(?=\{)")
-_RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*(?:\n\s*)?")
+_RECIPIENT = re.compile(r"(?:>>>)?[ \t]*([A-Za-z_][\w.-]*)[ \t]*\r?\n\s*(?=\{)")
+_RECIPIENT_YET = re.compile(r">{0,3}[ \t]*([\w.-]*)[ \t]*\r?(?:\n\s*)?")
 
-Found = ProtocolFence | Literal["wait", "header", "protocol"] | None
+_TO_ALL = re.compile(r">>>[ \t]*all[ \t]*\r?\n")
+
+Found = ProtocolFence | Literal["wait", "header", "protocol", "text"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,7 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
     """The calls of a code block that holds nothing else; none where there is anything else in it, or a tool that is not known."""
     text = code.strip()
     if _info(opener) in _PYTHON_INFO and BEGINS.match(text) and not text.startswith("["):
-        printed = _PRINTED.fullmatch(text)
-        calls = read_python(printed[1] if printed else text)
+        calls = read_code(text, known or Definitions())
     else:
         inner = reader()
         inner.feed(text)
@@ -59,8 +60,8 @@ def nested_calls(opener: str, code: str, reader: Callable[[], TextReader], known
     return [] if known and any(call.name not in known for call in calls) else calls
 
 
-def trailing_code(content: str) -> tuple[str, str] | None:
-    """(its first line, the code) of a code block that a text ends with, closed or not."""
+def trailing_code(content: str) -> tuple[str, str, bool] | None:
+    """(its first line, the code, whether it is closed) of a code block that a text ends with."""
     text = content.rstrip()
     if "```" not in text and "~~~" not in text:
         return None
@@ -70,7 +71,7 @@ def trailing_code(content: str) -> tuple[str, str] | None:
     if last is None or last.end() != len(text):
         return None
     opener, code = last[0].partition("\n")[0], last["code"]
-    return opener + "\n", code
+    return opener + "\n", code, last.end("code") < last.end()
 
 
 def _may_be_channel(lead: str) -> bool:
@@ -119,6 +120,10 @@ class Beginning:
             return self._code(lead, final=final) if lead.startswith("```") else self._wait_for("```", lead, final=final)
         return self._named(lead, final=final)
 
+    def part(self, lead: str, *, final: bool) -> Found:
+        """Return what a part of functionary's reply is: a call, or text. None: the mark was a word."""
+        return self._named(lead, final=final)
+
     def _wait_for(self, mark: str, lead: str, *, final: bool) -> Found:
         return "wait" if not final and mark.startswith(lead) else None
 
@@ -135,7 +140,7 @@ class Beginning:
 
     def _code(self, lead: str, *, final: bool) -> Found:
         line, newline, code = lead.partition("\n")
-        if len(line) > _INFO_LIMIT:
+        if len(line) > _INFO_LIMIT or line + newline in self._fences:
             return None
         if not newline:
             return None if final else "wait"
@@ -172,7 +177,10 @@ class Beginning:
         return ProtocolFence("", scan="value")
 
     def _named(self, lead: str, *, final: bool) -> Found:
-        """functionary: a tool's name on a line, then its arguments."""
+        """functionary: a tool's name on a line, then its arguments; or ``all``, then text."""
+        if match := _TO_ALL.match(lead):
+            self.skipped = match.end()
+            return "text"
         if match := _RECIPIENT.match(lead):
             if match[1] not in self.known:
                 return None
@@ -181,5 +189,6 @@ class Beginning:
         if final or not (match := _RECIPIENT_YET.fullmatch(lead)) or len(lead) > 2 * _bare.DECIDES:
             return None
         name, ended = match[1], match.end(1) < len(lead)
-        fits = name in self.known if ended else any(tool.startswith(name) for tool in self.known.tools)
+        names = (*self.known.tools, "all") if lead[0] == ">" else tuple(self.known.tools)
+        fits = name in names if ended else any(one.startswith(name) for one in names)
         return "wait" if fits else None

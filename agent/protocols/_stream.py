@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from agent.protocols import _bare, _fences
-from agent.protocols._fences import ProtocolFence
+from agent.protocols._blocks import CutBlock, without_end
+from agent.protocols._fences import Follows, ProtocolFence
 from agent.protocols._left import lost_calls
 from agent.protocols._made import CUT_OFF, Definitions, faulty
-from agent.protocols._marks import marks_of
+from agent.protocols._marks import SpokenMarks, marks_of
 from agent.protocols._reply import ReplyBuilder
-from agent.protocols._scan import Cut, JsonScanner, Scanner, Tokens, tokens_of
+from agent.protocols._scan import Cut, JsonScanner, Scanner
 from agent.protocols._start import Beginning, Pending
+from agent.protocols._thoughts import HALF_TAG, Thoughts
 from toolcrib import StreamEvent
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
-_WHOLE_END = re.compile(r"(?<!param>)(?<!parameter>)(?<=[\]}):>])\s*\Z")
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096
 """A longer piece is read in such slices: what is still to be read is moved with every call."""
-
-_HALF_TAG = 3
-"""Length from which the beginning of a tag at the very end counts as a tag that was cut off."""
 
 
 class StreamReader:
@@ -32,6 +29,7 @@ class StreamReader:
 
     ``one_variant``: see ReplyBuilder. ``whole`` makes the reader that takes over where the reply turns out to be the JSON
     protocol's. ``fault_code`` is the reply's error where a call can't be read. ``nested``: the text is a part of a reply.
+    ``harmony``: the model may write harmony's messages on any line, not only as its whole reply.
     """
 
     def __init__(
@@ -45,6 +43,7 @@ class StreamReader:
         whole: Callable[[], TextReader] | None = None,
         fault_code: str = "",
         nested: bool = False,
+        harmony: bool = False,
     ) -> None:
         self._known, self._fault_code, self._nested = known, fault_code, nested
         self._whole, self._bare = whole, bare
@@ -56,17 +55,16 @@ class StreamReader:
         self._buffer = ""
         self._reply = ReplyBuilder(thinking, one_variant=one_variant)
         self._truncated = False
-        self._addressed = self._headed = False
-        self._spoken: Counter[str] = Counter()  # endings of calls that are only spoken of
-        self._strikes = 0
+        self._addressed = self._headed = self._in_sentence = self._in_parts = False
+        self._answers, self._answered = False, 0  # in an answer that is the text so far; its end
+        self._spoken = SpokenMarks(self._marks, harmony=harmony)
         self._pending: list[Pending] = []
+        self._lead = ""  # blanks that the block began with
         self._fence: ProtocolFence | None = None
         self._scanner: Scanner | None = None
         self._step: Callable[[bool], bool] = self._in_text
         self._header_mark = ""
-        self._skip: tuple[str, ...] = ()
-        self._until: Tokens = tokens_of(())
-        self._peek: tuple[str, ...] = ()
+        self._thoughts: Thoughts | None = None
         if thinking == "open":
             self._think(tuple(self._marks.thinking.values()), skip=tuple(self._marks.thinking))
 
@@ -87,15 +85,22 @@ class StreamReader:
         while self._handed_over() is None and self._step(True):
             pass
         reply = self._reply
+        reply.close()
         reasoning = reply.reasoning
         if (other := self._handed_over()) is not None:
             whole = other.finish(truncated=truncated)
             events = (*reply.flush(final=True), *whole.events)
             return replace(whole, reasoning=(reasoning + whole.reasoning).strip(), events=events)
         content = reply.content
-        if not (self._nested or truncated or self._headed):
-            thinking = reasoning if self._step == self._in_thinking else ""
-            reply.add(0, lost_calls(content, thinking, self._beginning, self._inner, reply.lost))
+        if not (self._nested or truncated):
+            nothing = reply.blank and not (reply.calls or reply.faults)
+            thinking = reasoning if self._step == self._in_thinking or nothing else ""
+            found = reply.doubtful
+            if not (found or self._headed):
+                found = lost_calls(content[self._answered :], thinking, self._beginning, self._inner, reply.lost)
+            reply.add(0, found)
+            if not reply.calls and reply.blank:
+                reply.add(0, [faulty("", reasoning, fault) for fault in reply.faults])
         calls = reply.ranked()
         faults = [*reply.faults, *(call.fault for call in calls if call.fault is not None)]
         error = self._fault_code if any(call.fault is not None for call in calls) else ""
@@ -116,30 +121,39 @@ class StreamReader:
         reply = self._reply
         if reply.blank and not self._addressed and (more := self._begin(final)) is not None:
             return more
-        tokens = self._marks.addressed if self._addressed else self._marks.tokens
+        tokens = self._marks.addressed if self._addressed else self._marks.parts if self._in_parts else self._marks.tokens
         buffer, at = self._buffer, 0
         while match := tokens.pattern.search(buffer, at):
             reply.show(buffer[at : match.start()])
             at = match.end()
-            if self._stands(match[0]):
+            stands = self._spoken.stands(match[0], reply.code, buffer[at:], blank=reply.blank, final=final)
+            if stands is None:
+                self._buffer = buffer[match.start() :]
+                return False
+            if stands:
                 self._buffer = buffer[at:]
                 self._open(match[0])
                 return True
             reply.show(match[0])
         rest = buffer[at:]
         held = tokens.held(rest)
-        if final and (held < _HALF_TAG or rest[-held] not in "<][" or reply.code.spoken):
+        if final and not (held >= HALF_TAG and self._is_cut_off(rest[-held:])):
             held = 0
         reply.show(rest[: len(rest) - held])
         self._buffer = "" if final else rest[len(rest) - held :]
         return False
+
+    def _is_cut_off(self, mark: str) -> bool:
+        """Return whether the beginning of a mark, which ends the reply, is none of its words."""
+        whole = mark.endswith("|>") and mark.count("<") == 1
+        return mark[0] in "<][" and (self._truncated or whole) and not self._reply.code.spoken
 
     def _begin(self, final: bool) -> bool | None:
         """Return None where the text goes on as text, else whether there is more to do."""
         lead = self._buffer.lstrip()
         self._reply.show(self._buffer[: len(self._buffer) - len(lead)])  # nothing is shown of it: the text has not begun
         self._buffer = lead
-        found = self._beginning.look(lead, called=bool(self._reply.calls), final=final)
+        found = self._beginning.look(lead, called=self._reply.called, final=final)
         if found is None or found == "wait":
             return None if found is None else False
         if found == "protocol" and self._whole is not None:
@@ -147,6 +161,9 @@ class StreamReader:
             self._reply.more(self._other.feed(lead))
             self._buffer = ""
             return False
+        if found == "text":
+            self._buffer, self._in_parts = lead[self._beginning.skipped :], True
+            return True
         if found == "header":
             self._header_mark, self._step = "", self._in_header
             return True
@@ -160,28 +177,23 @@ class StreamReader:
         self._scanner = fence.scanner(self._buffer)
         self._step = self._in_pending if fence.opener else self._in_block
 
-    def _stands(self, mark: str) -> bool:
-        """Return whether a mark counts where the text has come to; one in code or a quotation is only spoken of."""
-        code = self._reply.code
-        if mark == _fences.STRIKE:
-            self._strikes += 1
+    def _in_part(self, final: bool) -> bool:
+        """functionary: a part of the reply, behind text; it is for a tool, or text again."""
+        lead = f"{_fences.PART}{self._buffer}"
+        found = self._beginning.part(lead, final=final)
+        if found == "wait":
             return False
-        if mark == _fences.STRIKE_END and self._strikes:
-            self._strikes -= 1
-            return False
-        fence = self._marks.fences.get(mark)
-        ends = fence.closers if fence else ()
-        if code.passes(mark, ends):
-            self._spoken.update(ends)
-            return False
-        if self._spoken[mark]:
-            self._spoken[mark] -= 1
-            return False
-        if fence is None or not fence.where:
-            return True
-        return self._reply.blank if fence.where == "start" else code.begins_line
+        self._step = self._in_text
+        if isinstance(found, ProtocolFence):
+            self._enter(found, lead)
+        elif found == "text":
+            self._buffer = lead[self._beginning.skipped :]
+        else:
+            self._reply.show(_fences.PART)
+        return True
 
     def _open(self, mark: str) -> None:
+        self._in_sentence = self._reply.code.in_sentence
         if mark in self._marks.fences and not self._addressed:
             self._fence, self._scanner, self._step = self._marks.fences[mark], None, self._in_block
         elif mark in self._marks.thinking:
@@ -192,8 +204,16 @@ class StreamReader:
             self._beginning.bare = self._bare
         elif mark in _fences.HEADERS:
             self._header_mark, self._step = mark, self._in_header
-        elif mark in _fences.BODY_ENDS:
-            self._addressed = False
+        elif mark == _fences.PART:
+            self._step = self._in_part
+        elif mark in _fences.ANSWERS:
+            self._addressed, self._answers = True, self._reply.blank
+        elif mark in _fences.ANSWERS.values():
+            self._answered = len(self._reply.content) if self._answers else 0
+            self._addressed = self._answers = False
+        elif mark in _fences.TURN_ENDS:
+            self._addressed = self._addressed and mark not in _fences.BODY_ENDS
+            self._reply.code.interrupt()
         elif mark in _fences.CALL_ENDS:
             self._reply.end_call(mark)
         elif mark in _fences.OTHER_TURNS:
@@ -207,33 +227,16 @@ class StreamReader:
     # -- thinking ------------------------------------------------------------------------------------------------
 
     def _think(self, until: tuple[str, ...], *, peek: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> None:
-        self._until, self._peek, self._skip = tokens_of((*until, *peek)), peek, skip
+        self._thoughts = Thoughts(self._spoken, until, peek=peek, skip=skip)
         self._reply.think()
         self._step = self._in_thinking
 
     def _in_thinking(self, final: bool) -> bool:
-        if self._skip:
-            start = self._buffer = self._buffer.lstrip()
-            found = next((one for one in self._skip if start.startswith(one)), None)
-            if found is not None:
-                self._buffer = start[len(found) :]
-            elif not final and any(one.startswith(start) for one in self._skip):
-                return False
-            self._skip = ()
-        buffer = self._buffer
-        match = self._until.pattern.search(buffer)
-        if match is None:
-            held = self._until.held(buffer)
-            self._reply.muse(buffer[: len(buffer) - held])
-            rest = buffer[len(buffer) - held :]
-            if final and held < _HALF_TAG:
-                self._reply.muse(rest)
-            self._buffer = "" if final else rest
-            return False
-        self._reply.muse(buffer[: match.start()])
-        self._buffer = buffer[match.start() if match[0] in self._peek else match.end() :]
-        self._step = self._in_text
-        return True
+        assert self._thoughts is not None  # noqa: S101 - set by whoever made this the step
+        self._buffer, ended = self._thoughts.read(self._buffer, self._reply, final=final)
+        if ended:
+            self._step = self._in_text
+        return ended
 
     def _in_header(self, final: bool) -> bool:
         """Harmony: ``<|channel|>analysis to=functions.name <|constrain|>json<|message|>``. The recipient decides what follows."""
@@ -246,9 +249,12 @@ class StreamReader:
             return self._half_header(text)
         self._buffer = self._buffer[len(_fences.HEADER_END) :]
         channel, recipient = _bare.header(text)
-        self._headed, self._addressed = True, False
+        self._addressed = False
+        self._reply.settle()
         if tool := _bare.tool_of(recipient):
-            self._fence = ProtocolFence("", _fences.BODY_ENDS, read=_bare.arguments_of(tool))
+            opener = f"{self._header_mark}{text}{_fences.HEADER_END}"
+            follows: Follows = "lines" if self._spoken.harmony else "nothing"
+            self._fence = ProtocolFence(opener, _fences.BODY_ENDS, read=_bare.arguments_of(tool), follows=follows)
             self._scanner = JsonScanner(_fences.BODY_ENDS, peek=_fences.HEADERS)
             self._step = self._in_block
         elif recipient == "self" or (channel == "analysis" and recipient in ("", "assistant")):
@@ -256,6 +262,7 @@ class StreamReader:
         else:
             self._addressed = bool(recipient) or channel in ("final", "commentary")
             self._step = self._in_text
+        self._headed = self._spoken.harmony = True
         return True
 
     def _half_header(self, text: str) -> bool:
@@ -282,19 +289,22 @@ class StreamReader:
         assert fence is not None  # noqa: S101 - set by whoever made this the step
         if self._scanner is None:
             if not fence.keep:
-                self._buffer = self._buffer.lstrip()
+                start = self._buffer.lstrip()
+                self._lead += self._buffer[: len(self._buffer) - len(start)]
+                self._buffer = start
             head = (fence.keep + self._buffer).lstrip()
-            if len(head) < fence.decides and not final:
+            if not (final or fence.decided(head)):
                 return False
             self._scanner = fence.scanner(head[: fence.decides])
             self._buffer = fence.keep + self._buffer
         cut = self._cut(final)
         if cut is None:
             return False
-        if fence.opener == "" and fence.scan == "value":
+        if fence.opener == "":
             self._take_bare(cut, fence)
         else:
             self._take(cut, fence)
+        self._lead = ""
         self._reply.code.interrupt()
         if fence.chained is not None and cut.closed:
             self._step = self._in_chain
@@ -316,37 +326,22 @@ class StreamReader:
         return True
 
     def _take(self, cut: Cut, fence: ProtocolFence) -> None:
-        body = cut.body
-        calls = fence.read(body + fence.tail if cut.closed else body, self._known) if cut.closed or fence.soft else []
-        lost = bool(calls) and all(call.fault is not None for call in calls)
-        if (lost and cut.closed and _bare.is_pattern(body)) or (fence.soft and not _bare.meant(calls, self._known)):
-            end = fence.closers[0] if cut.closed and fence.closers else ""
-            self._reply.show(fence.opener.removesuffix(fence.keep) + body + end)
-        elif not cut.closed:
-            self._take_open(_bare.without_turn_ends(body[: len(body) - tokens_of(fence.closers).held(body)]), cut, fence)
-        elif body.strip() or not cut.rest.startswith(fence.opener):  # models write an opening twice
-            self._reply.add(fence.rank, calls)
-
-    def _take_open(self, body: str, cut: Cut, fence: ProtocolFence) -> None:
-        """Take a block without its closing tag: servers cut replies at such tags, and models forget them."""
-        if isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
-            body = body.rstrip().rstrip(",") + "]"
-        elif fence.loose and not self._truncated and (value := _bare.leading_value(body)) is not None:
-            body, self._buffer = value
-        whole = not self._truncated and (fence.where == "line" or _WHOLE_END.search(body))
-        calls = fence.read(body, self._known) if whole else []
-        if not calls or (any(call.fault is not None for call in calls) and not cut.complete and fence.where != "line"):
-            calls = [faulty(_bare.name_in(body), body, CUT_OFF)]
-        self._reply.add(fence.rank, calls)
+        block = CutBlock(fence, cut, self._lead, self._scanner, in_sentence=self._in_sentence, truncated=self._truncated)
+        taken = block.take(self._known)
+        self._reply.show(taken.shown)
+        self._buffer = taken.rest + self._buffer
+        if taken.calls:
+            self._reply.add(fence.rank, taken.calls, taken.raw, fence.follows, tagged=taken.tagged)
 
     def _take_bare(self, cut: Cut, fence: ProtocolFence) -> None:
-        body = cut.body
-        if not cut.closed and isinstance(self._scanner, JsonScanner) and self._scanner.open_list and not self._truncated:
-            body = body.rstrip().rstrip(",") + "]"
-            cut = cut._replace(closed=True)
-        calls = _bare.calls_of(body, self._known, closed=cut.closed)
-        if calls:
-            self._reply.add(fence.rank, calls)
+        listed = None if cut.closed else without_end(cut.body, self._scanner, truncated=self._truncated)
+        body, closed = (cut.body, cut.closed) if listed is None else (listed, True)
+        calls = _bare.calls_of(body, self._known, closed=closed)
+        if calls and closed and _bare.is_shown(body, calls):
+            self._reply.show(body)
+            self._reply.doubtful += calls
+        elif calls:
+            self._reply.add(fence.rank, calls, body if closed else "", _bare.may_follow(body))
         else:
             self._beginning.bare = False
             self._reply.show(body)
@@ -394,3 +389,4 @@ class StreamReader:
         self._beginning.bare = False
         for one in pending:
             self._reply.show(one.raw)
+        self._reply.doubtful += [call for some in calls for call in some if call.fault is not None and call.name in self._known]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from agent.protocols._bodies import read_body
 from agent.protocols._made import Definitions, faulty, from_json, made, typed, unfenced
-from agent.protocols.repair import read_json
+from agent.protocols.repair import end_of_value, read_json
 from toolcrib import ToolCall
 from toolcrib._types import Json
 
@@ -36,16 +36,38 @@ _MARK = re.compile(r'(\w+)="([^"]*)"')
 def read_sections(body: str, known: Definitions) -> list[ToolCall]:
     """DeepSeek, Kimi and Step: a call from each section; a broken one does not lose the others."""
     calls: list[ToolCall] = []
-    for section in _BEGIN.split(body):
+    for section in _split(_BEGIN, body):
         text = section.strip()
         if not text:
             continue
-        inner, *after = _END.split(text)
+        inner, *after = _split(_END, text)
         if any(one.strip() for one in after) or len(after) > 1:
             calls.append(faulty("", section, "there is text between the calls"))
         else:
             calls += _section(inner.strip(), section, known)
     return calls or [faulty("", body, "there is no call in it")]
+
+
+def _split(mark: re.Pattern[str], text: str) -> list[str]:
+    """Split a text at its marks, but not at those inside the JSON value of a piece."""
+    pieces: list[str] = []
+    start = end = 0
+    for match in mark.finditer(text):
+        if _in_parameter(text, start, match.start()):
+            continue
+        brace = text.find("{", start, match.start())
+        if brace >= end:
+            end = end_of_value(text, brace)
+        if match.start() >= end:
+            pieces.append(text[start : match.start()])
+            start = match.end()
+    return [*pieces, text[start:]]
+
+
+def _in_parameter(text: str, start: int, at: int) -> bool:
+    """Return whether Step's parameter that stands open where ``at`` is began behind ``start``."""
+    opened = text.rfind("<steptml:parameter", start, at)
+    return opened >= 0 and text.find("</steptml:parameter>", opened, at) < 0
 
 
 def _section(text: str, raw: str, known: Definitions) -> list[ToolCall]:
@@ -151,7 +173,7 @@ def read_kimi_k3(body: str, known: Definitions) -> list[ToolCall]:
             key = html.unescape(marks.get("key", ""))
             text_type = marks.get("type", "")
             args[key] = one["value"] if text_type == "string" else typed(one["value"], {"type": text_type} if text_type else {})
-        if inner[place:].strip():
+        if inner[place:].strip() or any(isinstance(one, str) and "<|open|>argument" in one for one in args.values()):
             calls.append(faulty(name, match[0], "an argument is not closed"))
         else:
             calls.append(made(name, args, match[0]))

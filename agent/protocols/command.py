@@ -13,6 +13,7 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?P<args>.*)", 
 EXAMPLE = '@terminal {"command": "ls"}'
 _HOW = {
     "Extra data": "give one call at a time, with nothing after it",
+    "a key stands": "give each key once",
     "Invalid control character": "write a line break within a text as \\n, and all as an object",
 }
 """Remedies by the beginning of json's message; pasted text has both faults."""
@@ -39,8 +40,10 @@ def parse_command(line: str, names: Collection[str] = ()) -> ToolCall | None:
 
 
 def _read(name: str, text: str) -> ToolCall:
+    from agent.protocols.repair import once  # its patterns are for calls alone
+
     try:
-        args = json.loads(text) if text else {}
+        args = json.loads(text, object_pairs_hook=once) if text else {}
     except ValueError as error:
         how = next((how for begin, how in _HOW.items() if str(error).startswith(begin)), "write them as an object")
         return _broken(name, f"its arguments are no JSON: {error}; {how}, such as {EXAMPLE}")

@@ -7,6 +7,7 @@ strings. What a string says is never altered, and what was cut off is never comp
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import NoReturn
 
@@ -78,10 +79,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 def _strict(text: str) -> Json:
     try:
-        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=once)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if "\\ud" in text or "\\uD" in text:
+    if "\\ud" in text or "\\uD" in text or not text.isascii():
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -89,19 +90,38 @@ def _strict(text: str) -> Json:
     return value
 
 
-def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """Return an object of these pairs. Raises ValueError where a key stands there twice: readers differ in which one counts."""
     value = dict(pairs)
     if len(value) < len(pairs):
         raise ValueError("a key stands there twice")
     return value
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is too large a number")
+    return number
+
+
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=once)
 """Reads a value where it stands in a text, as strictly as ``read_json`` does."""
+
+
+_TO_END = json.JSONDecoder(strict=False)
+
+
+def end_of_value(text: str, at: int) -> int:
+    """Return where the JSON value at ``at`` ends; ``at`` where there is none."""
+    try:
+        return _TO_END.raw_decode(text, at)[1]
+    except (ValueError, RecursionError):
+        return at
 
 
 def shown(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.conversation.state import RunResult
-from agent.events import Event, TextDelta, ThinkingDelta, TurnFinished
+from agent.events import Event, TextDelta, ThinkingDelta, ToolStarted, TurnFinished
 from agent.run import Agent, Crib, assemble
 from toolcrib import ProviderTurn, StreamEvent
 from toolcrib.testing import ChatServer, ScriptedSession
@@ -36,6 +36,26 @@ def test_004_2_ids_are_those_of_no_other_run(tmp_path: Path) -> None:
         with Agent(**about, resume=begun) as agent:
             agent.ask("three")
     assert len(ids(events)) == len(set(ids(events))) == 6
+
+
+def test_004_2_calls_have_ids_of_their_own_though_the_server_counts_anew(tmp_path: Path) -> None:
+    """004-2: over turns, runs and processes; and the server gets each result by the id of its call."""
+    events: list[Event] = []
+    counted = ChatServer.calls(("todo", {}), ("todo", {}), ids=["call_0", "call_1"])
+    done = ChatServer.text("Done.")
+    with ChatServer(counted, counted, done, counted, done, counted, done) as server:
+        about: dict[str, Any] = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "on_event": events.append}
+        with Agent(**about) as agent:
+            agent.ask("one")
+            agent.ask("two")
+            begun = agent.session.id
+        with Agent(**about, resume=begun) as agent:
+            agent.ask("three")
+        sent = server.requests[-1]["messages"]
+    started = [event.call.id for event in events if isinstance(event, ToolStarted)]
+    assert len(started) == len(set(started)) == 8
+    called = [call["id"] for message in sent for call in message.get("tool_calls") or ()]
+    assert called == started == [message["tool_call_id"] for message in sent if message["role"] == "tool"]
 
 
 class Breaking(ScriptedSession):

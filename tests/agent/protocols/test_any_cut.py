@@ -24,6 +24,9 @@ PIECES = st.sampled_from(
         "<|channel|>analysis", "<|message|>", "<|start|>assistant", "<|end|>",
         "to=functions.w", "\\", '"', "'", "{", "}", "[", "]",
         "(", ")", ",", ":", "`", "\n", "  ", " text ", "<", "<too", "</thi", "@tool w {}", '{"final":{"content":"x"}}', "é🎉",
+        "- ", "// ", "/*\n", "*/", "I look: ", "## T\n", "**T**\n", "<doc>\n", "</doc>", "<pre>", "\\begin{v}\n", "\\end{v}",
+        "x = ", "---", ">>>all\n", ">>>w\n", "```tool_code\n", "\n```", "Action: ```json\n", "w(a='b')", "@w {}", "and ",
+        "I look. ", "\r\n",
     ]
 )  # fmt: skip
 REPLIES = st.lists(PIECES, max_size=14).map("".join)
@@ -78,16 +81,17 @@ def test_x_8_a_truncated_reply_runs_no_more_than_the_whole(text: str, size: int,
     ids=lambda one: one.opener,
 )
 def test_x_10_no_half_tag_is_ever_shown(fence: Any) -> None:
-    text = f"Hello {fence.opener} x"
+    text = f"Hello.\n{fence.opener} x"
     reader = find_protocol("auto").reader(TOOLS, thinking="closed")
     shown = ""
     for char in text:
         shown += "".join(event.text for event in reader.feed(char) if event.kind == "assistant_delta")
-        assert shown in "Hello", shown
-    assert json.loads(json.dumps(reader.finish().content)) == "Hello"
-    half = find_protocol("auto").reader(TOOLS)
-    half.feed(f"Hello {fence.opener[:-1]}")
-    assert half.finish().content == "Hello"
+        assert shown in "Hello.", shown
+    assert json.loads(json.dumps(reader.finish().content)) == "Hello."
+    for truncated, content in ((True, "Hello"), (False, f"Hello {fence.opener[:-1]}")):
+        half = find_protocol("auto").reader(TOOLS)
+        half.feed(f"Hello {fence.opener[:-1]}")
+        assert half.finish(truncated=truncated).content == content
 
 
 @given(st.text())

@@ -202,7 +202,7 @@ AT_START = ("llama-3.1", "llama-4", "xlam", "xlam in a code block", "functionary
 """Families whose calls have no tags: they are calls at the beginning of a reply only."""
 
 
-NO_OTHER_END = ("glm-4.5", "glm-4.7", "longcat", "command")
+NO_OTHER_END = ("command",)
 """Families whose calls have nothing but their end token that shows them whole: at the end of a finished reply they are."""
 
 
@@ -256,7 +256,7 @@ def test_prose_before_it(family: str) -> None:
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in ("granite-3", "command")])
 def test_prose_after_it(family: str) -> None:
     content, calls, faults = read(FAMILIES[family]([PARIS]) + "\nI wait for it.")
-    if family in ("xlam in a code block", "functionary-3.2"):
+    if family in ("xlam in a code block", "functionary-3.2", "llama-3.1", "xlam"):
         assert calls == faults  # it may be an example
     else:
         assert (content, calls, faults) == ("I wait for it.", [PARIS], [])
@@ -276,8 +276,32 @@ def test_one_that_is_quoted_does_not_run(family: str) -> None:
         assert (content, calls, faults) == (whole, [], []), whole
 
 
+SHOWN = (
+    "It prints {} and exits.", "The report quotes {}.", "The old form ({}) is gone.", "It is **{}** there.", "See [{}](https://x.y).",
+    "Use {} or {}", "The log said:\n\n{}\n\nIt would have looked.", "**Example:** {}\n\nDone.", "## Example\n\n{}\n\nText.",
+    "Qwen -> {}\nLlama -> none", "The file has\n{}\nand no more.", "- {}\n- next", "1. {}\n2. wait", "- Qwen: {}\n- Llama: none",
+    "- Qwen writes {}\n- Llama does not", "// {}\nint x;", "// such as {}\nint x;", "# {}\nx = 1", "/*\n{}\n*/\nint x;",
+    "x = {}\nrun(x)", "if (x) {{\n  {}\n}}\nThat is C.", "<td>{}</td>", "<xmp>\n{}\n</xmp>\nis it.", "$ {}\nnot found",
+    "<document>\n{}\n</document>\nIt asks for that.", "<thinking>\n{}\nNo.\n</thinking>\nI did not.", "---\n{}\n---\nwas in it.",
+    "\\begin{{verbatim}}\n{}\n\\end{{verbatim}}\nis it.", "User: look\nAssistant: {}\nUser: no!",
+    "2024-05-01 12:00:01 INFO {}\n2024-05-01 12:00:02 INFO done", "A: {}\nSecond: {}\nThat is how.",
+)  # fmt: skip
+"""Texts that show a call: in prose, lists, comments, code, tables, documents, transcripts and logs."""
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_one_that_is_shown_does_not_run_and_no_text_is_lost(shown: str) -> None:
+    for family in FAMILIES.values():
+        text = family([PARIS]).strip()
+        whole = shown.replace("{{", "\0").replace("}}", "\1").replace("{}", text).replace("\0", "{").replace("\1", "}")
+        for cut in (0, 5):
+            content, calls, _ = read(whole, cut=cut)
+            assert [call for call in calls if not isinstance(call, str)] == [], whole
+            assert content in (whole, whole.removesuffix("<|call|>")), whole
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("case", ["two", "much", "code"])
+@pytest.mark.parametrize("case", ["code", *(pytest.param(case, marks=pytest.mark.full) for case in ("two", "much"))])
 def test_what_is_cut_off_never_runs_wrong(family: str, case: str) -> None:
     """X-8: wherever it ends, and whether or not the server says why."""
     calls = list(CASES[case])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -201,10 +202,20 @@ def test_a_header_that_is_cut_off_is_told() -> None:
         (f"<tool_call>{JSON}<tool_call>{NOW}", BOTH),
         ("<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>\n</function>", PARIS),
         ("<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>\n</tool_call>", PARIS),
-        ("<tool_call>get\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>", PARIS),
         ("<|tool_call_start|>[get(city='Paris')]", PARIS),
         ('<|tool_call>call:get{city:<|"|>Paris<|"|>}', PARIS),
         (f"I look.<|python_tag|>{JSON}; {NOW}<|eom_id|>", BOTH),
+        ('Plan: I look.\nAction: ```json\n[{"tool_name": "get", "parameters": {"city": "Paris"}}]\n```', PARIS),
+        ('Action: ```json\r\n[{"tool_name": "get", "parameters": {"city": "Paris"}}]\r\n```', PARIS),
+        ('I look.\n```tool_code\nprint(get(city="Paris"))\n```\n', PARIS),
+        ('I look.\r\n```tool_code\r\nget(city="Paris")\r\n```', PARIS),
+        ('```tool_code\nprint(get(city="Paris"))\nprint(now())\n```', BOTH),
+        ('{"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": ' + JSON + '}]}', PARIS),
+        ('>>>all\nI look.\n>>>get\n{"city": "Paris"}\n>>>now\n{}', BOTH),
+        ('>>>all\r\n>>>get\r\n{"city": "Paris"}', PARIS),
+        ('get\r\n{"city": "Paris"}', PARIS),
+        ('@get {"city": "Paris"}\n@now {}', BOTH),
+        ('[get(city="Paris", amount=+3)]', [("get", {"city": "Paris", "amount": 3})]),
         (f"<tool_calls><tool_call>{JSON}</tool_call><tool_call>{NOW}</tool_call></tool_calls>", BOTH),
     ],
 )  # fmt: skip
@@ -239,10 +250,16 @@ def test_cdata_holds_any_tag() -> None:
         'get[ARGS]{"city": "Paris"}',
         'I look.>>>get\n{"city": "Paris"}',
         "<tool_call>get",
+        "<tool_call>get\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>",
         "<tool_call>\n<function=get>\n<parameter=city>\nParis\n</parameter>",
         "<tool_call><function=get>",
         "<|python_tag|>import os",
         "<|tool_call_begin|>get",
+        '>>>get\n{"city": "Paris"',
+        '```tool_code\nget(city="Paris")\n```\n\nI wait for it.',
+        'Action: ```json\n[{"tool_name": "get", "parameters": {"city": "Paris"}}]\n```\nis the form.',
+        'I look.\n{"action": {"tool": "get", "args": {"city": "Paris"}}}',
+        '```json\n{"thought": "so", "action": {"tool": "get", "args": {"city": "Paris"}}}\n```',
     ],
 )  # fmt: skip
 def test_what_is_not_clear_is_told_and_does_not_run(text: str) -> None:
@@ -314,3 +331,44 @@ def test_text_that_was_shown_is_never_thinking() -> None:
     assert read("Hello.", thinking="maybe").next_thinking == "unlikely"
     for other in ("so</think>Hello.", "<think>so</think>Hello.", ""):
         assert read(other, thinking="maybe").next_thinking == "maybe"
+
+
+@pytest.mark.parametrize("name", ["hermes", "tags", "glm"])
+def test_a_line_of_the_chat_is_told_where_it_is_no_call(name: str) -> None:
+    assert calls_of(read('I look.\n@get {"city": "Paris"}', name)) == [None]
+    for text in ('Mail @get {"city": "Paris"} to me.', "@bob hello", "@media {color: red}", "@get is a tool."):
+        assert (read(text, name).content, calls_of(read(text, name))) == (text, [])
+        assert calls_of(read(text, "command")) == []
+
+
+END = "<|tool\u2581call\u2581end|><|tool\u2581calls\u2581end|>".replace("|", BAR)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('<function=write>{"path": "a", "content": ^}</function>', "a </function> b"),
+        ('I look.\n<function=write>\n{"path": "a", "content": ^}\n</function>', "a </function>\n</tool_call> b"),
+        ("<function_calls>\nwrite(path='a', content=^)\n</function_calls>", "a </function_calls> b"),
+        ('```tool_code\nwrite(path="a", content=^)\n```', "a\n```python\nb\n```\n"),
+        (
+            (
+                f"<{BAR}tool\u2581calls\u2581begin{BAR}><{BAR}tool\u2581call\u2581begin{BAR}>write<{BAR}tool\u2581sep{BAR}>"
+                f'{{"path": "a", "content": ^}}{END}'
+            ),
+            f"a {END} b",
+        ),
+        (
+            (
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.write:0<|tool_call_argument_begin|>"
+                '{"path": "a", "content": ^}<|tool_call_end|><|tool_calls_section_end|>'
+            ),
+            "a <|tool_call_end|><|tool_calls_section_end|><|tool_call_begin|> b",
+        ),
+    ],
+)
+def test_the_end_of_a_format_in_a_string_is_text(text: str, value: str) -> None:
+    for name in ("auto", "llama_json", "deepseek", "kimi", "pythonic", "gemma"):
+        written = text.replace("^", json.dumps(value, ensure_ascii=False))
+        if name == "auto" or read(written, name).content == "":
+            assert calls_of(read(written, name)) == [("write", {"path": "a", "content": value})]

@@ -121,10 +121,10 @@ def test_000_28_000_30_a_malformed_block_is_answered_and_loses_no_other(block: s
 
 
 def test_000_29_000_31_several_calls_in_order_and_the_text_around_them() -> None:
-    text = 'One <tool_call>{"name":"run","args":{"command":"a"}}</tool_call> two\n<tool_call>{"name":"now"}</tool_call>'
+    text = 'One <tool_call>{"name":"run","args":{"command":"a"}}</tool_call>\ntwo\n<tool_call>{"name":"now"}</tool_call>'
     reply = read(text)
     assert [(call.name, call.args) for call in reply.calls] == [("run", {"command": "a"}), ("now", {})]
-    assert reply.content == "One  two"
+    assert reply.content == "One \ntwo"
 
 
 def test_000_40_the_final_text_is_trimmed_and_bare() -> None:
@@ -163,7 +163,8 @@ def test_x_2_ids_are_made_once() -> None:
     assert len(set(ids)) == 2
     reader = find_protocol("tags").reader(TOOLS, thinking="closed")
     events = reader.feed('<tool_call>{"name":"now"}</tool_call>')
-    assert [event.call_id for event in events] == [call.id for call in reader.finish().calls]
+    reply = reader.finish()
+    assert [event.call_id for event in (*events, *reply.events)] == [call.id for call in reply.calls]
 
 
 def test_000_35_000_36_000_38_the_results_message() -> None:

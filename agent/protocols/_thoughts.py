@@ -1,0 +1,50 @@
+"""The thinking of a reply, from its beginning to the mark that ends it."""
+
+from __future__ import annotations
+
+import re
+
+from agent.protocols import _fences
+from agent.protocols._marks import SpokenMarks
+from agent.protocols._reply import ReplyBuilder
+from agent.protocols._scan import tokens_of
+
+HALF_TAG = 3
+"""Length from which the beginning of a tag at the very end counts as a tag that was cut off."""
+
+
+class Thoughts:
+    """``until`` end the thinking, and so do ``peek``, which are left for what follows; ``skip``: openings that add nothing."""
+
+    def __init__(
+        self, spoken: SpokenMarks, until: tuple[str, ...], *, peek: tuple[str, ...] = (), skip: tuple[str, ...] = ()
+    ) -> None:
+        self._spoken, self._peek, self._skip = spoken, peek, skip
+        self._until = tokens_of((*until, *peek))
+
+    def read(self, text: str, reply: ReplyBuilder, *, final: bool) -> tuple[str, bool]:
+        """(what is still to be read, whether the thinking has ended). Adds to the reply what is known to be thinking."""
+        if self._skip:
+            text = text.lstrip()
+            found = next((one for one in self._skip if text.startswith(one)), "")
+            if not (found or final) and any(one.startswith(text) for one in self._skip):
+                return text, False
+            text, self._skip = text[len(found) :], ()
+        for match in self._until.pattern.finditer(text):
+            ends = self._ends(match, reply.mused, final=final)
+            if ends is not False:
+                reply.muse(text[: match.start()])
+                return text[match.start() if ends is None or match[0] in self._peek else match.end() :], ends is True
+        held = self._until.held(text)
+        if final and held < HALF_TAG:
+            held = 0
+        reply.muse(text[: len(text) - held])
+        return "" if final else text[len(text) - held :], False
+
+    def _ends(self, match: re.Match[str], before: str, *, final: bool) -> bool | None:
+        """Return whether a mark is meant: harmony's may be a part of the thoughts. None: what follows is still to come."""
+        mark, rest = match[0], match.string[match.end() :]
+        if mark in self._peek:
+            line = (before + match.string[: match.start()]).rpartition("\n")[2]
+            return self._spoken.begins_message(line, rest, anywhere=False, final=final)
+        return self._spoken.ends_message(rest, final=final) if self._spoken.in_message and mark in _fences.BODY_ENDS else True
