@@ -167,7 +167,7 @@ class _Opener:
         session.wire = wire_of(target.provider)
         return provider
 
-    def _conversation(self, target: ModelTarget, records: Iterable[Mapping[str, Any]], protocol: str = "") -> ProviderOpening:
+    def _conversation(self, target: ModelTarget, records: Iterable[Mapping[str, Any]]) -> ProviderOpening:
         session, model = self.session, self.session.config.model
         return ProviderOpening(
             system="" if target.endpoint is None else session.system_prompt(self.instructions),
@@ -175,7 +175,7 @@ class _Opener:
             records=records,
             stream=model.stream,
             max_tokens=model.max_output_tokens,
-            protocol=protocol,
+            protocol=model.protocol,
             options=self._options(target),
         )
 
@@ -192,7 +192,7 @@ class _Opener:
         """Open the target over HTTP, and return it with the provider that was chosen: a model without native calls is spoken to
         in text.
         """
-        from agent.calling import choose_calling
+        from agent.calling import Calling, choose_calling
         from agent.providers.discover import choose_model
         from agent.providers.http import HttpClient, HttpLimits
 
@@ -204,11 +204,15 @@ class _Opener:
                 raise ConfigError(f"{endpoint.server} has many models; choose one with --model NAME, or set model.name")
             name = endpoint.model or await choose_model(client)
             target = ModelTarget(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
-            protocol = model.protocol
+            chosen = Calling(target, model.protocol, "")
             if self.session.definitions:
-                chosen = await choose_calling(target, protocol, self.environ)
-                target, protocol = chosen.target, chosen.protocol
-            conversation = self._conversation(target, self.session.transcript.pages(), protocol)
+                chosen = await choose_calling(target, model.protocol, self.environ)
+                target = chosen.target
+            conversation = replace(
+                self._conversation(target, self.session.transcript.pages()),
+                protocol=chosen.protocol,
+                opens_thinking=chosen.opens_thinking,
+            )
             return target, await in_daemon_thread(lambda: open_session(target, conversation, self.environ, client=client))
         except BaseException:
             await client.aclose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from json.scanner import make_scanner
 from typing import Any, NoReturn
@@ -60,13 +60,16 @@ class OpenCall:
 class CallReader:
     """``feed`` the tool_calls of each delta; ``calls`` are in the order of their first delta."""
 
-    def __init__(self, on_event: Callable[[StreamEvent], None], name_of: Callable[[str], str]) -> None:
+    def __init__(
+        self, on_event: Callable[[StreamEvent], None], name_of: Callable[[str], str], taken: Collection[str] = ()
+    ) -> None:
+        """``taken`` are the ids of calls before, which a server may give out again."""
         self.calls: list[OpenCall] = []
         self._on_event = on_event
         self._name_of = name_of
         self._by_index: dict[int, OpenCall] = {}
         self._by_id: dict[str, OpenCall] = {}
-        self._ids: set[str] = set()
+        self._ids = set(taken)
         self._spare = OpenCall("", "")
         """Stands for every call that is one too many: nothing of it is kept."""
         self.last: OpenCall | None = None

@@ -22,6 +22,7 @@ class ChatMessages(History):
         self._sent: list[bytes] = []
         self._reasoned: dict[int, bytes] = {}  # the messages since the person last spoke, with their reasoning
         self._open: list[str] = []
+        self.ids: set[str] = set()  # of all calls so far
 
     def system(self, text: str) -> None:
         self._close_calls()
@@ -43,6 +44,7 @@ class ChatMessages(History):
             self._reasoned[len(self._sent)] = encode(message)
         self._add(bare)
         self._open = [call["id"] for call in calls]
+        self.ids.update(self._open)
 
     def results(self, results: Iterable[tuple[str, str]], shown: Pictured = NO_IMAGES) -> None:
         """(call id, what the model reads) of the last message's calls; in the order of the calls, one each.
@@ -80,10 +82,6 @@ class ChatMessages(History):
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         function = {"name": self._names.wire(call["name"]), "arguments": json.dumps(call["args"], ensure_ascii=False)}
         return {"id": call["id"], "type": "function", "function": function}
-
-    def _same_model(self, other: str) -> bool:
-        """Servers add a date to the name that they were asked for."""
-        return not other or other.startswith(self._model) or self._model.startswith(other)
 
     def _add(self, message: Mapping[str, Any]) -> None:
         self._sent.append(encode(message))

@@ -29,14 +29,14 @@ _PLAIN = frozenset({"role", "content"})
 
 
 class ChatReader(EventReader):
-    """See EventReader. Calls keep the server's ids where these differ within the reply; ``taken`` is not asked."""
+    """See EventReader. Calls keep the server's ids where these are new: some servers count from 0 in each reply."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._reasoning_key = ""
         self._details: list[Any] = []
         self._images: list[Any] = []
-        self._calls = CallReader(self._on_event, self._name_of)
+        self._calls = CallReader(self._on_event, self._name_of, self._ids)
         self._finish = ""
 
     @property

@@ -7,11 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agent.providers._calls import new_event, scan_json
-from agent.providers._faults import from_object
+from agent.providers._faults import EndlessReply, from_object
 from agent.providers.sse import SseEvent
 from toolcrib import ProviderTurn, StreamBroken, StreamEvent, ToolCall
 
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
+
+_MANY_VALUES = 500_000
+"""Commas and opening brackets in one piece of JSON. A value takes up to a hundred times the memory of its text."""
 
 
 class EventReader:
@@ -65,6 +68,8 @@ class EventReader:
         if events:
             self.begun = True
         for name, data in events:
+            if len(data) > _MANY_VALUES:
+                check_values(data.encode("utf-8", "replace"), self._server)
             try:
                 event, end = scan_json(data, 0)
             except (ValueError, RecursionError, StopIteration):
@@ -142,6 +147,12 @@ class EventReader:
     def _broken(self, what: str, piece: str = "") -> StreamBroken:
         shown = f": {piece[:200]!r}" if piece else ""
         return StreamBroken(f"{self._server} {what}{shown}", text=self.text)
+
+
+def check_values(text: bytes, server: str) -> None:
+    """Raises EndlessReply for JSON of so many values that reading it would fill the memory; long strings are no such."""
+    if len(text) > _MANY_VALUES and sum(map(text.count, (b",", b"[", b"{"))) > _MANY_VALUES:
+        raise EndlessReply(f"{server} sent one piece of more than {_MANY_VALUES:,} values; it does not speak this protocol")
 
 
 def whole(parts: Sequence[str]) -> str:

@@ -55,6 +55,12 @@ class EndlessReply(StreamBroken):
     retryable = False
 
 
+class UnreadableReply(StreamBroken):
+    """A reply is in a form that this process does not read: another attempt would bring the same."""
+
+    retryable = False
+
+
 def from_status(
     status: int, body: str, headers: Mapping[str, str] | None = None, *, server: str = "the server", key: str = ""
 ) -> ProviderError:

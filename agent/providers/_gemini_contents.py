@@ -105,9 +105,9 @@ class GeminiContents(History):
             parts.append(part)
         self.model_content({"role": "model", "parts": parts}, [call["id"] for call in calls])
 
-    def _same_model(self, other: str) -> bool:
+    def _has_answered(self, name: str) -> bool:
         """The server says which version answered; an alias ("latest") says nothing of that."""
-        return super()._same_model(other) or "latest" in self._model
+        return super()._has_answered(name) or "latest" in self._model
 
     def _add(self, content: Mapping[str, Any]) -> None:
         self._sent.append(encode(content))

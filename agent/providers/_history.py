@@ -66,16 +66,15 @@ class History(ABC):
     def _is_ours(self, record: Mapping[str, Any]) -> bool:
         """Return True if the model that is asked now gave this reply: then its signatures and reasoning go back with it.
 
-        Servers answer under other names than they are asked by, so that what was asked counts first, and the server's name for
-        what answered only besides it. A reply of which neither is noted is taken for the model's own.
+        Servers answer under other names than they are asked by, so that what was asked alone decides where it is noted. The
+        server's name for what answered decides for older records; a reply of which neither is noted is taken for the model's own.
         """
         asked, answered = str((record.get("via") or {}).get("model") or ""), str(record.get("model") or "")
-        if asked and same_model(asked, self._model):
-            return True
-        return bool(answered or not asked) and self._same_model(answered)
+        return same_model(asked, self._model) if asked else self._has_answered(answered)
 
-    def _same_model(self, other: str) -> bool:
-        return same_model(other, self._model)
+    def _has_answered(self, name: str) -> bool:
+        """Return True if the model that is asked now may have answered under this name."""
+        return same_model(name, self._model)
 
     def _close_calls(self) -> None:
         if self._open:
@@ -88,9 +87,20 @@ def encode(value: Any) -> bytes:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Servers add a date to the name that they were asked for, or put one for "latest"; "" is a model that nobody noted."""
-    return not one or _undated(one) == _undated(other)
+    """Return True if both names mean one model, or ``one`` is a model that nobody noted, "".
+
+    Servers add a date to the name that they were asked for, or put one for "latest". Two dates are two models.
+    """
+    first, second = _bare(one), _bare(other)
+    if not one or first == second:
+        return True
+    undated = _DATE.sub("", first), _DATE.sub("", second)
+    return undated[0] == undated[1] and (_is_undated(first) or _is_undated(second))
 
 
-def _undated(model: str) -> str:
-    return _DATE.sub("", model.rpartition("/")[2].lower())
+def _bare(model: str) -> str:
+    return model.rpartition("/")[2].lower()
+
+
+def _is_undated(bare: str) -> bool:
+    return bare.endswith("-latest") or _DATE.search(bare) is None

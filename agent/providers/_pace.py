@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.providers._faults import EndlessReply, NoReply
-from toolcrib import ProviderError, StreamBroken
+from toolcrib import ProviderError
 from toolcrib._dataclass import dataclass
+
+TRAILER = 3.0
+"""Seconds that a server may take, after the end of a reply, for its token counts and for saying that nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,13 @@ class HttpLimits:
     ``first_byte`` is the wait for a reply to begin, and then for more of it to come. Comments, empty events, white space and the
     pieces of an event that is not whole yet only keep the connection alive: they are no beginning, and no more of it. Five
     minutes, as a slow machine reads a long prompt for minutes before the first token. ``between`` is the longest silence within a
-    reply that has begun, ``total`` what all of it may take: an hour, in which such a machine writes ten thousand tokens.
+    reply that has begun: as long, since some servers send nothing while a whole tool call is written. ``total`` is what all of it
+    may take: an hour, in which such a machine writes ten thousand tokens.
     """
 
     connect: float = 10.0
     first_byte: float = 300.0
-    between: float = 60.0
+    between: float = 300.0
     max_body: int = 64 * 1024 * 1024
     total: float = 3600.0
 
@@ -49,6 +53,7 @@ class Pace:
         self._end = asked + limits.total
         self._look = 0.0
         self._known = 0
+        self._is_ending = False
 
     def wait(self) -> float:
         """Return the seconds within which the next piece has to come."""
@@ -71,12 +76,22 @@ class Pace:
             raise self._stalled()
         self._look = min(now + self._limits.first_byte / 4, self._due, self._end) if self._known else 0.0
 
+    def end_soon(self) -> None:
+        """Shorten what is left: the reply is whole, and only what servers add to it may follow."""
+        if not self._is_ending:
+            self._is_ending = True
+            self._end = min(self._end, self._time() + TRAILER)
+            self._look = min(self._look, self._end)
+
     def late(self) -> ProviderError:
         """Return the error for a piece that did not come in time."""
         limits, server = self._limits, self._server
         if not self._known or self._time() >= self._end:
             return self._stalled()
-        return StreamBroken(f"{server} sent nothing for {limits.between:g} s in the middle of its answer; try again")
+        return EndlessReply(
+            f"{server} sent nothing for {limits.between:g} s in the middle of its answer; try again, or raise"
+            " model.between_bytes_timeout"
+        )
 
     def _stalled(self) -> ProviderError:
         limits, server = self._limits, self._server

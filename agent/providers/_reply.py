@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.providers._events import EventReader
+from agent.providers._events import EventReader, check_values
 from agent.providers.http import Reply
 from agent.providers.sse import SseReader
 from toolcrib import StreamBroken
@@ -27,9 +27,11 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
                 reader.read_body(_parsed(chunk + await reply.whole(), server))
                 return
             reader.read_events(sse.feed(chunk))
-            if reader.done:
-                await reply.drain()
-                return
+            if reader.ended:
+                if reader.done:
+                    await reply.drain()
+                    return
+                reply.end_soon()
         reader.read_events(sse.close())
     except StreamBroken:
         if not reader.ended:  # else the reply was whole, and only its trailer is missing
@@ -40,6 +42,7 @@ async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: 
 
 
 def _parsed(body: bytes, server: str) -> Any:
+    check_values(body, server)
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

@@ -103,6 +103,8 @@ class ProviderOpening:
     """Or "none", "required", a tool's name; for wires that have it, until the session is steered otherwise."""
     response_schema: Mapping[str, Any] | None = None
     """A JSON Schema that the replies' text is held to, for wires that have that."""
+    opens_thinking: bool = False
+    """The server's chat template opens a thinking block, for a provider that reads it out of the text."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments that only this provider's session knows (thinking, extra, ...)."""
 
@@ -284,7 +286,9 @@ def open_session(
         client = HttpClient(target.endpoint, environ, limits)
     if provider.in_text:
         from agent.protocols import find_protocol, protocol_for_model
+        from agent.providers._thinking import expected_thinking
 
+        fields.setdefault("thinking", expected_thinking(target.endpoint.model, opens=conversation.opens_thinking))
         named = conversation.protocol
         fields["protocol"] = find_protocol(named) if named else protocol_for_model(target.endpoint.model)
     session = getattr(import_module(provider.module), provider.session)(client, **fields)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from agent.providers._coding import ACCEPTED, decoded
 from agent.providers._faults import EndlessReply, from_status
 from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
@@ -89,7 +90,12 @@ class HttpClient:
             await reply.aclose()
 
     def _headers(self, body: bytes | None) -> dict[str, str]:
-        headers = {"Accept": "application/json, text/event-stream", "User-Agent": "toolcrib", **self.headers}
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": ACCEPTED,
+            "User-Agent": "toolcrib",
+            **self.headers,
+        }
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._key is not None:
@@ -155,7 +161,8 @@ class Reply:
 
     def __init__(self, response: httpx.Response, client: HttpClient, asked: float) -> None:
         self._response = response
-        self._pieces = response.aiter_bytes()
+        self._raw = response.aiter_raw()
+        self._pieces = decoded(self._raw, response.headers.get("content-encoding", ""), client.endpoint.server)
         self._client = client
         self._pace = Pace(client.limits, client.endpoint.server, asked, asyncio.get_running_loop().time)
         self._size = 0
@@ -192,6 +199,10 @@ class Reply:
     def _begun(self) -> int:
         return int(self._has_begun)
 
+    def end_soon(self) -> None:
+        """Wait for the rest of the body a few seconds at most: the reply in it is whole."""
+        self._pace.end_soon()
+
     async def whole(self) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
 
@@ -217,7 +228,7 @@ class Reply:
 
         try:
             async with asyncio.timeout(_AFTER_DONE):
-                async for _ in self._pieces:
+                async for _ in self._raw:
                     pass
         except (TimeoutError, httpx.HTTPError, httpx.StreamError):
             return  # then the connection is closed, which is all that is lost

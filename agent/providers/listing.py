@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from agent.providers._thinking import opens_thinking
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
@@ -28,13 +29,14 @@ _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_le
 class ModelInfo:
     """``context`` in tokens. ``tools``: native tool calls. None where the server does not say.
 
-    ``protocol`` is the text protocol of the model's chat template.
+    ``protocol`` is the text protocol of the model's chat template; ``opens_thinking`` says that it opens a thinking block.
     """
 
     name: str
     context: int | None = None
     tools: bool | None = None
     protocol: str | None = None
+    opens_thinking: bool = False
 
 
 async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:
@@ -159,7 +161,8 @@ async def _ollama(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple[Mo
         context = _count(int(asked[1])) if asked else next((size for one in sizes if (size := _count(one)) is not None), None)
         able = body.get("capabilities")
         tools = "tools" in able if isinstance(able, list) else model.tools
-        return ModelInfo(model.name, context or model.context, tools, _protocol(body.get("template")))
+        template = body.get("template")
+        return ModelInfo(model.name, context or model.context, tools, _protocol(template), opens_thinking(template))
 
     asked = await asyncio.gather(*(ask(model) for model in models[:_DETAILS]))
     return (*asked, *models[_DETAILS:])
@@ -181,9 +184,9 @@ async def _llama_cpp(client: HttpClient, models: tuple[ModelInfo, ...]) -> tuple
         tools = "tools" in template if isinstance(template, str) and template else None
     elif not tools and isinstance(able, Mapping) and able.get("supports_tools") is True:
         tools = None  # its prompt has the tools: what becomes of the calls is left open
-    protocol = _protocol(body.get("chat_template_tool_use"), template)
+    told = ModelInfo("", context, tools, _protocol(body.get("chat_template_tool_use"), template), opens_thinking(template))
     return tuple(
-        replace(one, context=context or one.context, tools=tools if one.tools is None else one.tools, protocol=protocol)
+        replace(told, name=one.name, context=context or one.context, tools=tools if one.tools is None else one.tools)
         for one in models
     )
 

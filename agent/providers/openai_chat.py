@@ -71,7 +71,7 @@ class OpenAIChatSession(HttpSession):
     # -- the wire ------------------------------------------------------------------------------------------------------
 
     def _reader(self, on_event: OnEvent) -> ChatReader:
-        return ChatReader(on_event, self._names.own, server=self._server)
+        return ChatReader(on_event, self._names.own, server=self._server, taken=self._messages.ids)
 
     def _took(self, turn: ProviderTurn) -> None:
         self._messages.assistant(turn.assistant_turn)

@@ -107,6 +107,33 @@ def test_another_model_does_not_get_them(wire: Wire, tmp_path: Path) -> None:
     assert SIGNATURE not in sent_on(wire, tmp_path, then=wire.asked, now="another-model", answered="")
 
 
-def test_the_model_that_answered_gets_them_when_it_is_asked_by_that_name(tmp_path: Path) -> None:
-    wire = next(one for one in WIRES if one.provider == "anthropic")
-    assert SIGNATURE in sent_on(wire, tmp_path, then="our-proxy-model", now=wire.answered, answered=wire.answered)
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("qwen3-coder", "qwen3"),
+        ("qwen3", "qwen3-coder"),
+        ("gpt-4o", "gpt-4o-mini"),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06"),
+        ("claude-sonnet-4-20250514", "claude-sonnet-4-20250929"),
+        ("mistral-large-2407", "mistral-large-2411"),
+        ("gemini-pro", "gemini-flash-latest"),
+        ("our-proxy-model", "what-answered"),
+    ],
+)
+def test_the_name_that_was_asked_alone_decides(wire: Wire, then: str, now: str, tmp_path: Path) -> None:
+    """One name may begin with the other, have another date, or be what the server answered under."""
+    assert SIGNATURE not in sent_on(wire, tmp_path, then=then, now=now, answered=now)
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.provider)
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("claude-sonnet-4", "claude-sonnet-4-20250514"),
+        ("mistral-large-2411", "mistral-large-latest"),
+        ("vendor/gpt-4o", "gpt-4o-2024-08-06"),
+    ],
+)
+def test_a_name_without_a_date_means_any(wire: Wire, then: str, now: str, tmp_path: Path) -> None:
+    assert SIGNATURE in sent_on(wire, tmp_path, then=then, now=now, answered="something-else")

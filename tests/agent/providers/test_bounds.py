@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,84 +22,8 @@ WIRES = ["chat", "responses", "anthropic", "gemini", "text"]
 SHORT = HttpLimits(connect=10, first_byte=0.5, between=30, total=60)
 BEGUN = replace(SHORT, first_byte=3)
 """Where the beginning has to come in time: a busy machine may take a while."""
-TIMES, PAUSE = 600, 0.03
-"""Pieces of a drip, and seconds between them: far more than these limits."""
-
-
-class Dripping:
-    """A server that begins to answer with ``first``, then sends ``drip`` again and again, and at last all of ``then``."""
-
-    def __init__(
-        self,
-        first: bytes,
-        drip: Sequence[bytes],
-        then: bytes,
-        *,
-        kind: str = "text/event-stream",
-        times: int = TIMES,
-        status: int = 200,
-    ) -> None:
-        self.first, self.drip, self.then, self.kind, self.times, self.status = first, drip, then, kind, times, status
-        self.requests = 0
-        self.stopped = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _dripping(self))
-        self._server.daemon_threads = True
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    @contextmanager
-    def running(self) -> Iterator[Dripping]:
-        thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.stopped.set()
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()
-
-
-def _dripping(server: Dripping) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            """Quiet."""
-
-        def do_GET(self) -> None:
-            self.send_error(404)
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if self.path.endswith("/api/show"):
-                self.send_error(404)
-                return
-            server.requests += 1
-            try:
-                self._answer()
-            except OSError:
-                self.close_connection = True  # the client has given it up
-
-        def _answer(self) -> None:
-            self.send_response(server.status)
-            self.send_header("Content-Type", server.kind)
-            self.end_headers()
-            self.wfile.write(server.first)
-            for number in range(server.times):
-                if server.stopped.wait(PAUSE):
-                    return
-                if server.drip:
-                    self.wfile.write(server.drip[number % len(server.drip)])
-            self.wfile.write(server.then)
-
-    return Handler
-
-
-@pytest.fixture
-def dripping() -> Callable[..., AbstractContextManager[Dripping]]:
-    """``with dripping(first, [piece, ...], then) as server: ...``"""
-    return lambda *args, **more: Dripping(*args, **more).running()
+TIMES = 600
+"""Pieces of a drip that is never over, 30 ms apart."""
 
 
 def ask(base_url: str, wire: str = "chat", limits: HttpLimits = SHORT, *, stream: bool = True) -> ProviderTurn:
@@ -169,7 +90,9 @@ ALIVE: list[tuple[str, Sequence[bytes]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "drip"), ALIVE)
+@pytest.mark.parametrize(
+    ("wire", "drip"), [pytest.param(*each, marks=[pytest.mark.full] if place % 5 else []) for place, each in enumerate(ALIVE)]
+)
 def test_what_keeps_the_connection_alive_is_no_beginning(wire: str, drip: Sequence[bytes], dripping: Any) -> None:
     with dripping(b"", drip, b"\n\n" + b"".join(SAID[wire])) as server:
         with pytest.raises(ConnectionFailed, match=r"did not begin to answer in 0\.5 s.*first_byte_timeout") as caught:
@@ -196,6 +119,7 @@ def test_silence_after_the_headers_is_no_beginning(wire: str, dripping: Any) -> 
     assert not caught.value.retryable
 
 
+@pytest.mark.full
 def test_white_space_before_a_whole_reply_is_none_either(dripping: Any) -> None:
     body = json.dumps({"choices": [{"message": {"content": "Well."}, "finish_reason": "stop"}]}).encode()
     with dripping(b"", (b"\n", b"  "), body, kind="application/json") as server, pytest.raises(ConnectionFailed):
@@ -217,6 +141,7 @@ def test_a_reply_without_end_is_ended(wire: str, dripping: Any) -> None:
     assert caught.value.text.startswith("WellWell" if wire != "text" else "Well Well")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_slow_model_is_waited_for(wire: str, dripping: Any) -> None:
     """One that shows signs of life for most of the time that it has, and then writes a letter at a time."""
@@ -233,14 +158,15 @@ def test_the_limits_are_those_of_the_configuration() -> None:
     """Five minutes to begin, an hour in all: a model on a slow machine thinks for minutes."""
     model, limits = Config().model, HttpLimits()
     configured = (model.first_byte_timeout, model.between_bytes_timeout, model.reply_timeout)
-    assert configured == (limits.first_byte, limits.between, limits.total) == (300, 60, 3600)
+    assert configured == (limits.first_byte, limits.between, limits.total) == (300, 300, 3600)
 
 
 @pytest.mark.parametrize(
     ("settings", "first", "drip", "words"),
     [
         ({"first_byte_timeout": 0.5}, b"", b": ping\n\n", "did not begin to answer in 0.5 s"),
-        ({"reply_timeout": 3}, b"", SAID["chat"][0], "did not end its answer in 3 s"),
+        pytest.param({"reply_timeout": 3}, b"", SAID["chat"][0], "did not end its answer in 3 s", marks=pytest.mark.full),
+        ({"between_bytes_timeout": 0.5}, SAID["chat"][0], b"", r"sent nothing for 0.5 s.*between_bytes_timeout"),
     ],
 )
 def test_a_run_asks_once_and_ends(

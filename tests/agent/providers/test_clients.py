@@ -253,7 +253,7 @@ def test_settings_that_change_meanwhile_count_from_the_next_session_on(monkeypat
 
 @pytest.mark.parametrize("missing", ["", "httpx"])
 def test_the_libraries_are_loaded_beside_what_waits_for_the_disk(missing: str) -> None:
-    """Whoever needs one that is missing is told; this thread says nothing."""
+    """Whoever needs one that is missing is told; this thread says nothing. httpx's own command line is no part of it."""
     code = f"""
 import sys, threading
 from agent.providers.clients import load_early
@@ -261,7 +261,7 @@ assert "httpx" not in sys.modules
 sys.modules.update({{name: None for name in {[missing]!r} if name}})
 load_early()
 [thread.join() for thread in threading.enumerate() if thread.name == "toolcrib-import"]
-print(bool(sys.modules.get("httpx")), bool(sys.modules.get("httpcore")))
+print(bool(sys.modules.get("httpx")), bool(sys.modules.get("httpcore")), *{{"click", "httpx._main"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("True True\n" if not missing else "False False\n", "")

@@ -291,11 +291,11 @@ def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> N
 
     async def drive(session: ResponsesSession) -> Any:
         session.say("hello")
-        for kind in (RateLimited, StreamBroken, StreamBroken):
+        for kind, retryable in ((RateLimited, True), (StreamBroken, True), (StreamBroken, False)):
             with pytest.raises(kind) as caught:
                 await session.stream_turn(lambda event: None)
             assert caught.value.text == "Once upon a time"
-            assert caught.value.retryable
+            assert caught.value.retryable is retryable
         return await session.stream_turn(lambda event: None)
 
     broken = (replace(said, body=said.body[:middle] + error), replace(said, cut=middle), replace(said, pieces=middle, pause=30))

@@ -1,0 +1,81 @@
+"""The content coding of a reply, undone in pieces of a bounded size: a few bytes of gzip may stand for gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Iterator
+
+from agent.providers._faults import UnreadableReply
+
+ACCEPTED = "gzip, deflate"
+"""The codings that a server may choose from. They are all that are read: other decoders do not bound what they return."""
+
+_PIECE = 256 * 1024
+"""Bytes of decoded body that are held at a time."""
+
+_HEADER = 2
+"""Bytes by which zlib's header is known."""
+
+_WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+
+
+async def decoded(raw: AsyncIterator[bytes], coding: str, server: str) -> AsyncIterator[bytes]:
+    """Yield the body in pieces as they come. ``coding`` is the reply's Content-Encoding.
+
+    Raises UnreadableReply for another coding than ACCEPTED, for more than one at once, and for bytes that are not in it.
+    """
+    named = [name for one in coding.lower().split(",") if (name := one.strip()) not in ("", "identity")]
+    if not named:
+        async for piece in raw:
+            yield piece
+        return
+    window = _WINDOWS.get(named[0]) if len(named) == 1 else None
+    if window is None:
+        raise UnreadableReply(
+            f"{server} sent its answer in the coding {', '.join(named)[:100]!r}, and only gzip or deflate is read, once; turn off"
+            " compression in that server, or in the proxy before it"
+        )
+    decoder = _Decoder(window)
+    async for piece in raw:
+        try:
+            for part in decoder.parts(piece):
+                yield part
+        except zlib.error as error:
+            raise UnreadableReply(f"{server} sent an answer that is not the {named[0]} that it says it is: {error}") from None
+
+
+class _Decoder:
+    """Decompress one body, at most _PIECE bytes at a time."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._zlib = zlib.decompressobj(window)
+        self._first = b""
+        self._begun = False
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        while data and not self._zlib.eof:
+            part = self._decompress(data)
+            data = self._zlib.unconsumed_tail
+            if part:
+                yield part
+            while len(part) == _PIECE and not data:  # zlib has taken all of the input and may hold some of its output
+                part = self._zlib.decompress(b"", _PIECE)
+                if part:
+                    yield part
+
+    def _decompress(self, data: bytes) -> bytes:
+        if self._begun:
+            return self._zlib.decompress(data, _PIECE)
+        data = self._first + data
+        if len(data) < _HEADER:
+            self._first = data
+            return b""
+        self._begun = True
+        try:
+            return self._zlib.decompress(data, _PIECE)
+        except zlib.error:
+            if self._window != zlib.MAX_WBITS:
+                raise
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send deflate without the header of zlib
+            return self._zlib.decompress(data, _PIECE)
