@@ -23,8 +23,8 @@ from toolcrib import (
     ToolResult,
     ToolStatus,
 )
-from tools.approval.folders import under
 from tools.availability import needs_binary
+from tools.judge.folders import under
 from tools.registry import registry
 
 _WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from toolcrib import (
 )
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import Keeping
+from tools.files.attributes import attributes_of, give_attributes
 from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing
 from tools.files.owners import give_back
@@ -55,6 +56,8 @@ class Step:
     after: bytes = b""
     info: FileInfo | None = None
     texts: tuple[str, str] = ("", "")
+    attributes: Mapping[str, bytes] | None = None
+    """Extended attributes of a file that is renamed or deleted."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -135,6 +138,8 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
                 same = step.target == step.source
                 await kept.replaces(step.target, step.info if same else None, step.after, step.before)
             if step.source is not None and step.source != step.target:
+                step.attributes, why = await attributes_of(ctx.environment, step.source)
+                step.notes += [f"{step.source}: {why}"] if why else []
                 await kept.replaces(step.source, step.info, None, step.before)
         await kept.record()
         await _write(steps, ctx, kept)
@@ -228,17 +233,22 @@ async def _write(steps: Sequence[Step], ctx: ToolCallContext, kept: Keeping) -> 
                 done.append(step)
                 if step.target is not None and (why := await rewrite(ctx.environment, step.target, step.after, mode=step.mode)):
                     step.notes.append(f"{step.target}: {why}")
-                if step.action == "renamed" and (why := await give_back(ctx.environment, step.target or "", step.owner)):
-                    step.notes.append(f"{step.target}: {why}")
+                if step.action == "renamed":
+                    step.notes += await _give_all(step, step.target or "", ctx)
                 if step.source is not None and step.source != step.target:
                     await unmoved(ctx.environment, step.source)
                     await ctx.environment.delete_file(step.source)
         except (ToolError, EnvironmentFailed) as error:
             left = await _put_back(done, ctx)
-            if not left:
-                await kept.forget()
+            await kept.forget()
             after = f"could not be put back: {', '.join(left)}" if left else "every file is as it was"
             raise ExecutionFailed(f"{getattr(error, 'text', error)}; {after}") from error
+
+
+async def _give_all(step: Step, path: str, ctx: ToolCallContext) -> list[str]:
+    """Give a file that was written anew owner and attributes of the old one. Return what could not be, in notes."""
+    said = await give_back(ctx.environment, path, step.owner), await give_attributes(ctx.environment, path, step.attributes)
+    return [f"{path}: {why}" for why in said if why]
 
 
 async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
@@ -246,12 +256,20 @@ async def _put_back(done: Sequence[Step], ctx: ToolCallContext) -> list[str]:
     left: list[str] = []
     for step in reversed(done):
         try:
-            if step.source is not None:
+            if step.source is not None and not await _is_as_before(step, ctx):
                 mtime_ns = None if step.info is None else step.info.mtime_ns
                 await rewrite(ctx.environment, step.source, step.before, mode=step.mode, mtime_ns=mtime_ns)
-                await give_back(ctx.environment, step.source, step.owner)
+                await _give_all(step, step.source, ctx)
             if step.target is not None and step.target != step.source and await ctx.environment.stat(step.target):
                 await ctx.environment.delete_file(step.target)
         except (OSError, EnvironmentFailed):
             left.append(step.target or step.source or "")
     return left
+
+
+async def _is_as_before(step: Step, ctx: ToolCallContext) -> bool:
+    """Return True if nothing was done to the source, as where it may not be changed. Raises OSError, EnvironmentFailed."""
+    now, before = await ctx.environment.stat(step.source or ""), step.info
+    if now is None or before is None or (now.kind, now.size, now.mode) != ("file", before.size, before.mode):
+        return False
+    return now.owner == before.owner and await ctx.environment.read_file(now.path) == step.before

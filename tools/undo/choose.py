@@ -58,12 +58,12 @@ def _digest(state: FileState | None) -> str | None:
     return None if state is None else state.digest
 
 
-def last_turn(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
-    """The steps of the last turn that changed something which still counts; empty where there is none."""
-    last = next((step for step in reversed(_calls(steps)) if _open(step)), None)
-    if last is None:
-        return []
-    return [last] if not last.turn else [step for step in _calls(steps) if step.turn == last.turn and _open(step)]
+def last_turn(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
+    """The steps of the last turn that changed something which still counts; empty where there is none. ``passed``: what an undo
+    had to leave counts too.
+    """
+    found = [step for step in _calls(steps) if _open(step, passed=passed)]
+    return [step for step in found if step is found[-1] or (step.turn and step.turn == found[-1].turn)]
 
 
 def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
@@ -75,10 +75,9 @@ def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
     return _counting(found, f"the turn {number}")
 
 
-def last_call(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
-    """Return the last call's step that can be undone, as a list of none or one."""
-    last = next((step for step in reversed(_calls(steps)) if _open(step)), None)
-    return [] if last is None else [last]
+def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
+    """Return the last call's step that can be undone, as a list of none or one. ``passed``: as for ``last_turn``."""
+    return [step for step in _calls(steps) if _open(step, passed=passed)][-1:]
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
@@ -149,8 +148,8 @@ def _calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
     return [step for step in steps if step.kind == "call"]
 
 
-def _open(step: ChangeStep) -> bool:
-    return any(change.in_effect and not change.passed_by for change in step.changes)
+def _open(step: ChangeStep, *, passed: bool) -> bool:
+    return any(change.in_effect and (passed or not change.passed_by) for change in step.changes)
 
 
 def _counting(found: Sequence[ChangeStep], what: str) -> list[ChangeStep]:

@@ -6,13 +6,14 @@ import logging
 import math
 import posixpath
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field, replace
 
-from toolcrib import Environment, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
+from toolcrib import Environment, EnvironmentFailed, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
+from tools.files.attributes import attributes_of
 from tools.undo.contents import Contents, digest_of
 from tools.undo.locks import Slots, held
 
@@ -75,9 +76,11 @@ def size_of(number: int) -> str:
     return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
 
 
-async def put(store: UndoStore, data: bytes, like: FileInfo | FileState) -> tuple[FileState, str]:
+async def put(
+    store: UndoStore, data: bytes, like: FileInfo | FileState, attributes: Mapping[str, bytes] | None = None
+) -> tuple[FileState, str]:
     """Keep a content; what it is, with mode and owner of ``like``, and why it is not kept, "" where it is."""
-    state = FileState(digest_of(data), len(data), like.mode, like.owner, like.mtime_ns)
+    state = FileState(digest_of(data), len(data), like.mode, like.owner, like.mtime_ns, attributes)
     if len(data) > store.max_file:
         return state, too_big(store, len(data))
     try:
@@ -151,7 +154,9 @@ class _Keeping:
             return
         environment, before, lost = self._environment, None, ""
         if info is not None:
-            before, lost = await self._before(path, info, data)
+            # What is not deleted keeps them.
+            attributes = (await attributes_of(environment, path))[0] if after is None else None
+            before, lost = await self._before(path, info, data, attributes)
         mode, owner = (None, None) if info is None else (info.mode, info.owner)
         state = None if after is None else FileState(digest_of(after), len(after), mode, owner)
         if before == state:
@@ -159,7 +164,9 @@ class _Keeping:
         folders = () if info is not None else await missing_folders(environment, path)
         self._changes.append(FileChange(path, holder_of(environment, path), before, state, lost, folders))
 
-    async def _before(self, path: str, info: FileInfo, data: bytes | None) -> tuple[FileState, str]:
+    async def _before(
+        self, path: str, info: FileInfo, data: bytes | None, attributes: Mapping[str, bytes] | None
+    ) -> tuple[FileState, str]:
         most = self._store.max_file
         unread = FileState("", info.size, info.mode, info.owner, info.mtime_ns)
         if data is None and info.size > most:
@@ -169,7 +176,7 @@ class _Keeping:
                 data = await self._environment.read_file(path, limit=most + 1)
             except OSError as error:
                 return unread, f"it could not be read before: {error.strerror or error}"
-        return (unread, too_big(self._store, len(data))) if len(data) > most else await put(self._store, data, info)
+        return (unread, too_big(self._store, len(data))) if len(data) > most else await put(self._store, data, info, attributes)
 
     async def record(self) -> None:
         if self._changes and not self._failed:
@@ -182,17 +189,37 @@ class _Keeping:
             else:
                 await self._store.tidy()
         if self.note and self._store.required:
-            await self.forget()
+            await self._drop([] if self._recorded is None else self._recorded.changes)
             raise ExecutionFailed(f"nothing was changed, since undo.required is set: {self.note}")
 
     async def forget(self) -> None:
-        recorded, self._recorded = self._recorded, None
-        if recorded is None:
+        made = () if self._recorded is None else self._recorded.changes
+        await self._drop([change for change in made if await self._is_as_before(change)])
+
+    async def _drop(self, changes: Sequence[FileChange]) -> None:
+        if not changes:
             return
         try:
-            await self._store.journal.forget([change.id for change in recorded.changes])
+            await self._store.journal.forget([change.id for change in changes])
         except StoreFailed as error:  # an undo will see that the file is as it was
             _log.warning("a change that was not made stays in the journal: %s", error)
+
+    async def _is_as_before(self, change: FileChange) -> bool:
+        """Return True if the change was not made, or was taken back. An environment that can't say it has to be asked by an
+        undo.
+        """
+        before = change.before
+        try:
+            info = await self._environment.stat(change.path)
+            if info is None or before is None:
+                return info is None and before is None
+            if (info.kind, info.size, info.mode, info.owner) != ("file", before.size, before.mode, before.owner):
+                return False
+            if not before.digest:
+                return info.mtime_ns is not None and info.mtime_ns == before.mtime_ns
+            return digest_of(await self._environment.read_file(change.path)) == before.digest
+        except (OSError, EnvironmentFailed):
+            return False
 
     @property
     def note(self) -> str:

@@ -12,12 +12,14 @@ from typing import Literal, TypeAlias
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
+from tools.files.attributes import attributes_of, give_attributes
 from tools.files.owners import give_back
 from tools.files.rewriting import rewrite
 from tools.undo.choose import UndoTarget
 from tools.undo.contents import digest_of
 from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
 from tools.undo.locks import held
+from tools.undo.torn import Torn, find_torn, tidy
 
 Action: TypeAlias = Literal["restore", "remove", "recreate", "nothing"]
 LOCK_SECONDS = 30.0
@@ -29,7 +31,8 @@ class UndoItem:
     """A file's part of an undo: ``action``, or ``why_not``, which force overrides where it is ``forceable``. ``by_force`` says
     what force overrides.
 
-    ``found`` is the file's state now. ``added`` and ``removed`` count the lines, None where that is not known.
+    ``found`` is the file's state now. ``added`` and ``removed`` count the lines, None where that is not known. ``torn`` has both
+    contents of a file that was left half written.
     """
 
     target: UndoTarget
@@ -40,6 +43,7 @@ class UndoItem:
     by_force: str = ""
     added: int | None = None
     removed: int | None = None
+    torn: Torn | None = None
 
     @property
     def path(self) -> str:
@@ -72,7 +76,11 @@ async def _item(store: UndoStore, environment: Environment, target: UndoTarget, 
         item = replace(item, found=found)
         if (found is None and target.to is None) or (_same(found, target.to) and not _left_otherwise(found, target)):
             return item
+        if _untouched(found, target.to):
+            return item
         why = _unexpected(target, found)
+        if why and data is not None and (torn := await find_torn(environment, target, data)) is not None:
+            item, why = replace(item, torn=torn), ""
         if why and not force:
             return replace(item, why_not=why, forceable=True)
         return replace(await _with_counts(store, item, data), by_force=why)
@@ -86,10 +94,11 @@ async def _with_counts(store: UndoStore, item: UndoItem, data: bytes | None) -> 
     target = item.target
     if target.to is None:
         return replace(item, action="remove")
-    if target.lost:
+    old = None if item.torn is None else item.torn.before
+    if old is None and target.lost:
         raise _CantError(f"{target.lost}, so that it can't be undone")
     try:
-        old = await store.contents.get(target.to.digest)
+        old = await store.contents.get(target.to.digest) if old is None else old
     except StoreFailed as error:  # another file may need none of it
         raise _CantError(f"what was in it is no longer kept, or can't be read: {error}") from error
     if old is None:
@@ -114,6 +123,13 @@ async def _look(environment: Environment, target: UndoTarget) -> tuple[FileState
 
 def _same(one: FileState | None, other: FileState | None) -> bool:
     return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
+
+
+def _untouched(found: FileState | None, to: FileState | None) -> bool:
+    """Return True if a file that was too big to be kept, and so was not read, was never changed, as its time shows."""
+    if found is None or to is None or to.digest or to.mtime_ns is None:
+        return False
+    return (found.size, found.mtime_ns) == (to.size, to.mtime_ns)
 
 
 def _left_otherwise(found: FileState | None, target: UndoTarget) -> bool:
@@ -253,31 +269,43 @@ async def _carry_out(
 
 async def _change(store: UndoStore, environment: Environment, item: UndoItem) -> tuple[FileChange, str]:
     """Return the journal's record of the change, and why the content now is not kept."""
-    target, before, why = item.target, item.found, ""
+    target, before, after, why = item.target, item.found, item.target.to, ""
+    if after is not None and item.torn is not None and item.torn.before is not None:
+        after = replace(after, digest=digest_of(item.torn.before))  # one too big to be kept was not read before
     if before is not None and before.digest:
         data = await environment.read_file(target.path)
-        known, (before, why) = before.digest, await put(store, data, before)
-        if before.digest != known:
+        if digest_of(data) != before.digest:
             raise OSError(errno.EAGAIN, "it has changed at this moment; look again", target.path)
+        # A redo completes the edit that was cut off.
+        kept = data if item.torn is None else item.torn.after
+        attributes = (await attributes_of(environment, target.path))[0] if after is None else None
+        before, why = await put(store, kept, before, attributes)
     elif before is not None:
         why = f"it was {size_of(before.size)}"
     folders = () if before is not None else await missing_folders(environment, target.path)
-    return FileChange(target.path, target.holder, before, target.to, why, folders), why
+    return FileChange(target.path, target.holder, before, after, why, folders), why
 
 
 async def _apply(store: UndoStore, environment: Environment, item: UndoItem, notes: list[str]) -> None:
     target = item.target
     if target.to is None:
         await environment.delete_file(target.path)
+        if item.torn is not None:
+            await tidy(environment, target)
         await _remove_folders(environment, target, notes)
         return
-    data = await store.contents.get(target.to.digest)
+    data = None if item.torn is None else item.torn.before
+    data = await store.contents.get(target.to.digest) if data is None else data
     if data is None:
         raise FileNotFoundError(2, "what was in it is no longer kept")
     if why := await rewrite(environment, target.path, data, mode=target.to.mode, mtime_ns=target.to.mtime_ns):
         notes.append(f"{target.path}: {why}")
     if why := await give_back(environment, target.path, target.to.owner):
         notes.append(f"{target.path}: {why}")
+    if why := await give_attributes(environment, target.path, target.to.attributes):
+        notes.append(f"{target.path}: {why}")
+    if item.found is not None:
+        await tidy(environment, target)
 
 
 async def _remove_folders(environment: Environment, target: UndoTarget, notes: list[str]) -> None:

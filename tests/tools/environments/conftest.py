@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,30 +36,6 @@ def run(env: Environment) -> Callable[..., ExecOutcome]:
         return asyncio.run(env.execute(ExecRequest(command, **{"timeout": 60.0, **options})))
 
     return run
-
-
-@pytest.fixture
-def alive() -> Callable[[int], bool]:
-    def alive(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-        except OSError:
-            return False
-
-    return alive
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits until something is true; fails after a generous time."""
-
-    def eventually(condition: Callable[[], object]) -> None:
-        give_up = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < give_up, "it did not come true"
-            time.sleep(0.01)
-
-    return eventually
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -368,3 +370,28 @@ def test_large_changes_are_not_shown_in_full() -> None:
     assert (text, line) == ("/f: 3000 lines from line 1 became 3000; too many to show\n", 1)
     text, _ = show("/f", "a\n", "b" * 50_000 + "\n")
     assert len(text) < 21_000
+
+
+# -- what can't be written ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fixed(tmp_path: Path) -> Iterator[Path]:
+    """A file that nobody may change, root neither."""
+    (tmp_path / "fixed").write_text("one\n")
+    try:
+        subprocess.run(["chattr", "+i", str(tmp_path / "fixed")], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root, on a file system that knows immutable files, can make one")
+    yield tmp_path / "fixed"
+    subprocess.run(["chattr", "-i", str(tmp_path / "fixed")], check=True)
+
+
+def test_a_file_that_may_not_be_changed_is_not_said_to_be(call, fixed: Path) -> None:
+    (fixed.parent / "other").write_text("one\n")
+    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; every file is as it was$"):
+        call("patch", path="fixed", old="one", new="two")
+    diff = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two\n" for name in ("other", "fixed"))
+    with pytest.raises(ExecutionFailed, match=r"no permission for .*/fixed; every file is as it was$"):
+        call("patch", diff=diff)
+    assert (fixed.parent / "other").read_text() == fixed.read_text() == "one\n"

@@ -17,6 +17,7 @@ from tools.environments.docker.channel import DockerChannel
 from tools.environments.docker.engine import cause, refused, unanswered
 from tools.environments.docker.options import KEY, OWNER, Options
 from tools.environments.docker.patience import GivenUp, Patience, Result
+from tools.environments.docker.removal import removals
 from tools.environments.docker.watch import watchdog
 
 if TYPE_CHECKING:
@@ -164,11 +165,17 @@ class DockerLink:
 
         wanted = self.options.create()
         try:
-            return client.containers.create(**wanted)
-        except docker.errors.APIError as error:
-            if "Range of CPUs" not in str(error.explanation):
-                raise
-            return client.containers.create(**{**wanted, "nano_cpus": 0})  # it has no more than that
+            try:
+                return client.containers.create(**wanted)
+            except docker.errors.APIError as error:
+                if "Range of CPUs" not in str(error.explanation):
+                    raise
+                return client.containers.create(**{**wanted, "nano_cpus": 0})  # it has no more than that
+        except Exception as error:
+            refused = isinstance(error, docker.errors.APIError) and error.is_client_error()
+            if not refused and self.options.keep == "remove":  # it may be there all the same, or come yet
+                removals.add(wanted["name"], self.options.host, may_come=True)
+            raise
 
     def _found(self, client: docker.DockerClient) -> Container | None:
         with self._explained("look for"):
@@ -327,17 +334,22 @@ class DockerLink:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _let_go(self, container: Container) -> None:
-        """Removes it, unless it is kept. Where the engine is away the watchdog does so when we are gone, or ends what runs in
-        it; later the next start of toolcrib.
+        """Removes it, unless it is kept. Where the engine is away, or does not do so, it is asked again until it does; when we
+        are gone, by the watchdog, which also ends what runs in a container that is kept; later by the next start of toolcrib.
         """
         import docker
         import requests
 
-        with contextlib.suppress(requests.RequestException, OSError):
-            with contextlib.suppress(docker.errors.DockerException):  # it is gone already
-                self._knock()
-                if self.options.keep == "remove":
-                    container.remove(force=True, v=True)
+        try:
+            self._knock()
+            if self.options.keep == "remove":
+                container.remove(force=True, v=True)
+        except docker.errors.NotFound:
+            watchdog.leave(str(container.id))
+        except (docker.errors.DockerException, requests.RequestException, OSError):
+            if self.options.keep == "remove":
+                removals.add(str(container.id), self.options.host)
+        else:
             watchdog.leave(str(container.id))
 
     def rest(self) -> None:

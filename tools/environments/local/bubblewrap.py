@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -183,6 +183,15 @@ class BubblewrapEnvironment(LocalEnvironment):
         await self._up()
         with self._explained(path):
             self._seen(lambda view: files.give(path, uid, gid, view))
+
+    async def attributes(self, path: str) -> Mapping[str, bytes | None]:
+        await self._up()
+        return self._seen(lambda view: files.attributes_of(path, view))
+
+    async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
+        await self._up()
+        with self._explained(path):
+            return self._seen(lambda view: files.give_attributes(path, attributes, view))
 
     async def delete_folder(self, path: str) -> None:
         await self._up()

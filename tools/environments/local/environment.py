@@ -17,6 +17,7 @@ from toolcrib import (
     ExecOutcome,
     ExecRequest,
     FileInfo,
+    GivesAttributes,
     GivesFiles,
     Health,
     HoldsFiles,
@@ -43,7 +44,14 @@ if TYPE_CHECKING:  # what runs commands loads with the first one: a model is ask
     from tools.environments.shell.pool import ShellPool
 
 
-def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox: str = "none", **options: Any) -> Environment:
+def open_local(
+    cwd: str | None = None,
+    *,
+    pass_env: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    sandbox: str = "none",
+    **options: Any,
+) -> Environment:
     """Open the local backend. ``sandbox`` is ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises
     EnvironmentFailed.
     """
@@ -53,7 +61,7 @@ def open_local(cwd: str | None = None, *, pass_env: Sequence[str] = (), sandbox:
         return BubblewrapEnvironment(cwd, pass_env=pass_env, **options)
     if sandbox != "none":
         raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none")
-    return LocalEnvironment(cwd, pass_env=pass_env, **options)
+    return LocalEnvironment(cwd, pass_env=pass_env, env=env, **options)
 
 
 _removers = Workers("toolcrib-remove", 1)
@@ -62,7 +70,7 @@ _WELL = "command echo well"
 
 class LocalEnvironment:
     """``cwd`` is where the first command starts (default: this process's own); ``pass_env`` names variables that commands
-    may see beyond the usual ones. Safe to use from several threads and event loops at once.
+    may see beyond the usual ones, ``env`` gives them some. Safe to use from several threads and event loops at once.
 
     Commands are read by one bash that stays: folder, variables, functions, aliases, options (all but ``set -e``, which is over
     with the command that set it), traps, umask and positional parameters carry over. A call that comes while another runs gets
@@ -76,14 +84,16 @@ class LocalEnvironment:
     nobody has the environment any more.
     """
 
-    def __init__(self, cwd: str | None = None, *, pass_env: Sequence[str] = ()) -> None:
+    def __init__(self, cwd: str | None = None, *, pass_env: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         if isinstance(pass_env, str):
             raise EnvironmentFailed(f"pass_env takes a list of variable names: [{pass_env!r}]")
         start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
         if not Path(start).is_dir():
             raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
         self._pass_env = tuple(pass_env)
+        self._given = dict(env or {})
         self._restored: dict[str, str] = {}
+        self._inherited: Mapping[str, str] = {}
         self._lock = threading.Lock()
         self._root = ""
         self._closed = False
@@ -107,7 +117,7 @@ class LocalEnvironment:
         return self._pool.generation if self._pool is not None else 0
 
     def _variables(self) -> Mapping[str, str]:
-        return _variables(self._pass_env, self._restored)
+        return {**child_environment(self._pass_env), **self._restored, **self._given}
 
     def _without_bash(self, start: str) -> LocalOneShot:
         from tools.environments.local.oneshot import LocalOneShot
@@ -126,8 +136,9 @@ class LocalEnvironment:
 
                 self._root = make_root()
                 watchdog.enter(self._root)
-                base = partial(_variables, self._pass_env, self._restored)
-                self._pool = ShellPool(self._launcher(self._root), self._cwd, base)
+                self._inherited = {**child_environment(self._pass_env), **self._given}
+                given = {**self._inherited, **self._restored, **self._given}
+                self._pool = ShellPool(self._launcher(self._root), self._cwd, lambda: given)
                 self._dropped = when_dropped(self, partial(_end, self._pool, self._root))
             return self._pool
 
@@ -194,10 +205,10 @@ class LocalEnvironment:
             return False
 
     async def portable_state(self) -> PortableState:
-        """See Portable. Without what every new environment gets from this process."""
-        state = await self.shell_state()
-        given = child_environment(self._pass_env)
-        return PortableState(self.cwd, {} if state is None else exported(state, given))
+        """See Portable. Without what the shell got from this process, whose own variables may have changed since."""
+        if self._pool is None:
+            return PortableState(self.cwd, dict(self._restored))
+        return PortableState(self.cwd, exported(await self._pool.state(), self._inherited))
 
     async def restore_state(self, state: PortableState) -> None:
         """See Portable. Nothing is started where nothing was."""
@@ -280,6 +291,14 @@ class LocalEnvironment:
         """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
         files.give(path, uid, gid)
 
+    async def attributes(self, path: str) -> Mapping[str, bytes | None]:
+        """See GivesAttributes. ``path`` is resolved, as for ``write_file``."""
+        return files.attributes_of(path)
+
+    async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
+        """See GivesAttributes. ``path`` is resolved, as for ``write_file``; a regular file."""
+        return files.give_attributes(path, attributes)
+
     async def delete_folder(self, path: str) -> None:
         """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
         files.delete_folder(path)
@@ -287,11 +306,6 @@ class LocalEnvironment:
     async def list_dir(self, path: str) -> list[FileInfo]:
         """List a folder. ``path`` is resolved, as for ``write_file``."""
         return files.list_dir(path)
-
-
-def _variables(pass_env: Sequence[str], restored: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables that the first shell of an environment starts with."""
-    return {**child_environment(pass_env), **restored}
 
 
 async def _end(pool: ShellPool, root: str) -> None:
@@ -309,5 +323,5 @@ if TYPE_CHECKING:
 
     def _conforms(
         environment: LocalEnvironment,
-    ) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, ReplacesFiles, SearchesPath]:
-        return environment, environment, environment, environment, environment, environment, environment
+    ) -> tuple[Environment, Restable, Portable, HoldsFiles, GivesFiles, ReplacesFiles, GivesAttributes, SearchesPath]:
+        return environment, environment, environment, environment, environment, environment, environment, environment

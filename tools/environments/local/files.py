@@ -9,17 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from toolcrib import FileInfo
 from tools.environments.local import attributes
+from tools.environments.local.contents import Facts, read_all, write_anew, write_in_place
 
 _MOST_LINKS = 40
 _IN_PLACE = os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -92,7 +90,7 @@ def read(path: str, limit: int | None, root: str = "/") -> bytes:
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
         _require_regular(os.fstat(fd), path)
-        return _read(file.fileno(), limit)
+        return read_all(file.fileno(), limit)
 
 
 def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns: int | None = None) -> list[str]:
@@ -109,17 +107,26 @@ def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
             had = attributes.read(f"/proc/self/fd/{parent}/{name}")
         try:
-            facts, lost = _Facts(old, mode, mtime_ns, had), []
+            facts, lost = Facts(old, mode, mtime_ns, had), []
             if old is not None and old.st_nlink > 1:
                 try:
-                    return _write_in_place(_open(name, _IN_PLACE, parent, path), data, facts)
+                    return _in_place(parent, name, path, data, facts)
                 except PermissionError:  # it may not be read, so that it could not be put back
                     lost = ["its other names (hard links), which keep the old content,"]
-            return [*lost, *_write_anew(parent, name, data, facts)]
+            return [*lost, *write_anew(parent, name, data, facts)]
         except OSError as error:
             if error.errno is not None and error.filename != path:
-                raise OSError(error.errno, os.strerror(error.errno), path) from error
+                raise OSError(error.errno, error.strerror, path) from error
             raise
+
+
+def _in_place(parent: int, name: str, path: str, data: bytes, facts: Facts) -> list[str]:
+    fd = _open(name, _IN_PLACE, parent, path)
+    try:
+        _require_regular(os.fstat(fd), "")
+        return write_in_place(parent, name, fd, data, facts)
+    finally:
+        os.close(fd)
 
 
 def delete(path: str, root: str = "/") -> None:
@@ -142,6 +149,28 @@ def give(path: str, uid: int, gid: int, root: str = "/") -> None:
             _require_regular(found, path)
             os.fchown(fd, uid, gid)
             os.fchmod(fd, stat.S_IMODE(found.st_mode))  # a change of the owner clears setuid bits
+        finally:
+            os.close(fd)
+
+
+def attributes_of(path: str, root: str = "/") -> dict[str, bytes | None]:
+    """Return a regular file's extended attributes, by name. Raises OSError."""
+    with _folder_of(path, root) as (parent, name):
+        _require_regular(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
+        return attributes.read(f"/proc/self/fd/{parent}/{name}")
+
+
+def give_attributes(path: str, wanted: Mapping[str, bytes], root: str = "/") -> list[str]:
+    """Give a regular file extended attributes. Return what it could not be given, in words. Raises OSError."""
+    with _folder_of(path, root) as (parent, name):
+        fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
+        try:
+            found = os.fstat(fd)
+            _require_regular(found, path)
+            lost = attributes.give(fd, wanted)
+            if os.fstat(fd).st_mode != found.st_mode:  # by an ACL, or the end of one that the folder gave
+                os.fchmod(fd, stat.S_IMODE(found.st_mode))
+            return lost
         finally:
             os.close(fd)
 
@@ -228,97 +257,6 @@ def _require_regular(found: os.stat_result, path: str) -> None:
 def _check_text(path: str) -> None:
     if "\0" in path:
         raise OSError(errno.EINVAL, "a path cannot contain a NUL character", path.replace("\0", "\\0"))
-
-
-# -- contents ------------------------------------------------------------------------------------------------------
-
-
-def _read(fd: int, limit: int | None) -> bytes:
-    parts: list[bytes] = []
-    left = limit
-    while left is None or left > 0:
-        part = os.read(fd, 1 << 20 if left is None else min(left, 1 << 20))
-        if not part:
-            break
-        parts.append(part)
-        if left is not None:
-            left -= len(part)
-    return b"".join(parts)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Facts that a written file is to have: those of the ``old`` one, unless others are wanted."""
-
-    old: os.stat_result | None
-    mode: int | None
-    mtime_ns: int | None
-    attributes: Mapping[str, bytes | None]
-
-    def give(self, fd: int) -> list[str]:
-        """Return what could not be given. The owner comes first: changing it clears setuid bits. An ACL changes the mode."""
-        old, lost = self.old, []
-        if old is not None:
-            found = os.fstat(fd)
-            if (old.st_uid, old.st_gid) != (found.st_uid, found.st_gid):
-                with contextlib.suppress(PermissionError):  # only root may; others keep their own name on it
-                    os.fchown(fd, old.st_uid, old.st_gid)
-            lost = attributes.give(fd, self.attributes)
-        wanted = self.mode if self.mode is not None else None if old is None else stat.S_IMODE(old.st_mode)
-        if wanted is not None and wanted != stat.S_IMODE(os.fstat(fd).st_mode):
-            os.fchmod(fd, wanted)
-        if self.mtime_ns is not None:
-            try:
-                os.utime(fd, ns=(time.time_ns(), self.mtime_ns))
-            except PermissionError:  # only the owner may
-                lost.append("the time of its last change")
-        return lost
-
-
-def _write_anew(parent: int, name: str, data: bytes, facts: _Facts) -> list[str]:
-    temporary = f".{name[:200]}.{secrets.token_hex(6)}.tmp"
-    private = facts.old is not None or facts.mode is not None
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666, dir_fd=parent)
-    try:
-        try:
-            _write_all(fd, data)
-            lost = facts.give(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-    except BaseException:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            os.unlink(temporary, dir_fd=parent)
-        raise
-    return lost
-
-
-def _write_in_place(fd: int, data: bytes, facts: _Facts) -> list[str]:
-    """Overwrite an open file, which gets its room first. Where that fails, what was in it is put back."""
-    try:
-        found = os.fstat(fd)
-        _require_regular(found, "")
-        before = _read(fd, None)
-        try:
-            if len(data) > found.st_size and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(fd, found.st_size, len(data) - found.st_size)
-            os.lseek(fd, 0, os.SEEK_SET)
-            _write_all(fd, data)
-            os.ftruncate(fd, len(data))
-        except BaseException:
-            os.lseek(fd, 0, os.SEEK_SET)
-            _write_all(fd, before)
-            os.ftruncate(fd, len(before))
-            raise
-        return facts.give(fd)
-    finally:
-        os.close(fd)
 
 
 def _info(path: str, found: os.stat_result) -> FileInfo:

@@ -2,7 +2,7 @@
 
 ``channel`` is what a backend must offer, ``frame`` tells a command's end from its output, ``keeper`` is one bash that runs
 our scripts or keeps a session's shell alive, ``keepers`` all of one environment. ``environment`` is the whole, over
-``shell``, its ``state``, ``call`` (one command), ``spawned`` (one beside the others) and ``files``; ``once`` and ``aside``
-are work of its own. ``oneshot`` runs commands where bash is missing, ``processes`` finds what runs, ``left`` ends what a
-killed toolcrib left.
+``shell``, its ``state``, ``beginning`` and ``call`` (one command), ``spawned`` (one beside the others) and ``files``; ``once``
+and ``aside`` are work of its own. ``oneshot`` runs commands where bash is missing, ``processes`` finds what runs, ``left``
+ends what a killed toolcrib left.
 """

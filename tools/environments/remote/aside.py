@@ -20,6 +20,7 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
+    given_up, lock = threading.Event(), threading.Lock()
 
     def run() -> None:
         result: Result | None = None
@@ -28,9 +29,14 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
             result = work(*args, **named)
         except BaseException as error:  # noqa: BLE001 - whoever waits is told
             fault = error
-        try:
-            loop.call_soon_threadsafe(tell, result, fault)
-        except RuntimeError:  # the loop is closed
+        with lock:
+            waited_for = not given_up.is_set()
+            if waited_for:
+                try:
+                    loop.call_soon_threadsafe(tell, result, fault)
+                except RuntimeError:  # the loop is closed
+                    waited_for = False
+        if not waited_for:
             drop(result)
 
     def drop(result: Result | None) -> None:
@@ -45,7 +51,14 @@ async def aside(work: Callable[Given, Result], *args: Given.args, **named: Given
             future.set_result(result)  # type: ignore[arg-type]  # without a fault it is one
 
     threading.Thread(target=run, name="remote-aside", daemon=True).start()
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        with lock:  # from here on the loop may end before it calls us
+            given_up.set()
+        if not future.cancelled() and future.done() and future.exception() is None:  # it came just now
+            drop(future.result())
+        raise
 
 
 async def in_spite(work: Coroutine[Any, Any, None]) -> None:

@@ -54,6 +54,8 @@ class RemoteCommand:
         """The shell ran it and then did not answer."""
         self.halted = ""
         """Notice for a command that could not be ended, since nothing runs there now."""
+        self.waited = False
+        """The shell waited for files of its own that were replaced, before it read this command, and was ended."""
         self.simple = False
         """True if the shell has nothing to do when it is interrupted: programs that it starts then are no cleanup."""
         self.exchange = Exchange(lambda data: output.take("stdout", data), lambda data: output.take("stderr", data))
@@ -62,6 +64,7 @@ class RemoteCommand:
         self._loop = asyncio.get_running_loop()
         self._told: set[Member] = set()
         self._asked = False
+        self._before = 0, ""
         self._deadline: float | None = None
 
     @property
@@ -73,6 +76,10 @@ class RemoteCommand:
     @property
     def _begun(self) -> Moment:
         return processes.moment(self.exchange.out.facts.partition(b" ")[2].decode("ascii", "replace"))
+
+    def waits_for_files(self, shell: int, replaced: str) -> None:
+        """Note that the command is for a shell that runs already. ``replaced`` is the script that looks at its files."""
+        self._before = shell, replaced
 
     # -- to the end ----------------------------------------------------------------------------------------------
 
@@ -106,6 +113,7 @@ class RemoteCommand:
             if now >= look:
                 if await self._is_lost():
                     return await self._give_up()
+                await self._end_if_it_waits(self._look)
                 if await self._is_gone():
                     await self._ask_again()
                 pause = min(2 * pause, _WATCH_MOST)
@@ -127,6 +135,16 @@ class RemoteCommand:
             before = said
             await self._keeper.next(self._loop.time() + _WATCH)
         return bool(before) and not self._keeper.pump(self.exchange) and self.ended == "exited"
+
+    async def _end_if_it_waits(self, look: Callable[[str], Awaitable[bytes]]) -> None:
+        """End a shell that has not begun this command since its files were replaced: it may wait for one of them without end.
+        Raises Lost.
+        """
+        shell, replaced = self._before
+        if self.waited or self.exchange.begun or not shell or not await look(replaced) or self.exchange.begun:
+            return
+        self.waited = True
+        await self._do(processes.signal(signal.SIGKILL, [shell]))
 
     async def _is_gone(self) -> bool:
         """Return True if the shell ended, and with it the line that asked for the command's end, which the shell had read
@@ -177,6 +195,9 @@ class RemoteCommand:
                     raise
             await self._pause(_AGAIN)
 
+    async def _output_of(self, script: str) -> bytes:
+        return (await self._do(script)).out
+
     async def _give_up(self) -> None:
         self.lost = True
         await self._do(processes.signal(signal.SIGKILL, [self.shell_pid]))
@@ -200,6 +221,7 @@ class RemoteCommand:
         while not self._keeper.pump(self.exchange) and not self.exchange.begun and self._loop.time() < give_up:
             if self._loop.time() >= unheard:
                 await self._keeper.need_running()
+                await self._end_if_it_waits(self._output_of)
                 unheard = self._loop.time() + _UNHEARD
             await self._keeper.next(min(give_up, unheard))
         for number, grace in _STEPS:
@@ -298,7 +320,7 @@ class RemoteCommand:
         return new
 
     async def _seen(self, before: str = "") -> processes.ProcessTable:
-        return processes.read((await self._do(before + processes.listing([self._keeper.session]))).out)
+        return processes.read(await self._output_of(before + processes.listing([self._keeper.session])))
 
     def _ours(self, seen: processes.ProcessTable) -> list[Member]:
         begun, own = self._begun, (self._keeper.pid, self.shell_pid)

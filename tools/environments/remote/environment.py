@@ -13,23 +13,23 @@ from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
 from tools.environments._pace import turn
 from tools.environments._request import command_text, folder_of, may_have_run, never_run
-from tools.environments.remote import left, oneshot, processes
+from tools.environments.remote import frame, left, oneshot, processes
 from tools.environments.remote.aside import aside
+from tools.environments.remote.beginning import NotBegun, RemoteBeginning
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ARGV, ChannelLost
+from tools.environments.remote.keeper import ARGV, ChannelLost, NeverBegan
 from tools.environments.remote.keepers import Keepers, NoBash
 from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
 from tools.environments.remote.spawned import RemoteBackgroundProcess, first_lines
-from tools.environments.remote.state import RemoteState
+from tools.environments.remote.state import OLD, ON, RemoteState
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all
 
 _CLOSE_LIMIT = 5.0
 _CLOSE_GRACE = 0.5
 _NOWHERE = "the folder {} does not exist, so the command was not run: choose another cwd"
 _GONE = "what was only in it, such as processes and temporary files, is gone"
-_ON = "A new shell goes on with the state from before: variables, functions, options."
-_OLD = "A new shell goes on; variables, functions and options that commands changed lately are lost."
+_LIMITED = "This command left its shell fewer open files (ulimit -n) than it needs, and so ended it; the limit is not kept."
 
 
 class RemoteEnvironment(RemoteState):
@@ -45,10 +45,9 @@ class RemoteEnvironment(RemoteState):
         self._dropped = when_dropped(self, keepers.end)
         super().__init__(link, keepers, cwd, {"TERM": "dumb", **(env or {})})
         self._never_in = cwd
-        self._generation = 0
         self._bare: oneshot.RemoteOneShot | None = None
         self._epoch = -1
-        self._notice = ""
+        self._beginnings: set[RemoteBeginning] = set()
         self._calls: set[RemoteCommand] = set()
         self._interrupts = 0
 
@@ -67,10 +66,27 @@ class RemoteEnvironment(RemoteState):
     # -- commands ------------------------------------------------------------------------------------------------
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
-        text, interrupts = command_text(request), self._interrupts
-        cwd = await folder_of(request, self._cwd, self.resolve)
+        text = command_text(request)
+        beginning = RemoteBeginning(request.timeout)
+        with self._lock:
+            interrupts = self._interrupts
+            self._beginnings.add(beginning)
+        try:
+            cwd = self._cwd
+            if request.cwd is not None:
+                cwd = await beginning.wait_for(folder_of(request, cwd, self.resolve))
+            return await self._execute(beginning, request, text, cwd, interrupts)
+        except NotBegun:
+            return beginning.outcome(request.cwd or self._cwd, self._link.where)
+        finally:
+            with self._lock:
+                self._beginnings.discard(beginning)
+
+    async def _execute(
+        self, beginning: RemoteBeginning, request: ExecRequest, text: str, cwd: str, interrupts: int
+    ) -> ExecOutcome:
         if self._keepers.bare:
-            return await self._without_bash(request, text, cwd, interrupts)
+            return await self._without_bash(beginning, request, text, cwd, interrupts)
         await self._keepers.awake()
         with self._lock:
             if self._closed:
@@ -79,9 +95,11 @@ class RemoteEnvironment(RemoteState):
             self._busy = True
             self._inside += 1
         try:
-            shell = await self._ready(own)
+            shell = await beginning.wait_for(self._ready(own), lambda made: None if own else made.keeper.close())
             try:
-                return await self._execute(shell, own, request, text, cwd, interrupts)
+                if request.stdin:
+                    await beginning.wait_for(self.upload(f"{shell.folder}/i", request.stdin))
+                return await self._in_shell(shell, own, request, text, cwd, interrupts)
             finally:
                 if not own:
                     await self._retire(shell)
@@ -89,18 +107,21 @@ class RemoteEnvironment(RemoteState):
                     self._keepers.park(shell.keeper)
         except NoBash:
             self._notice = f"{oneshot.WHY.format(self.identity)}."
-            return await self._without_bash(request, text, cwd, interrupts)
+            return await self._without_bash(beginning, request, text, cwd, interrupts)
         finally:
             with self._lock:
                 self._inside -= 1
                 self._busy = self._busy and not own
 
-    async def _without_bash(self, request: ExecRequest, text: str, cwd: str, interrupts: int) -> ExecOutcome:
+    async def _without_bash(
+        self, beginning: RemoteBeginning, request: ExecRequest, text: str, cwd: str, interrupts: int
+    ) -> ExecOutcome:
         with self._lock:
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             self._bare = self._bare or oneshot.RemoteOneShot(self._link, {**self._env, **self._restored})
-        outcome = await self._bare.execute(request, text, cwd, self._said(), lambda: self._interrupts != interrupts)
+        interrupted = lambda: self._interrupts != interrupts  # noqa: E731 - handed on only
+        outcome = await self._bare.execute(beginning, request, text, cwd, self._said(), interrupted)
         if request.cwd is None:
             self._cwd = outcome.cwd
         return outcome
@@ -127,9 +148,11 @@ class RemoteEnvironment(RemoteState):
                 ended, self._keepers.ended = self._keepers.ended, []
                 self._notice += f" Ended here, since a toolcrib that was killed had left it: {', '.join(ended)}." if ended else ""
             await new.prepare()
-        except ChannelLost as error:
+        except BaseException as error:
             keeper.close()
-            raise await self._broke(error, "nothing was run") from error
+            if isinstance(error, ChannelLost):
+                raise await self._broke(error, "nothing was run") from error
+            raise
         self._shell = new if own else self._shell
         return new
 
@@ -139,36 +162,31 @@ class RemoteEnvironment(RemoteState):
         before, self._epoch = self._epoch, self._link.epoch
         if before not in (-1, self._epoch):
             self._generation += 1
-            goes_on = _OLD if lost is not None and (lost.owes or lost.stale) else _ON
+            goes_on = OLD if lost is not None and (lost.owes or lost.stale) else ON
             self._notice = f"{self._link.where} was replaced: {_GONE}. {goes_on}"
         elif lost is not None:
             if await lost.recover(self._keepers.beside):
                 self._snapshot = lost.snapshot
-            self._notice = self._notice.replace(_ON, _OLD if lost.stale else _ON)
+            self._notice = self._notice.replace(ON, OLD if lost.stale else ON)
             living = await lost.living(self._keepers.beside)
             self._notice += f" Still running over there from before: process {', '.join(map(str, living))}." if living else ""
         self._lost = None
 
-    async def _execute(
+    async def _in_shell(
         self, shell: RemoteShell, own: bool, request: ExecRequest, text: str, cwd: str, interrupts: int
     ) -> ExecOutcome:
         started = time.monotonic()
-        if request.stdin:
-            await self.upload(f"{shell.folder}/i", request.stdin)
         if self._interrupts != interrupts:  # it came while the shell was made ready: nothing is run
             return never_run(cwd, self._link.where)
         output = Output(request)
         try:
             call = await self._run(shell, request, text, cwd, output, interrupts)
             if not call.exchange.begun and not shell.alive and call.ended == "exited" and await self.is_folder(cwd):
-                # It had died before: nothing was run.
-                self._notice = f"The shell had ended between two commands. {_ON}"
-                self._generation += own
+                await self._revive(shell, call, own)
                 call = await self._run(shell, request, text, cwd, output, interrupts)
-            if not call.exchange.begun:
-                if call.ended == "exited":
-                    raise await self._not_begun(shell, own, cwd)
-            elif own and not call.halted:
+            if not call.exchange.begun and call.ended == "exited":
+                raise await self._not_begun(shell, own, cwd)
+            if own and not call.halted:
                 await self._settle(shell, call, request.cwd is None)
         finally:
             kept = output.finish()
@@ -233,7 +251,7 @@ class RemoteEnvironment(RemoteState):
         if self._shell is shell:
             self._shell, self._lost = None, shell
             self._generation += 1
-            self._notice = f"{why} {_ON}"
+            self._notice = f"{why} {ON}"
 
     async def _broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
         why = await aside(self._link.diagnose)
@@ -261,17 +279,22 @@ class RemoteEnvironment(RemoteState):
         if not shell.alive:
             self._generation += 1
             try:
-                await self._keepers.beside(processes.signal(signal.SIGKILL, [call.shell_pid]))  # it may have been stopped only
+                if call.shell_pid:  # it may have been stopped only
+                    await self._keepers.beside(processes.signal(signal.SIGKILL, [call.shell_pid]))
                 told = await shell.testament(self._keepers.beside)
                 if not told:
                     await shell.recover(self._keepers.beside)
             except ChannelLost:
                 told = False
+            if told and shell.open_files is not None and shell.open_files < frame.OPEN_FILES:
+                self._notice = f"{_LIMITED} {ON}"
             if not told:
-                self._notice = f"{silence or what_happened(call)} {_OLD if shell.unknown else _ON}"
+                self._notice = f"{silence or what_happened(call)} {OLD if shell.unknown else ON}"
         elif shell.cwd is None:
             with contextlib.suppress(ChannelLost):  # the next call will say so
                 await shell.look_where(self._keepers.beside, call.shell_pid or shell.pid)
+            if shell.damaged:
+                await self._replace(shell)
         self._snapshot = shell.snapshot or self._snapshot
         if moves and shell.cwd is not None:
             self._cwd = shell.cwd
@@ -292,7 +315,11 @@ class RemoteEnvironment(RemoteState):
         channel = await aside(self._link.open, ARGV)
         spawned = RemoteBackgroundProcess(channel, self._keepers.beside, self._spawned.discard)
         try:
-            if not await spawned.start(first_lines(cwd, snapshot, {**self._env, **self._restored}), text, request.env):
+            try:
+                begun = await spawned.start(first_lines(cwd, snapshot, {**self._env, **self._restored}), text, request.env)
+            except NeverBegan as error:
+                raise await self._broke(error, "the command was not run") from error
+            if not begun:
                 raise EnvironmentFailed(_NOWHERE.format(cwd))
             self._spawned.add(spawned)
             self._keepers.sessions.add(spawned.pid)
@@ -309,7 +336,7 @@ class RemoteEnvironment(RemoteState):
     def interrupt(self) -> None:
         with self._lock:
             self._interrupts += 1
-            calls = list(self._calls)
+            calls: list[RemoteBeginning | RemoteCommand] = [*self._beginnings, *self._calls]
         for call in calls:
             call.interrupt()
         if self._bare is not None:
@@ -325,7 +352,7 @@ class RemoteEnvironment(RemoteState):
         except EnvironmentFailed as error:
             return Health(str(error))
         if outcome.stdout.head != b"well\n":
-            return Health(f"a command did not answer as it should: {outcome.stderr.head!r}")
+            return Health(f"a command did not answer as it should: {outcome.notice or outcome.stderr.head!r}")
         return Health(oneshot.WHY.format(self.identity) if self._keepers.bare else "")
 
     async def _try(self, command: str) -> ExecOutcome:
@@ -338,6 +365,13 @@ class RemoteEnvironment(RemoteState):
             if self._closed:
                 return
             self._closed = True
+        try:
+            await self._end_calls()
+        finally:
+            await self._keepers.end()
+            self._dropped.detach()
+
+    async def _end_calls(self) -> None:
         await turn()
         self.interrupt()
         give_up = time.monotonic() + _CLOSE_LIMIT
@@ -351,5 +385,3 @@ class RemoteEnvironment(RemoteState):
             await self._bare.close()
         for spawned in list(self._spawned):
             spawned.end()
-        await self._keepers.end()
-        self._dropped.detach()

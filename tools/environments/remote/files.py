@@ -16,7 +16,7 @@ from typing import Literal
 from toolcrib import EnvironmentFailed, FileInfo
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ChannelLost, ScriptResult
+from tools.environments.remote.keeper import ChannelLost, NeverBegan, ScriptResult
 from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.once import run_once
 from tools.environments.shell.driver import quote
@@ -24,7 +24,8 @@ from tools.environments.shell.driver import quote
 _SMALL = 1 << 15
 """Bytes of a file that are sent within the script itself."""
 _SECOND = 1_000_000_000
-_UNKNOWN, _NOT_RUN = "it is not known whether the file was reached", "the command was not run"
+_UNKNOWN = "this may have run: it is not known whether the file was reached, and it was not tried again"
+_NOTHING, _NOT_RUN = "nothing was changed", "the command was not run"
 _CODES = {
     40: (errno.ENOENT, ""),
     41: (errno.ENOTDIR, ""),
@@ -224,7 +225,7 @@ class RemoteFiles:
         when = "" if mtime_ns is None else f"{mtime_ns // _SECOND}.{mtime_ns % _SECOND:09}"
         args = [folder, name, "" if mode is None else f"{mode:o}", str(len(data)), temporary, when]
         if len(data) <= _SMALL and b"\0" not in data:
-            answer = await self._script(_WRITE, args, data)
+            answer = await self._script(_WRITE, args, data, known=_UNKNOWN)
         else:
             answer = await self._send(_WRITE, args, data, _UNKNOWN)
         self._raise(answer, path)
@@ -262,17 +263,17 @@ class RemoteFiles:
     async def delete_file(self, path: str) -> None:
         """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""
         folder, name = _split(path)
-        self._raise(await self._script(_DELETE, [folder, name]), path)
+        self._raise(await self._script(_DELETE, [folder, name], known=_UNKNOWN), path)
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
         """Change a file's owner. ``path`` is resolved, as for ``write_file``; a regular file."""
         folder, name = _split(path)
-        self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"]), path)
+        self._raise(await self._script(_GIVE, [folder, name, f"{uid}:{gid}"], known=_UNKNOWN), path)
 
     async def delete_folder(self, path: str) -> None:
         """Delete a folder. ``path`` is resolved, as for ``write_file``; an empty folder."""
         folder, name = _split(path)
-        self._raise(await self._script(_DELETE_FOLDER, [folder, name]), path)
+        self._raise(await self._script(_DELETE_FOLDER, [folder, name], known=_UNKNOWN), path)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:
         """List a folder. ``path`` is resolved, as for ``write_file``."""
@@ -288,9 +289,9 @@ class RemoteFiles:
         return sorted(found, key=lambda each: each.path)
 
     async def _script(
-        self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True, known: str = _UNKNOWN
+        self, text: str, args: Sequence[str], data: bytes | None = None, *, apart: bool = True, known: str = _NOTHING
     ) -> ScriptResult:
-        """Raises EnvironmentFailed."""
+        """Run a script. ``known``: what is known of it where it is cut off. Raises EnvironmentFailed."""
         whole = f"set -- {' '.join(quote(each) for each in args)}\n{text}"
         if apart:
             whole = f"(\n{whole}\n)"
@@ -301,7 +302,9 @@ class RemoteFiles:
         except ChannelLost as error:
             raise await self._files_broke(error, known) from error
 
-    async def _files_broke(self, error: ChannelLost, known: str = _UNKNOWN) -> EnvironmentFailed:
+    async def _files_broke(self, error: ChannelLost, known: str) -> EnvironmentFailed:
+        if isinstance(error, NeverBegan) and isinstance(error.__cause__, EnvironmentFailed):  # the host was asked just now
+            return EnvironmentFailed(f"{error} ({known if known == _NOT_RUN else 'the file was not reached'})")
         why = await aside(self.__link.diagnose)
         return EnvironmentFailed(f"{self.__link.where} broke: {why or error}; {known}")
 

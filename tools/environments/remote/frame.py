@@ -16,7 +16,12 @@ from collections.abc import Callable, Mapping
 from tools.environments.shell import driver
 from tools.environments.shell.driver import quote
 
-OUT, ERR = 250, 251
+OUT, ERR = 50, 51
+"""Above what people name and below what bash takes for coprocesses. A shell that may not open as many files ends: see
+``OPEN_FILES``.
+"""
+OPEN_FILES = ERR + 1
+"""Lowest limit of open files with which a shell can go on."""
 STREAMS = f"exec {OUT}>&1 {ERR}>&2 >/dev/null 2>&1\n"
 HELLO = f"{STREAMS}trap : INT TERM HUP QUIT; cd /\n"
 """The keeper's first lines."""
@@ -35,9 +40,15 @@ def begin(nonce: str, facts: str = "") -> str:
     )
 
 
-def finish(nonce: str, then: str = "") -> str:
-    """Return the text that reports the last exit code, the answering process and the folder's name."""
-    said = f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ \\\"\\$PWD\\\" {nonce} >&{OUT}"
+def finish(nonce: str, then: str = "", *, sure: str = "") -> str:
+    """Return the text that reports the last exit code, the answering process and the folder's name. Where the condition
+    ``sure`` does not hold, the name is left out.
+    """
+    whole, short = (
+        f"\\builtin printf '\\036%s %s %s %s\\036%s\\n' {nonce} $? $$ {folder} {nonce} >&{OUT}"
+        for folder in ('\\"\\$PWD\\"', "''")
+    )
+    said = f"[[ {sure} ]] && {whole} || {short}" if sure else whole
     last = f"\\builtin printf '\\036{nonce} \\036{nonce}\\n' >&{ERR}"
     return f'\\builtin eval "{";".join([said, last, *([then] if then else [])])}"\n'
 
@@ -101,11 +112,27 @@ FACTS = "$$ ${__crib[0]-} ${__crib[1]-}"
 """Facts before a command, read without a process of their own, as `$(<file)` would be."""
 
 
+def whole(folder: str) -> str:
+    """Return the condition that the shell's files are plain files, as far as they exist: bash would wait for a FIFO without
+    end, and write to what a link names.
+    """
+    written = " && ".join(f"! -L {folder}/{name} && ( -f {folder}/{name} || ! -e {folder}/{name} )" for name in "sz")
+    return " && ".join([*(f"! -L {folder}/{name} && -f {folder}/{name}" for name in "gx"), written])
+
+
+def replaced(folder: str, contents: Mapping[str, str]) -> str:
+    """A script: prints something where the shell's files are not what was written. ``contents`` are those of ``g`` and ``x``."""
+    same = " && ".join(f'[ "$(<{folder}/{name})" = {quote(text)} ]' for name, text in contents.items())
+    return f"[[ {whole(folder)} ]] && {same} || echo replaced"
+
+
 def run(keeper: int, command: str, first: str, *, cwd: str, moved: bool, stdin: str, env: Mapping[str, str]) -> str:
     """Return the text that runs a command. If the first frame is missing, the shell could not enter ``cwd`` and has run
     nothing.
     """
-    there = f"\\builtin cd -P -- {quote(cwd)}" if moved else f"\\builtin test . -ef {quote(cwd)}"
+    there = f"\\builtin test . -ef {quote(cwd)}"
+    if moved:  # where PWD is readonly, cd fails though it goes there
+        there = f"{{ \\builtin cd -P -- {quote(cwd)} || {there}; }}"
     given = "".join(f"{name}={quote(value)} " for name, value in env.items())
     evaluate = "\\eval" if env else "\\builtin eval"  # variables that precede `builtin` do not reach what it runs
     text = driver.FIRST_LINE.decode() + command
@@ -131,19 +158,27 @@ def report(folder: str, mark: str) -> str:
 
 
 def at_exit(folder: str, mark: str) -> str:
-    """Return the contents of the file ``x``, which writes the folder and the state of an ending shell to the file ``z``."""
-    z = f"{folder}/z"
-    head = f"\\builtin echo {mark} EXIT >|{z};\\builtin pwd -P >>{z};\\builtin echo {mark} >>{z}"
-    state = driver.report(mark, f">{z}")
-    return f"\\builtin eval {quote(f'{head};{state}')} >/dev/null 2>&1"
-
-
-def finish_shell(keeper: int, nonce: str, folder: str) -> str:
-    """Return the text that ends a command and writes the shell's state to ``s``, below the nonce that shows which command it
-    follows. The keeper's own state is not written.
+    """Return the contents of the file ``x``, which writes the limit of open files, the folder and the state of an ending shell
+    to the file ``z``.
     """
+    z = f"{folder}/z"
+    head = f"\\builtin echo {mark} EXIT >|{z};\\builtin ulimit -n >>{z};\\builtin pwd -P >>{z};\\builtin echo {mark} >>{z}"
+    state = driver.report(mark, f">{z}")
+    return f"[[ -L {z} || -e {z} && ! -f {z} ]] || \\builtin eval {quote(f'{head};{state}')} >/dev/null 2>&1"
+
+
+def finish_shell(keeper: int, nonce: str, folder: str, *, brief: bool) -> str:
+    """Return the text that ends a command and writes the shell's state to ``s``, below the nonce that shows which command it
+    follows; ``brief``: without the state. The keeper's own state is not written.
+
+    Where the shell is not in the folder whose name it knows, or its files were replaced, no folder is reported.
+    """
+    sure = f". -ef \\$PWD && {whole(folder)}"
+    if brief:
+        return finish(nonce, sure=sure)
     state = f"\\builtin mapfile -d '' __crib <{folder}/g && \\builtin eval \\\"\\$__crib\\\""
-    return finish(nonce, f"\\builtin [ $$ = {keeper} ] || {{ \\builtin echo {nonce} >|{folder}/s;{state};}}")
+    unless = f"\\builtin [ $$ = {keeper} ] || [[ ! ( {whole(folder)} ) ]] ||"
+    return finish(nonce, f"{unless} {{ \\builtin echo {nonce} >|{folder}/s;{state};}}", sure=sure)
 
 
 # -- what comes back -----------------------------------------------------------------------------------------------

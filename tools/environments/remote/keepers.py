@@ -144,6 +144,9 @@ class Keepers:
             raise EnvironmentFailed(
                 f"no shell could be started in {self.link.where} ({why or error}); nothing was run: {self.link.advice()}"
             ) from error
+        except BaseException:
+            keeper.close()
+            raise
         if answer.status:
             keeper.close()
             raise EnvironmentFailed(
@@ -239,11 +242,15 @@ class Keepers:
         self.halted = self.link.epoch, known | {keeper.session}
 
     async def end(self) -> None:
-        """End everything that our shells left running, and remove our folder, the channels and the connection."""
-        with contextlib.suppress(ChannelLost, EnvironmentFailed):  # out of reach: nothing more can be done from here
-            await self._end_all()
-        self.close()
-        await aside(self.link.close)
+        """End everything that our shells left running, and remove our folder, the channels and the connection; the last also
+        when cancelled.
+        """
+        try:
+            with contextlib.suppress(ChannelLost, EnvironmentFailed):  # out of reach: nothing more can be done from here
+                await self._end_all()
+        finally:
+            self.close()
+            await aside(self.link.close)
 
     async def _end_all(self) -> None:
         """Raises Lost, EnvironmentFailed."""

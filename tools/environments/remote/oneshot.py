@@ -15,6 +15,7 @@ from tools.environments._output import Output
 from tools.environments._request import never_run
 from tools.environments.remote import left
 from tools.environments.remote.aside import aside, in_spite
+from tools.environments.remote.beginning import RemoteBeginning
 from tools.environments.remote.channel import ChannelEnded, Link
 from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.remote.once import run_once
@@ -68,20 +69,23 @@ class RemoteOneShot:
         self._sessions: set[int] = set()
 
     async def execute(
-        self, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
+        self, beginning: RemoteBeginning, request: ExecRequest, text: str, cwd: str, notice: str, interrupted: Callable[[], bool]
     ) -> ExecOutcome:
-        """Run a command. ``interrupted`` tells whether it was interrupted since it was asked for. Raises EnvironmentFailed."""
+        """Run a command. ``interrupted`` tells whether it was interrupted since it was asked for. Raises EnvironmentFailed,
+        NotBegun.
+        """
         if len(text.encode("utf-8", "surrogateescape")) > _LARGEST:
             raise EnvironmentFailed("the command is too long where bash is missing: install bash there, or write it to a file")
         started = time.monotonic()
         output = Output(request)
-        name = await self._files(request.stdin)
+        name = await beginning.wait_for(self._files(request.stdin))
         if interrupted():
             return never_run(cwd, self._link.where)
         try:
             text = exports({**self._env, **request.env}).replace("\\builtin ", "") + text
             argv = ["sh", "-c", _RUN, "sh", text, cwd, f"{name}.in" if request.stdin else "/dev/null", f"{name}.cwd"]
-            running = _Running(self, Keeper(await aside(self._link.open, argv)), output)
+            channel = await beginning.wait_for(aside(self._link.open, argv), lambda made: made.close())
+            running = _Running(self, Keeper(channel), output)
             with self._lock:
                 self._running.add(running)
             if interrupted():  # it came while the channel was opened

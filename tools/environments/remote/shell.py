@@ -22,8 +22,8 @@ from tools.environments.shell.snapshot import ShellSnapshot, with_status
 _STUCK = 2.0
 _PAUSE = 0.002
 _REPORT_LIMIT = 20.0
-_ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 """Seconds that a shell has to tell its state after a command."""
+_ENDED = tuple(str(128 + number) for number in (signal.SIGTERM, signal.SIGKILL))
 
 
 class RemoteShell:
@@ -41,7 +41,12 @@ class RemoteShell:
         """``stale``: at the last question, the state after the last command was unavailable; ``unknown``: the state before it
         was too.
         """
+        self.damaged = False
+        """Files that it needs were replaced."""
+        self.open_files: int | None = None
+        """Limit of open files that a shell which has ended had."""
         self._mark = secrets.token_hex(16)
+        self._files = {"g": frame.report(folder, self._mark), "x": frame.at_exit(folder, self._mark)}
         self._before = self._runs = self._ended = self._told = ""
         """Commands, by the nonces that end their frames: the last two that were given, the last one that ended, the one whose
         state is known.
@@ -51,10 +56,9 @@ class RemoteShell:
         self._first_lines = ""
 
     async def prepare(self) -> None:
-        """Make the shell's files. Raises Lost."""
-        files = {"g": frame.report(self.folder, self._mark), "x": frame.at_exit(self.folder, self._mark)}
-        text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in files.items())
-        whole = f"mkdir -p -m 700 {self.folder} && rm -f {self.folder}/z && {text}:"
+        """Make the shell's files, and remove whatever is there. Raises Lost."""
+        text = "".join(f"printf %s {quote(each)} >|{self.folder}/{name} && " for name, each in self._files.items())
+        whole = f"cd {self.folder} 2>/dev/null && rm -rf s z g x; cd / && mkdir -p -m 700 {self.folder} && {text}:"
         answer = await self.keeper.run(f"{{ {whole}; }} || {{ rm -f {self.folder}/../spare; {whole}; }}", limit=_REPORT_LIMIT)
         if answer.status:
             raise ChannelLost(
@@ -71,6 +75,8 @@ class RemoteShell:
     async def begin(self, call: RemoteCommand, command: str, request: ExecRequest, cwd: str, *, brief: bool) -> None:
         """Hand a command over. ``brief``: it changes nothing, so that its state need not be reported. Raises Lost."""
         lines = self._first_lines
+        if self.pid and not lines:
+            call.waits_for_files(self.pid, frame.replaced(self.folder, self._files))
         if self.snapshot is not None and not self.snapshot.has_exit_trap:
             lines += f"\\builtin [ $$ != {self.keeper.pid} ] && {arm(self.folder)}"
         self._first_lines = ""
@@ -78,10 +84,9 @@ class RemoteShell:
         stdin = f"{self.folder}/i" if request.stdin else "/dev/null"
         command = with_status(self.snapshot, self.status, command)
         lines += frame.run(self.keeper.pid, command, exchange.first, cwd=cwd, moved=cwd != self.cwd, stdin=stdin, env=request.env)
-        if brief and cwd == self.cwd:
-            lines += frame.finish(exchange.last)
-        else:
-            lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder)
+        brief = brief and cwd == self.cwd
+        lines += frame.finish_shell(self.keeper.pid, exchange.last, self.folder, brief=brief)
+        if not brief:
             self._before, self._runs = self._runs, exchange.last
         await self.keeper.send(lines.encode("utf-8", "surrogateescape"))
 
@@ -91,7 +96,7 @@ class RemoteShell:
         self.status, self.pid = int(out.status), int(out.pid)
         self._ended = self._runs
         self.alive = self.pid != self.keeper.pid
-        if self.alive and out.folder != self._called:
+        if self.alive and (out.folder != self._called or not out.folder):
             self.cwd, self._called = None, out.folder
         return self.alive
 
@@ -107,8 +112,9 @@ class RemoteShell:
         return exchange.done and exchange.out.pid == str(self.keeper.pid)
 
     async def look_where(self, beside: Beside, pid: int) -> None:
-        """Read the shell's folder into ``cwd``. Raises Lost."""
-        path = (await beside(f"readlink /proc/{pid}/cwd")).out
+        """Read the shell's folder into ``cwd``, and look whether it is ``damaged``. Raises Lost."""
+        answer = await beside(f"readlink /proc/{pid}/cwd; [[ {frame.whole(self.folder)} ]]")
+        path, self.damaged = answer.out, answer.status != 0
         self.cwd = path.removesuffix(b"\n").removesuffix(b" (deleted)").decode("utf-8", "surrogateescape")
 
     async def living(self, beside: Beside) -> list[int]:
@@ -168,7 +174,8 @@ class RemoteShell:
         we read: so its first line is read twice.
         """
         file = f"{self.folder}/s"
-        answer = await beside(f"mapfile -d '' _t <{file}; mapfile -tn1 _l <{file}; printf '%s\\n%s\\n' \"$_t\" \"$_l\"")
+        text = f"mapfile -d '' _t <{file}; mapfile -tn1 _l <{file}; printf '%s\\n%s\\n' \"$_t\" \"$_l\""
+        answer = await beside(f"[[ ! -f {file} ]] || {{ {text}; }}")
         data, _, again = answer.out.removesuffix(b"\n").rpartition(b"\n")
         of, _, report = data.partition(b"\n")
         who = of.decode("ascii", "replace")
@@ -182,6 +189,9 @@ class RemoteShell:
     async def recover(self, beside: Beside) -> bool:
         """Read the last report of a shell that is out of reach. Raises Lost."""
         told = self._told
+        if told and told == self._runs:  # it said so itself, and the file may be older
+            self.stale = self.unknown = False
+            return self.snapshot is not None
         missing = await self._fetch(beside, self._before) is not None
         self.stale = missing and told != self._ended
         self.unknown = self.stale and told != self._before
@@ -190,9 +200,11 @@ class RemoteShell:
 
     async def testament(self, beside: Beside) -> bool:
         """Read the state that the shell wrote at its end. Return False where there is none."""
-        answer: ScriptResult = await beside(f"mapfile -d '' _t <{self.folder}/z; printf %s \"$_t\"")
+        z = f"{self.folder}/z"
+        answer: ScriptResult = await beside(f"[[ ! -f {z} ]] || {{ mapfile -d '' _t <{z}; printf %s \"$_t\"; }}")
         mark = self._mark.encode()
         head, _, rest = answer.out.partition(b" EXIT\n")
+        limit, _, rest = rest.partition(b"\n")
         path, found, state = rest.partition(b"\n" + mark + b"\n")
         told = (
             ShellSnapshot.read(self._report(state), mark, self.folder)
@@ -203,6 +215,7 @@ class RemoteShell:
             return False
         await beside(f"rm -f {self.folder}/z {self.folder}/s")
         self.snapshot, self._told = told, self._ended
+        self.open_files = int(limit) if limit.isdigit() else None
         self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
         return True
 
@@ -224,6 +237,8 @@ def what_happened(call: RemoteCommand) -> str:
             "The shell no longer answered after this command (did it redefine or disable builtins, or lower its limit of open "
             "files?); its exit code is not known."
         )
+    if not call.exchange.begun:
+        return "The shell did not take this command in time and was ended; nothing of the command was run."
     if call.ended != "exited":
         return "The shell did not end this command when it was told to and was killed with it."
     code = int(call.exchange.out.status)

@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
-from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper
+from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, NeverBegan
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import ShellSnapshot
 
 _START = 20.0
 _LOOK = 0.02
 _GRACE = 0.5
+_NO_FOLDER = 93
+"""Exit code of a shell that could not enter the folder."""
 _KEEP = 1 << 20
 """Bytes that were read while its end was waited for, kept for a later ``read``."""
 
@@ -28,7 +30,8 @@ def first_lines(cwd: str, snapshot: ShellSnapshot | None, env: Mapping[str, str]
     """
     fresh = "" if snapshot is None else 'exec -c -a bash "$BASH" --noprofile --norc\n'
     restore = driver.exports(env) if snapshot is None else snapshot.restore()
-    first = f"\\builtin shopt -s expand_aliases\n\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit\n{driver.FRESH}\n"
+    there = f"\\builtin cd -P -- {driver.quote(cwd)} || \\builtin exit {_NO_FOLDER}"
+    first = f"\\builtin shopt -s expand_aliases\n{there}\n{driver.FRESH}\n"
     state = f"\\builtin eval {driver.quote(restore)}"
     return f"{frame.STREAMS}{fresh}\\builtin eval {driver.quote(first + state)}\n"
 
@@ -42,6 +45,8 @@ class RemoteBackgroundProcess:
         self._forget = forget
         self._chunks: collections.deque[tuple[str, bytes]] = collections.deque()
         self._code: int | None = None
+        self._fault: ChannelLost | None = None
+        """The loss of the channel, where nobody said how the process ended."""
         self._closed_input = False
         self.exchange = Exchange(
             lambda data: self._chunks.append(("stdout", data)), lambda data: self._chunks.append(("stderr", data))
@@ -53,7 +58,9 @@ class RemoteBackgroundProcess:
         return int(first) if first.isdigit() else 0
 
     async def start(self, first: str, command: str, env: Mapping[str, str]) -> bool:
-        """Return True when it has begun; False where it could not. Raises Lost."""
+        """Return True when it has begun; False where the folder is missing. Raises Lost: it may have begun all the same, unless
+        that is NeverBegan.
+        """
         text = first + frame.run_open(command, self.exchange.first, self.exchange.last, env)
         await self._keeper.send(text.encode("utf-8", "surrogateescape"))
         loop = asyncio.get_running_loop()
@@ -62,7 +69,11 @@ class RemoteBackgroundProcess:
             if loop.time() >= give_up:
                 raise ChannelLost(f"no answer within {_START:g} seconds")
             await self._pause(give_up)
-        return self.exchange.begun
+        if self.exchange.begun or self._code == _NO_FOLDER:
+            return self.exchange.begun
+        if self._fault is not None:
+            raise self._fault
+        raise NeverBegan(f"its shell ended before the command (exit code {self._code})")
 
     def _look(self) -> int | None:
         """Read a little. Return the exit code, or None while the process runs."""
@@ -74,6 +85,7 @@ class RemoteBackgroundProcess:
                 cause = error.__cause__
                 code = cause.code if isinstance(cause, ChannelEnded) else None
                 self._code = code if code is not None else 1
+                self._fault = error if code is None else None
         return self._code
 
     async def _pause(self, give_up: float | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from tools.environments._pace import turn
 from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
+from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
 from tools.environments.remote.files import RemoteFiles
 from tools.environments.remote.keeper import ChannelLost, Keeper
@@ -28,6 +30,10 @@ _GRACE = 0.5
 """Seconds that a shell has to end by itself."""
 _LIMIT = 20.0
 _LOOKS, _PAUSE = 5, 0.01
+ON = "A new shell goes on with the state from before: variables, functions, options."
+OLD = "A new shell goes on; variables, functions and options that commands changed lately are lost."
+_DIED = "The shell had ended between two commands."
+_DAMAGED = "This command replaced files that its shell needs."
 
 
 class RemoteState(RemoteFiles):
@@ -44,7 +50,8 @@ class RemoteState(RemoteFiles):
         self._kept: ShellSnapshot | Packed | None = None
         self._state: tuple[ShellSnapshot, ShellState] | None = None
         self._first: ShellState | None = None
-        self._status = 0
+        self._status = self._generation = 0
+        self._notice = ""
         self._lock = threading.Lock()
         self._busy = self._closed = False
         self._inside = 0
@@ -124,6 +131,30 @@ class RemoteState(RemoteFiles):
             else:
                 self._forget(shell, f"The shell {why}")
             self._busy = False
+
+    # -- another shell ---------------------------------------------------------------------------------------------
+
+    async def _revive(self, shell: RemoteShell, call: RemoteCommand, own: bool) -> None:
+        """Make a shell anew that had died before a command, of which nothing was run. Raises EnvironmentFailed."""
+        why = "The shell waited for files of its own that were replaced, and was ended." if call.waited else _DIED
+        try:
+            if own and not await shell.testament(self._keepers.beside):
+                await shell.recover(self._keepers.beside)
+            await shell.prepare()
+        except ChannelLost as error:
+            raise await self._broke(error, "nothing was run") from error
+        if own:
+            self._snapshot = shell.snapshot or self._snapshot
+        self._notice = f"{why} {OLD if own and shell.stale else ON}"
+        self._generation += own
+
+    async def _replace(self, shell: RemoteShell) -> None:
+        """Give a damaged shell up, which tells its state before."""
+        told = False
+        with contextlib.suppress(ChannelLost):
+            told = await shell.tell()
+        self._forget(shell, _DAMAGED)
+        self._notice = self._notice if told else self._notice.replace(ON, OLD)
 
     # -- rest ----------------------------------------------------------------------------------------------------
 

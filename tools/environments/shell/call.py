@@ -129,7 +129,11 @@ class ShellCommand:
     def _look(self) -> None:
         """Mark the command as lost if the shell has run all its input and reported nothing: no report can follow."""
         self._gone()
-        if self.done() or self._shell.folder.unread():
+        if self.done():
+            return
+        if self._shell.folder.unread():
+            if not self._shell.folder.is_whole():
+                self._shell.folder.release()
             return
         self._shell.collect()
         if not self.done():

@@ -51,6 +51,8 @@ class Folder:
         self.path = self.inner = ""
         self.input = self.reports = self._fd = -1
         self.streams: dict[str, int] = {}
+        self._own: dict[str, tuple[int, int]] = {}
+        self._others: dict[tuple[int, int], int] = {}
         self._has_input = True
         try:
             if not os.path.isdir(root):  # noqa: PTH112 - a Path object each would cost more than the call
@@ -71,6 +73,7 @@ class Folder:
     def _fifo(self, name: str, mode: int) -> int:
         os.mkfifo(name, 0o600, dir_fd=self._fd)
         fd = self.open(name, mode)
+        self._own[name] = _identity(os.fstat(fd))
         _widen(fd)
         return fd
 
@@ -124,13 +127,27 @@ class Folder:
             os.unlink(name, dir_fd=self._fd)
 
     def is_whole(self) -> bool:
-        """Return True if no command has removed the folder, as ``rm -rf`` in a temporary folder may, or replaced a FIFO: the
-        shell would write to the replacement.
+        """Return True if no command has removed the folder, as ``rm -rf`` in a temporary folder may, or replaced a FIFO, also by
+        another one: the shell would write to the replacement.
         """
         try:
-            return all(stat.S_ISFIFO(os.stat(name, dir_fd=self._fd, follow_symlinks=False).st_mode) for name in _FIFOS)
+            return all(_identity(os.stat(name, dir_fd=self._fd, follow_symlinks=False)) == self._own[name] for name in _FIFOS)
         except OSError:
             return False
+
+    def release(self) -> None:
+        """Let the shell go on where it waits for a reader of a FIFO that replaced one of these, or for room in it. What it writes
+        there is lost.
+        """
+        for name in _FIFOS:
+            with contextlib.suppress(OSError):  # removed, or not a FIFO: the shell does not wait for that
+                found = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+                which = _identity(found)
+                if which not in (self._own[name], *self._others) and stat.S_ISFIFO(found.st_mode):
+                    self._others[which] = self.open(name, os.O_RDONLY)
+        for fd in self._others.values():
+            with contextlib.suppress(BlockingIOError):  # it is empty
+                os.read(fd, _PIPE)
 
     def room(self, stream: str) -> int:
         """Return the number of bytes that a stream's FIFO can hold at once."""
@@ -147,11 +164,11 @@ class Folder:
 
     def close(self) -> None:
         """Close the descriptors."""
-        for fd in (self.input, self.reports, self._fd, *self.streams.values()):
+        for fd in (self.input, self.reports, self._fd, *self.streams.values(), *self._others.values()):
             if fd >= 0:
                 os.close(fd)
         self.input = self.reports = self._fd = -1
-        self.streams = {}
+        self.streams, self._others = {}, {}
         if self.path:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -169,6 +186,10 @@ _numbers = itertools.count()
 _STREAMS = {"stdout": "o", "stderr": "e"}
 _FIFOS = ("s", *_STREAMS.values())
 _FIONREAD = 0x541B
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _widen(fd: int) -> None:

@@ -100,15 +100,23 @@ def is_below_a_shell(pid: int) -> bool:
     and without /proc none does.
     """
     for _ in range(_MOST_ANCESTORS):
+        if is_a_shell(pid):
+            return True
         try:
-            if Path(f"/proc/{pid}/cmdline").read_bytes() == _SHELL:
-                return True
             pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             return False
         if pid <= 1:
             return False
     return False
+
+
+def is_a_shell(pid: int) -> bool:
+    """Return whether the process is a session's shell on this machine."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() == _SHELL
+    except OSError:
+        return False
 
 
 class LocalProcess:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
+import time
 
 from tools.environments.shell.call import ShellCommand
 from tools.environments.shell.shell import Shell
 
 CHANGED = "What an earlier command did to the folder through which the shell is spoken to has cost that shell."
+_PAUSE = 0.001
 _LOST = 1
 """The exit code of a command whose own is not known."""
 
@@ -29,7 +32,7 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
     if shell.disowned:
         return "Something wrote into what the shell says of itself, so that it had to be ended."
     if call is not None and call.lost and not shell.was_whole:
-        return "This command removed the folder through which its shell is spoken to; its exit code is not known."
+        return "This command removed or changed the folder through which its shell is spoken to; its exit code is not known."
     if call is not None and call.lost:
         return (
             "The shell no longer answered after this command (did it redefine or disable builtins, or lower its limit of "
@@ -42,3 +45,15 @@ def what_happened(call: ShellCommand | None, shell: Shell) -> str:
         with contextlib.suppress(ValueError):
             return f"This command ended the shell itself ({signal.Signals(code - 128).name})."
     return "This command ended or replaced the shell itself (exec, or exit with an EXIT trap)."
+
+
+async def last_report(shell: Shell, limit: float) -> None:
+    """Read the state after the last command of a shell that is to be replaced: a command's frame comes before it. ``limit`` is in
+    seconds.
+    """
+    give_up = time.monotonic() + limit
+    while shell.owes and shell.exit_code() is None and shell.folder.unread() and time.monotonic() < give_up:
+        shell.folder.release()
+        shell.collect()
+        await asyncio.sleep(_PAUSE)
+    shell.collect()

@@ -25,7 +25,7 @@ from tools.environments.shell.kept import Kept
 from tools.environments.shell.launcher import Launcher
 from tools.environments.shell.linger import Lingering
 from tools.environments.shell.live import is_full, live_shells
-from tools.environments.shell.outcome import CHANGED, exit_code, what_happened
+from tools.environments.shell.outcome import CHANGED, exit_code, last_report, what_happened
 from tools.environments.shell.reaper import CLOSE_LIMIT, GRACE, Endings, end_all
 from tools.environments.shell.shell import Shell
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all, with_status
@@ -178,10 +178,10 @@ class ShellPool:
             return _Lease(await self._copy(cwd, wanted), own=False)
         shell = self._shell
         if shell is not None and not _is_well(shell):
+            await last_report(shell, _TELL_LIMIT)
             self._replace(shell, _ENDED if shell.exit_code() is not None else CHANGED)
             shell = None
-        if shell is None:
-            shell = self._shell = await self._new(cwd, wanted, own=True)
+        self._shell = shell = shell or await self._new(cwd, wanted, own=True)
         return _Lease(shell, own=True)
 
     async def _copy(self, cwd: str, wanted: Callable[[], bool]) -> Shell:

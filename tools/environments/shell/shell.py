@@ -61,7 +61,8 @@ class Shell:
         self._in_report = self._leaving = False
         self._reading = threading.Lock()
         self._late = False
-        self._mixed = not apart
+        self._mixed = self._will_mix = not apart
+        """A DEBUG trap's output would stand in this report, and in that after the command which runs now."""
         self._said_pid = 0
         self._apart = apart
         self._armed = True
@@ -142,7 +143,7 @@ class Shell:
         with self._reading:
             self._nonce = nonce.encode()
             self.status, self.whole, self._late = None, False, self._in_report
-            self._brief, self._mixed = brief and not self._apart, not self._apart
+            self._brief, self._will_mix = brief and not self._apart, not self._apart
             given = driver.with_input(folder.inner) if stdin != b"" else b""
             self._feed(b"%s%s\n%s\n%s" % (line, given, self._finish(nonce).encode(), self._waiting))
         return feed
@@ -227,7 +228,7 @@ class Shell:
         """Read one heading. Any other line was written by a process that has no business here, and is ignored."""
         who, _, said = line.partition(b" ")
         if self._nonce and who.endswith(self._nonce) and said.isdigit():
-            self.status, self._nonce = int(said), b""
+            self.status, self._nonce, self._mixed = int(said), b"", self._will_mix
             self._in_report, self.whole = not self._brief, self._brief
         elif said == b"EXIT" and who.endswith(self._mark.encode()):  # a signal may have cut short what it said before
             self._in_report = self._leaving = True

@@ -48,6 +48,14 @@ class Connection:
         self._silence = -math.inf
         self._sock = cast("SshSocket", transports[0].sock)
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self.used = False
+        """True once a channel was opened."""
+
+    @property
+    def silent(self) -> bool:
+        """True if the connection was lost since nothing was heard."""
+        return not self.alive and self._reason() == SILENT
 
     @property
     def alive(self) -> bool:
@@ -56,14 +64,19 @@ class Connection:
 
     def open(self, argv: Sequence[str]) -> SshChannel | None:
         """Open a channel; None where the server allows no more on this connection. Raises EnvironmentFailed; ``alive`` says
-        whether it was the connection that broke.
+        whether it was the connection that broke. One caller at a time: the guard is to have a channel before they run out.
         """
+        with self._opening:
+            return self._open(argv)
+
+    def _open(self, argv: Sequence[str]) -> SshChannel | None:
         if self._full:
             return None
         channel = self._session(f"exec {shlex.join(argv)}")
         if channel is None:
             self._full = True
             return None
+        self.used = True
         end = self._transport.ends[channel.get_id()]
         self._watch()
         ticket = guard.Ticket()

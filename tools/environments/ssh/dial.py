@@ -30,8 +30,9 @@ a pause that grows, for so long.
 _SOON = 5.0
 _FULL = (b"Exceeded MaxStartups", b"Not allowed at this time")
 """Messages with which a busy server drops a new connection, if it sends any."""
-_AT_ONCE = threading.BoundedSemaphore(4)
-"""Limit of connections that this process makes at the same time, for the same reason."""
+_AT_ONCE = 4
+"""Limit of connections that this process makes to one server at the same time, for the same reason."""
+_turns: dict[tuple[str, int], threading.BoundedSemaphore] = {}
 
 
 class _NoGreeting(Exception):
@@ -56,10 +57,11 @@ def connect(hops: Sequence[Hop]) -> list[Transport]:
 
 
 def _reach(hop: Hop, through: Transport | None, before: Hop | None) -> Transport:
+    turn = _turns.setdefault((hop.host, hop.port), threading.BoundedSemaphore(_AT_ONCE))
     give_up, pause = time.monotonic() + _PATIENCE, _PAUSE
     while True:
         try:
-            with _AT_ONCE:
+            with turn:
                 return _greet(hop, _carrier(hop, through, before), before)
         except _NoGreeting as error:
             if not error.dropped or time.monotonic() > give_up:

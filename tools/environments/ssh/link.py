@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
@@ -26,6 +28,8 @@ class SshLink:
         self._hops = resolve(wish)
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
+        self._dial: Future[Connection] | None = None
+        """The connection that is being made, for all who wait for one."""
         self._reason = ""
         self._folder = ""
         self._closed = threading.Event()
@@ -41,49 +45,92 @@ class SshLink:
         return 0
 
     def open(self, argv: Sequence[str]) -> Channel:
-        with self._lock:
-            for connection in list(self._connections):
+        while True:
+            for connection in self._standing():
                 channel = self._try(connection, argv)
                 if channel is not None:
                     return channel
-            self._need_open()
-            connection = self._connect()
+            connection = self._dialled()
             channel = connection.open(argv)
-            self._need_open()
-            if channel is None:
+            if self._closed.is_set():
+                connection.close()
+                raise self._over()
+            if channel is not None:
+                return channel
+            if not connection.used:
                 raise EnvironmentFailed(f"{self.where} allows no session at all: see MaxSessions in its sshd_config")
-            return channel
 
-    def _need_open(self) -> None:
-        if self._closed.is_set():
-            for each in self._connections:
-                each.close()
-            raise EnvironmentFailed(f"the way to {self.where} is closed: open another environment")
+    def _standing(self) -> list[Connection]:
+        with self._lock:
+            if self._closed.is_set():
+                raise self._over()
+            return list(self._connections)
+
+    def _over(self) -> EnvironmentFailed:
+        return EnvironmentFailed(f"the way to {self.where} is closed: open another environment")
 
     def _try(self, connection: Connection, argv: Sequence[str]) -> Channel | None:
+        """Open a channel on a connection that stands. None where it allows no more, or had broken before."""
+        fault: EnvironmentFailed | None = None
         if connection.alive:
             try:
-                channel = connection.open(argv)
-            except EnvironmentFailed:
-                if connection.alive:
-                    raise
-            else:
-                if channel is not None or connection.alive:
-                    return channel
+                return connection.open(argv)
+            except EnvironmentFailed as error:
+                fault = error
+        if fault is not None and connection.alive:
+            raise fault
         connection.look()
         connection.close()
-        self._connections.remove(connection)
+        with self._lock, contextlib.suppress(ValueError):  # others have met its end too
+            self._connections.remove(connection)
+        if fault is not None and connection.silent:  # its host was asked just now, many times: to dial would only take longer
+            raise fault
         return None
 
-    def _connect(self) -> Connection:
+    # -- dialling ------------------------------------------------------------------------------------------------
+
+    def _dialled(self) -> Connection:
+        """Return a new connection, which is shared by all who wait for one now. Raises EnvironmentFailed for all of them."""
+        with self._lock:
+            if self._closed.is_set():
+                raise self._over()
+            dial = self._dial
+            if dial is None:
+                dial = self._dial = Future()
+                threading.Thread(target=self._make, args=(dial,), name="ssh-dial", daemon=True).start()
+        try:
+            return dial.result()
+        except EnvironmentFailed as error:
+            raise EnvironmentFailed(str(error)) from error
+
+    def _make(self, dial: Future[Connection]) -> None:
         from tools.environments.ssh.connection import Connection
 
-        made = Connection(connect(self._hops), self.where, self._lost)
-        self._connections.append(made)
-        if self._heart is None:
-            self._heart = threading.Thread(target=self._beat, name="ssh-beat", daemon=True)
-            self._heart.start()
-        return made
+        try:
+            made = Connection(connect(self._hops), self.where, self._lost)
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            with self._lock:
+                self._dial = None if self._dial is dial else self._dial
+            with contextlib.suppress(InvalidStateError):  # they were told that the way is closed
+                dial.set_exception(error)
+            return
+        with self._lock:
+            wanted = self._dial is dial
+            if wanted:
+                self._dial = None
+                self._connections.append(made)
+                if self._heart is None:
+                    self._heart = threading.Thread(target=self._beat, name="ssh-beat", daemon=True)
+                    self._heart.start()
+                dial.set_result(made)
+        if not wanted:
+            made.close()
+
+    def _hang_up(self) -> None:
+        """Give the connection up that is being made. Call this with the lock held."""
+        dial, self._dial = self._dial, None
+        if dial is not None:
+            dial.set_exception(self._over())
 
     def _beat(self) -> None:
         while self._heart is threading.current_thread() and not self._closed.is_set():
@@ -137,17 +184,20 @@ class SshLink:
 
     def rest(self) -> None:
         with self._lock:
+            self._hang_up()
             connections, self._connections = self._connections, []
             heart, self._heart = self._heart, None
-            for connection in connections:
-                connection.close()
             self._folder = ""
+        for connection in connections:
+            connection.close()
         self._now.set()
         if heart is not None:
             heart.join()
 
     def close(self) -> None:
-        self._closed.set()
+        with self._lock:
+            self._closed.set()
+            self._hang_up()
         self._now.set()
         for connection in list(self._connections):
             connection.close()

@@ -176,6 +176,13 @@ def test_a_name_that_no_shell_takes_is_refused(env: Environment, folder: Path) -
         asyncio.run(env.restore_state(PortableState(str(folder), {"A B": "x"})))
 
 
+def test_what_was_restored_is_told_before_anything_runs(env: Environment, folder: Path) -> None:
+    assert isinstance(env, Portable)
+    state = PortableState(str(folder), {"SHARED": "x"})
+    asyncio.run(env.restore_state(state))
+    assert asyncio.run(env.portable_state()) == state
+
+
 def test_one_that_was_never_used_tells_its_folder(env: Environment, folder: Path) -> None:
     assert isinstance(env, Portable)
     assert asyncio.run(env.portable_state()) == PortableState(str(folder), {})

@@ -168,6 +168,15 @@ def test_nothing_makes_it_lose_its_place(run: Run, command: str) -> None:
         assert (outcome.exit_code, str(number).encode() in lines) == (number + 40, True), outcome
 
 
+def test_a_trap_s_output_is_no_part_of_a_report_that_comes_late(run: Run) -> None:
+    """The next commands are given to the shell while it still tells a large state."""
+    run("for n in {1..4000}; do eval \"v$n='$(printf %0100d 7)'\"; done")
+    run("trap 'echo dbg' DEBUG")
+    outcomes = [run(f"(\\builtin exit {number})") for number in range(1, 6)]
+    assert [(outcome.exit_code, outcome.notice) for outcome in outcomes] == [(number, "") for number in range(1, 6)]
+    assert run("\\builtin echo ${#v4000}").stdout.head.splitlines()[-1] == b"100"
+
+
 @pytest.mark.parametrize(
     "taken", ["exec 10>log 11>log", 'for fd in {3..30}; do eval "exec $fd>log"; done', "exec {a}>log {b}>log"]
 )

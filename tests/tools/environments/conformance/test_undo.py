@@ -155,6 +155,54 @@ def test_an_edit_keeps_what_a_file_has_beside_its_content(opened: Callable[..., 
     assert sorted(path.name for path in folder.iterdir()) == sorted([*names, "other name"])
 
 
+@pytest.mark.parametrize("half", [b"two\ntwo\none\none\n\0\0\0\0", b"two\ntwo\n", b"one\ntwo\none\none\n\0\0\0\0"])
+def test_an_edit_in_place_that_was_cut_off_is_taken_back(opened: Callable[..., Environment], folder: Path, half: bytes) -> None:
+    """Over the old content, after the file was emptied, and while the old content was being put back."""
+    old, new = b"one\n" * 4, b"two\n" * 5
+    (folder / "a").write_bytes(old)
+    (folder / "b").hardlink_to(folder / "a")
+    with assemble(project_dir=folder) as crib:
+        environment = opened()
+        session = turn(crib, environment, folder, ("write_file", {"path": "a", "content": new.decode()}))
+        assert len(list(folder.iterdir())) == 2
+        (folder / "a").write_bytes(half)
+        (folder / ".a.0123456789ab.tmp").write_bytes(new)
+        (folder / ".a.0123456789ab.tmp.old").write_bytes(old)
+        assert [item.action for item in undo(crib, session, environment).changed] == ["restore"]
+        assert sorted((path.name, path.read_bytes()) for path in folder.iterdir()) == [("a", old), ("b", old)]
+        assert [item.action for item in undo(crib, session, environment, "redo").changed] == ["restore"]
+        assert (folder / "b").read_bytes() == new
+        do(environment.close())
+
+
+def test_a_rename_and_an_undone_deletion_keep_attributes_or_say_that_they_do_not(
+    opened: Callable[..., Environment], folder: Path, request: pytest.FixtureRequest
+) -> None:
+    for name in ("old", "gone"):
+        (folder / name).write_text("one\n")
+        (folder / name).chmod(0o640)
+        os.setxattr(folder / name, "user.note", b"kept \0")
+        acl(folder / name, 12345)
+    had = beside_content(folder / "old")
+    moved = "diff --git a/old b/new\nrename from old\nrename to new\n--- a/old\n+++ b/new\n@@ -1 +1 @@\n-one\n+two\n"
+    deleted = "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
+    kept = request.node.callspec.params["opened"] in ("local", "bubblewrap")
+    with assemble(project_dir=folder) as crib:
+        environment = opened()
+        session = turn(crib, environment, folder, ("patch", {"diff": moved}), ("patch", {"diff": deleted}))
+        said = [str(record) for record in run_async(crib.store.sessions.messages(session.identity.session_id))]
+        assert sum("could not be kept" in each for each in said) == (0 if kept else 2)
+        renamed = beside_content(folder / "new")
+        assert not undo(crib, session, environment).notes
+        found = [beside_content(folder / name) for name in ("old", "gone")]
+        assert not undo(crib, session, environment, "redo").notes
+        again = beside_content(folder / "new")
+        do(environment.close())
+    if kept:
+        assert [renamed, *found, again] == [had] * 4
+    assert (folder / "new").read_text() == "two\n"
+
+
 def test_a_file_in_a_folder_that_gives_acls_gets_none_by_an_edit(env: Environment, folder: Path) -> None:
     (folder / "old").write_text("one")
     os.setxattr(folder, "system.posix_acl_default", acl(folder / "old", 12345))

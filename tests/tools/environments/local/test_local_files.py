@@ -6,9 +6,12 @@ import asyncio
 import errno
 import os
 import resource
+import shutil
 import socket
 import stat
+import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +209,71 @@ def test_what_is_written_is_read_back(data: bytes, name: str) -> None:
             await env.close()
 
         do(main())
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 128 KiB."""
+    folder = tmp_path.resolve() / "small"
+    folder.mkdir()
+    if os.geteuid() or shutil.which("mount") is None:
+        pytest.skip("only root mounts a disk")
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "small", str(folder)], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("no disk can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("size", [70_000, 200_000], ids=["for the file", "for what lies beside it"])
+def test_a_file_with_other_names_is_as_it_was_where_there_is_no_room(small: Path, size: int) -> None:
+    """The time of its last change, too."""
+    (small / "one").write_bytes(b"x" * 10_000)
+    (small / "two").hardlink_to(small / "one")
+    before = (small / "one").stat().st_mtime_ns
+    env = open_environment("local", cwd=str(small))
+    with pytest.raises(OSError, match="No space left"):
+        do(env.write_file(str(small / "one"), b"y" * size))
+    assert ((small / "two").read_bytes(), (small / "two").stat().st_mtime_ns) == (b"x" * 10_000, before)
+    do(env.write_file(str(small / "one"), b"y" * 20_000))
+    assert (small / "two").read_bytes() == b"y" * 20_000
+    assert names(small) == ["one", "two"]
+    do(env.close())
+
+
+def test_what_cannot_be_put_back_is_told_and_lies_beside_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails in the midst of a file takes no old content either."""
+    (folder / "one").write_bytes(b"x" * 9000)
+    (folder / "two").hardlink_to(folder / "one")
+    number, write = (folder / "one").stat().st_ino, os.write
+
+    def fails(fd: int, data: Any) -> int:
+        if os.fstat(fd).st_ino != number:
+            return write(fd, data)
+        if data[:1] == b"y" and len(data) == 9000:
+            return write(fd, data[:4000])
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    env = open_environment("local", cwd=str(folder))
+    monkeypatch.setattr(os, "write", fails)
+    with pytest.raises(OSError, match=r"one is half written, .*copy it from .*old beside it") as raised:
+        do(env.write_file(str(folder / "one"), b"y" * 9000))
+    monkeypatch.undo()
+    (kept,) = (path for path in folder.iterdir() if path.name.endswith(".old"))
+    assert kept.read_bytes() == b"x" * 9000
+    assert kept.name in str(raised.value)
+    assert (folder / "two").read_bytes() == b"y" * 4000 + b"x" * 5000
+    do(env.close())
+
+
+def test_a_name_as_long_as_names_may_be_is_written(env: Environment, folder: Path) -> None:
+    """In characters of several bytes."""
+    for name in ("\u6f22" * 85, "n" * 255):
+        do(env.write_file(str(folder / name), b"1"))
+        (folder / "other name").hardlink_to(folder / name)
+        do(env.write_file(str(folder / name), b"2"))
+        assert (folder / "other name").read_bytes() == b"2"
+        (folder / "other name").unlink()
 
 
 def test_nothing_stays_open(env: Environment, folder: Path, open_files: Any) -> None:

@@ -38,6 +38,31 @@ def test_a_stream_that_a_command_replaced_is_not_written_to(tmp_path: Path, harm
     assert (tmp_path / "other").read_text() == "untouched"
 
 
+@pytest.mark.parametrize("name", ["o", "e"])
+def test_a_stream_that_a_command_replaced_by_another_fifo_costs_the_shell(tmp_path: Path, name: str) -> None:
+    """It would wait for a reader, until the command's time limit."""
+    where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}; for i in {1..3000}; do printf -v many_$i %99s x; done"
+    harmed, after = asyncio.run(_run(tmp_path, [f"kept=1; {where}; rm $f/{name}; mkfifo $f/{name}; (exit 3)", "echo $kept"]))
+    assert isinstance(harmed, ExecOutcome)
+    assert isinstance(after, ExecOutcome)
+    assert (harmed.exit_code, harmed.ended) == (3, "exited")
+    assert (after.stdout.head, after.exit_code, after.ended) == (b"1\n", 0, "exited")
+    assert "cost that shell" in after.notice
+
+
+@pytest.mark.parametrize("env", ["", "for i in {1..3000}; do printf -v kept_$i %99s x; done;"], ids=["little to report", "much"])
+def test_reports_that_a_command_replaced_by_another_fifo_cost_the_shell(tmp_path: Path, env: str) -> None:
+    """The shell waits there for a reader, or for room."""
+    where = "f=$(readlink /proc/$$/fd/1); f=${f%/*}"
+    commands = [f"kept=1; {env}", f"{where}; rm $f/s; mkfifo $f/s; echo done; (exit 3)", "echo $kept"]
+    _, harmed, after = asyncio.run(_run(tmp_path, commands))
+    assert isinstance(harmed, ExecOutcome)
+    assert isinstance(after, ExecOutcome)
+    assert (harmed.stdout.head, harmed.ended) == (b"done\n", "exited")
+    assert "removed or changed the folder" in harmed.notice
+    assert (after.stdout.head, after.exit_code, after.ended) == (b"1\n", 0, "exited")
+
+
 @pytest.mark.parametrize("harm", ["rm -rf $f", "rm $f/o; mkdir $f/o; touch $f/o/x", "rm $f/e; mkdir $f/e; touch $f/e/x"])
 def test_a_stream_that_is_held_and_cannot_be_made_anew_costs_the_shell(tmp_path: Path, harm: str) -> None:
     """What left the session writes to the old one."""

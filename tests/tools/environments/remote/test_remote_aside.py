@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from tools.environments.remote.aside import aside
 
 
@@ -29,3 +31,20 @@ def test_what_comes_when_the_loop_is_closed_is_closed_too() -> None:
     asyncio.run(main())
     go_on.set()
     assert closed.wait(60)
+
+
+def test_what_comes_at_the_moment_in_which_the_wait_ends_is_closed_too() -> None:
+    closed = threading.Event()
+
+    async def main() -> None:
+        waits = asyncio.create_task(aside(Made, closed))
+        await asyncio.sleep(0)  # it begins
+        for thread in threading.enumerate():
+            if thread.name == "remote-aside":
+                thread.join()
+        asyncio.get_running_loop().call_soon(waits.cancel)  # after the result has come, and before it is taken
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+
+    asyncio.run(main())
+    assert closed.is_set()

@@ -100,6 +100,7 @@ def test_the_one_that_was_used_longest_ago_rests(child: Child) -> None:
         """)
 
 
+@pytest.mark.full
 def test_a_call_waits_where_all_are_busy(child: Child) -> None:
     child("""
         most = live.live_shells().room // 7

@@ -1,0 +1,23 @@
+"""The state of a local shell that another process continues with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from toolcrib import Environment, ExecOutcome, Portable
+
+
+def test_what_a_shell_inherited_is_no_export_of_its_own(
+    env: Environment, run: Callable[..., ExecOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where this process has dropped the variable, or changed it, since the shell began."""
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("LC_MONETARY", "C")
+    run("export SHARED=x")
+    monkeypatch.delenv("LC_TIME")
+    monkeypatch.setenv("LC_MONETARY", "C.UTF-8")
+    assert isinstance(env, Portable)
+    assert asyncio.run(env.portable_state()).variables == {"SHARED": "x"}

@@ -1,0 +1,78 @@
+"""Remove containers that could not be removed when their environments were closed, as soon as their engine lets us."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from toolcrib import EnvironmentFailed
+from tools.environments.docker.admin import client_of, engine_of
+from tools.environments.docker.watch import watchdog
+
+_FIRST, _LATER = 0.5, 15.0
+"""Seconds between two attempts, at first and in the end."""
+_SOUGHT = 60.0
+"""Seconds for which an engine may still make a container after nobody waits for its answer."""
+
+
+@dataclass(slots=True)
+class _Doomed:
+    """A container, by its id or name. ``sought``: the moment until which it may still come into being."""
+
+    container: str
+    engine: str
+    sought: float
+
+
+class Removals:
+    """Containers of this process that are to be removed. A thread tries again while there are any; where this process ends
+    before, its watchdog does so, or the next start of toolcrib. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: list[_Doomed] = []
+        self._thread: threading.Thread | None = None
+
+    def add(self, container: str, host: str, *, may_come: bool = False) -> None:
+        """Have a container removed. ``may_come``: the engine was asked to make it, and did not answer."""
+        with self._lock:
+            self._left.append(_Doomed(container, engine_of(host), time.monotonic() + _SOUGHT if may_come else 0.0))
+            if self._thread is None or not self._thread.is_alive():  # as in a fork
+                self._thread = threading.Thread(target=self._work, name="docker-removal", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        pause = _FIRST
+        while left := self._still_left():
+            for each in left:
+                if _removed(each):
+                    watchdog.leave(each.container)
+                    with self._lock:
+                        self._left.remove(each)
+            time.sleep(pause)
+            pause = min(2 * pause, _LATER)
+
+    def _still_left(self) -> list[_Doomed]:
+        with self._lock:
+            if not self._left:
+                self._thread = None
+            return list(self._left)
+
+
+def _removed(doomed: _Doomed) -> bool:
+    """Return True if the container is gone for good."""
+    import docker
+
+    try:
+        with client_of(doomed.engine) as client:
+            client.containers.get(doomed.container).remove(force=True, v=True)
+    except docker.errors.NotFound:
+        return time.monotonic() >= doomed.sought
+    except EnvironmentFailed:  # it is away, or can't do so now
+        return False
+    return True
+
+
+removals = Removals()

@@ -1,0 +1,103 @@
+"""Files that were overwritten in place by a process that was killed: half old, half new, with both contents beside them."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import AsyncIterator
+
+from toolcrib import Environment
+from toolcrib._dataclass import dataclass
+from toolcrib._undo import FileState
+from tools.environments.overwriting import OLD, beside_of
+from tools.undo.choose import UndoTarget
+from tools.undo.contents import digest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """Contents of a file before and after the changes that an undo is about. ``before`` is None where they were more than the
+    one that was cut off, so that the content before the first of them is elsewhere.
+    """
+
+    before: bytes | None
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Contents of the two files with this path, one with the new content and one with the old."""
+
+    path: str
+    new: bytes
+    old: bytes
+
+
+async def find_torn(environment: Environment, target: UndoTarget, data: bytes) -> Torn | None:
+    """Return the contents between which the file is, if its changes or an undo of them were cut off while it was overwritten;
+    None where anything else has happened to it. ``data`` is in the file now. Raises EnvironmentFailed.
+    """
+    if target.broken or target.left is None:
+        return None
+    async for pair in _pairs(environment, target):
+        if not _is_between(data, pair):
+            continue
+        if _is_of(pair.new, target.left):
+            return Torn(pair.old if _is_of(pair.old, target.to) else None, pair.new)
+        if _is_of(pair.old, target.left) and _is_of(pair.new, target.to):
+            return Torn(pair.new, pair.old)
+    return None
+
+
+async def tidy(environment: Environment, target: UndoTarget) -> None:
+    """Remove what a killed process left beside a file that is whole again. Raises EnvironmentFailed."""
+    async for pair in _pairs(environment, target):
+        if any(_is_of(each, state) for each in (pair.new, pair.old) for state in (target.left, target.to)):
+            for path in (pair.path, f"{pair.path}{OLD}"):
+                try:
+                    await environment.delete_file(path)
+                except OSError:  # somebody else did, or it may not be: it harms nobody
+                    continue
+
+
+async def _pairs(environment: Environment, target: UndoTarget) -> AsyncIterator[_Pair]:
+    folder, name = posixpath.split(target.path)
+    try:
+        listed = {posixpath.basename(each.path): each for each in await environment.list_dir(folder)}
+    except OSError:  # a folder that may not be read
+        return
+    most = max(state.size for state in (target.to, target.left, FileState("", 1 << 24)) if state is not None)
+    for new in beside_of(name, listed):
+        if max(listed[each].size for each in (new, f"{new}{OLD}")) > most:
+            continue
+        path = posixpath.join(folder, new)
+        try:
+            yield _Pair(path, await environment.read_file(path), await environment.read_file(f"{path}{OLD}"))
+        except OSError:  # gone, or not to be read
+            continue
+
+
+def _is_of(data: bytes, state: FileState | None) -> bool:
+    """Return True if this is the content; of one that was too big to be kept only the size is known."""
+    return state is not None and len(data) == state.size and state.digest in ("", digest_of(data))
+
+
+def _is_between(data: bytes, pair: _Pair) -> bool:
+    """Return True if the new content ends somewhere in ``data`` and the old one goes on there, after which are zeros where room
+    was made; or nothing does, as where the file was emptied first. Before all that may stand the beginning of the old content,
+    which was being put back.
+    """
+    at = _agree(data, pair.old, 0)
+    at = _agree(data, pair.new, at)
+    return at == len(data) or data[at:] == pair.old.ljust(len(data), b"\0")[at : len(data)]
+
+
+def _agree(one: bytes, other: bytes, begin: int) -> int:
+    """Return the index up to which both are the same, from ``begin`` on."""
+    low, high = begin, max(begin, min(len(one), len(other)))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
