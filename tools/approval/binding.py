@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from toolcrib import Effect, RunsCommand, ShellState, ToolCall, ToolCallContext
+from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolCall, ToolCallContext, WritesFile
 from toolcrib._types import Json
-from tools.approval.findings import Finding, digestible
+from tools.judge.findings import Finding, digestible
 
 _OF_ONE_PROCESS = frozenset(
     {
@@ -66,6 +66,11 @@ def command_of(effects: Sequence[Effect]) -> str | None:
 def cwd_of(effects: Sequence[Effect]) -> str:
     """The folder of the first command; "" where there is none."""
     return next((effect.cwd for effect in effects if isinstance(effect, RunsCommand)), "")
+
+
+def paths_of(effects: Sequence[Effect]) -> list[str]:
+    """The files that a call says it would read, write or delete."""
+    return [effect.path for effect in effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
 
 
 def _effect(effect: Effect) -> Json:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from toolcrib import ConfigError
 from toolcrib._store import Grant
-from tools.approval.patterns import DANGEROUS_PATTERNS
+from tools.judge.patterns import DANGEROUS_PATTERNS
 
 PREFIX = "pattern@"
 """The key of such a grant is this and the description, as is that of a finding by a pattern that was appended."""

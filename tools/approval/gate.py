@@ -11,30 +11,29 @@ from toolcrib import (
     Answer,
     Block,
     Decision,
-    DeletesFile,
     Effect,
-    Environment,
     ReadsFile,
     Suspend,
     SuspendTicket,
     ToolCall,
     ToolCallContext,
-    ToolcribError,
     ToolEntry,
-    WritesFile,
     hookimpl,
 )
-from toolcrib._store import AuditEntry, AuditLog, GrantStore, OriginStore
+from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
-from tools.approval.binding import command_of, cwd_of, digest
-from tools.approval.findings import TOOL_RULE, UNKNOWN_PATH, Finding, digestible, from_json, visible
+from tools.approval.binding import command_of, cwd_of, digest, paths_of
+from tools.approval.deadlines import Deadlines
 from tools.approval.grants import covers
-from tools.approval.judge import Harmless, Judgement, judge
+from tools.approval.leads import Follower
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.origins import Origins, SessionFiles
-from tools.approval.policy import Policy, RuleSays, ToolRules
-from tools.approval.setting import Setting
+from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
+from tools.approval.prompt import MOST_PLAIN, worded
 from tools.approval.snapshot import ROUNDS, GatheredFiles
+from tools.judge.calls import Harmless, Judgement, judge
+from tools.judge.findings import TOOL_RULE, Finding, digestible, from_json, visible
+from tools.judge.setting import Setting
 
 APPROVAL = "approval"
 """The name that this gate is registered under."""
@@ -68,7 +67,7 @@ class _Case(NamedTuple):
 class ApprovalGate:
     """A plugin with the hooks ``tool_gate`` and ``on_answer``. It goes by ``ctx.policy``, or its own where a call brings none.
 
-    The arguments make its own policy; see Policy. ``origins`` keeps where files came from.
+    The arguments make its own policy; see Policy. ``origins`` keeps where files came from, ``deadlines`` when grants end.
     """
 
     def __init__(
@@ -81,7 +80,9 @@ class ApprovalGate:
         tool_rules: ToolRules | None = None,
         redact: Callable[[str], str] = str,
         origins: OriginStore | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
+        self._deadlines = deadlines or Deadlines()
         files = SessionFiles(origins)
         self.policy = Policy(grants, setting or Setting(), project_root, audit, tool_rules, redact, files)
 
@@ -112,17 +113,18 @@ class ApprovalGate:
 
     def _judged(self, case: _Case, origins: Origins) -> Decision | Awaitable[Decision | None] | None:
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
-        files = GatheredFiles(origins.taints, unknown=origins.unknown)
+        files = GatheredFiles(origins.taints, origins.copies, others=origins.others)
         if not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
-        if not (files.is_open or judged.findings or judged.files):
+        if not (files.is_open or judged.findings or judged.files or judged.copies):
             policy.harmless.add(effects)
-        if files.is_open or any(_may_be_granted(finding) for finding in judged.findings):
-            return self._read_on(case, files)
+        judged.files, judged.copies = origins.new(judged.files, judged.copies)
+        if files.is_open or any(finding.level == "ask" for finding in judged.findings):
+            return self._read_on(case, files, origins)
         return self._decide(case, judged, files)
 
-    async def _read_on(self, case: _Case, files: GatheredFiles) -> Decision | None:
+    async def _read_on(self, case: _Case, files: GatheredFiles, origins: Origins) -> Decision | None:
         environment, setting = case.ctx.environment, case.policy.setting
         for _ in range(ROUNDS):
             await files.gather(environment)
@@ -132,7 +134,9 @@ class ApprovalGate:
         else:
             files.give_up()
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
-        judged.findings = [await _with_links(finding, environment) for finding in judged.findings]
+        follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects))
+        judged.findings = [await follower.follow(finding) for finding in judged.findings]
+        judged.files, judged.copies = origins.new(judged.files, judged.copies)
         decision = self._decide(case, judged, files)
         return await decision if isinstance(decision, Awaitable) else decision
 
@@ -157,6 +161,7 @@ class ApprovalGate:
         at = answer.at or time.time()
         for grant in grants_of(asked, scope, answer.payload, by=answer.by, at=at, ticket_id=ticket.id):
             await policy.grants.add(grant)
+            self._deadlines.watch(grant)
         await self._note(policy, call, ctx, f"approved:{scope}", answer.by, findings, reason=answer.reason or "")
 
     def _policy(self, ctx: ToolCallContext) -> Policy:
@@ -174,9 +179,10 @@ class ApprovalGate:
         """None at once where nothing stands against it and nothing is to be remembered or recorded."""
         policy = case.policy
         findings = [finding for finding in judged.findings if finding.level != "allow"]
-        rule = None if policy.tool_rules is None else policy.tool_rules(case.call.name, case.call.args)
+        says, call = policy.tool_rules, case.call
+        rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects))
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
-        if rule is None and not findings and not judged.files and not noted:
+        if rule is None and not findings and not (judged.files or judged.copies) and not noted and policy.told is None:
             return None
         return self._weigh(case, judged, files, findings, rule)
 
@@ -184,6 +190,9 @@ class ApprovalGate:
         self, case: _Case, judged: Judgement, files: GatheredFiles, findings: list[Finding], rule: RuleSays | None
     ) -> Decision | None:
         call, ctx, policy = case.call, case.ctx, case.policy
+        grants: dict[Finding, Grant] = {}
+        if policy.told is not None:
+            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants))
         if rule is not None:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":
@@ -192,7 +201,7 @@ class ApprovalGate:
         if refused := [finding for finding in findings if finding.level == "block"]:
             await self._note(policy, call, ctx, "blocked", "rule", refused)
             return Block(_refusal(refused))
-        open_findings = await _ungranted(policy, findings, ctx)
+        open_findings = await _ungranted(policy, findings, ctx, self._deadlines, grants)
         if open_findings:
             binds = digest(call, ctx, open_findings, files.digests())
             answer = ctx.answer_to(binds)
@@ -203,7 +212,7 @@ class ApprovalGate:
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
                     " ask what to do instead, or go on without it."
                 )
-        await policy.files.remember(ctx.run_identity.session_id, judged.files)
+        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies)
         if not open_findings and (findings or _is_noted(ctx.effects)):
             await self._note(policy, call, ctx, *(("granted", "grant") if findings else ("allowed", "rule")), findings)
         return None
@@ -233,18 +242,26 @@ class ApprovalGate:
         command = command_of(ctx.effects)
         if command is not None:
             detail |= {"command": policy.redact(command), "cwd": cwd_of(ctx.effects)}
-        elif paths := [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]:
+        elif paths := paths_of(ctx.effects):
             detail["paths"] = paths
         await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
 
 
-async def _ungranted(policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext) -> list[Finding]:
-    """Return what no grant of this principal covers. Counted grants are spent where they complete the cover, and only then."""
+async def _ungranted(
+    policy: Policy, findings: Sequence[Finding], ctx: ToolCallContext, deadlines: Deadlines, found: dict[Finding, Grant]
+) -> list[Finding]:
+    """Return what no grant of this principal covers, and put into ``found`` what covers the others. Counted grants are spent
+    where they complete the cover, and only then.
+    """
     if not findings:
         return []
     identity, cwd = ctx.run_identity, cwd_of(ctx.effects)
     principal = identity.principal.key
     kept = [grant for grant in await policy.grants.all(identity.session_id, principal) if grant.principal == principal]
+    for grant in [one for one in kept if deadlines.is_over(one)]:
+        kept.remove(grant)
+        await policy.grants.revoke(grant.id)  # for good: no clock that is set back brings it to life again
+        deadlines.forget(grant)
     uncovered: list[Finding] = []
     counted: set[str] = set()
     for finding in findings:
@@ -254,9 +271,11 @@ async def _ungranted(policy: Policy, findings: Sequence[Finding], ctx: ToolCallC
             ]
             if not fitting:
                 uncovered.append(finding)
+                found.pop(finding, None)
                 break
             if all(grant.scope == "uses" for grant in fitting):
                 counted.add(fitting[0].id)
+            found[finding] = fitting[0]
     if uncovered:
         return uncovered
     for grant_id in sorted(counted):
@@ -289,31 +308,13 @@ def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequ
     if command is not None:
         parameters["command"] = command
     else:
-        paths = [effect.path for effect in ctx.effects if isinstance(effect, WritesFile | DeletesFile | ReadsFile)]
+        paths = paths_of(ctx.effects)
         parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
     shown = command if command is not None else parameters.get("path", call.name)
     message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
     return SuspendTicket(ACTION, message, call, parameters, ANSWER_SCHEMA, binds=binds)
-
-
-def _may_be_granted(finding: Finding) -> bool:
-    return finding.level == "ask" and any(path != UNKNOWN_PATH for path in finding.paths)
-
-
-async def _with_links(finding: Finding, environment: Environment) -> Finding:
-    """Return the finding with the paths that its links lead to: a grant must cover both, or a link would lead out of its root."""
-    if not _may_be_granted(finding):
-        return finding
-    paths = dict.fromkeys(finding.paths)
-    for path in finding.paths:
-        if path == UNKNOWN_PATH:
-            continue
-        try:
-            paths[await environment.resolve(path)] = None
-        except (OSError, ValueError, ToolcribError):
-            paths[UNKNOWN_PATH] = None
-    return finding if len(paths) == len(finding.paths) else replace(finding, paths=tuple(paths))
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:

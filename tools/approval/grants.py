@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
-import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from toolcrib import ConfigError
-from toolcrib._regex import Regex
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant
-from tools.approval.findings import UNKNOWN_PATH, Finding
-from tools.approval.folders import under
+from tools.approval.leads import everything, is_known, leads_to, places
+from tools.judge.findings import UNKNOWN_PATH, Finding
+from tools.judge.folders import under
+from tools.judge.plain import simple_argv
 
 ALLOWLIST_VERSION = 1
 ALWAYS_KEY = "command"
@@ -26,18 +26,6 @@ ALWAYS_KEY = "command"
 
 STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
-
-_PLAIN_WORD = Regex(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
-_READS_MORE = frozenset(
-    ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
-    + "if then else elif fi for while until do done case esac select".split()
-)
-"""Names behind which another command may stand, beside shells and wrappers."""
-_OWN_WORK = frozenset(
-    "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
-    " gcloud".split()
-)
-"""Commands that can run another command, and mostly don't; the command they run is judged, and granted, apart."""
 
 
 class MemoryGrants:
@@ -72,67 +60,48 @@ class MemoryGrants:
             return self._grants.pop(grant_id, None) is not None
 
 
-def simple_argv(command: str) -> tuple[str, ...] | None:
-    """The argv of ONE simple command that means the same to any shell, else None.
-
-    None for anything with a quote, expansion, pattern, redirect, operator, comment, leading assignment or wrapper
-    (sudo, env, xargs, bash, find ...).
-    """
-    if "\n" in command or not command.isascii():
-        return None
-    argv = tuple(command.split())
-    if not argv or not all(_PLAIN_WORD.fullmatch(word) for word in argv):
-        return None
-    name = argv[0].rpartition("/")[2] if argv[0].startswith("/") else argv[0]
-    if "=" in name or name.startswith(("-", "%")) or _stands_before_others(name):
-        return None
-    return argv if name not in ("docker", "podman") or "exec" not in argv else None
-
-
-def _stands_before_others(name: str) -> bool:
-    from tools.approval.meaning.interpreters import SHELLS  # the judge loads where it is needed, not at the start
-    from tools.approval.meaning.specials import SPECIALS
-    from tools.approval.meaning.wrappers import WRAPPERS
-    from tools.approval.rules import family
-
-    return not set(family(name)).isdisjoint(SHELLS | _READS_MORE | ((WRAPPERS.keys() | SPECIALS.keys()) - _OWN_WORK))
-
-
 def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id: str = "", at: float | None = None) -> bool:
     """Return True if ``grant`` answers ``finding`` of a call that runs in ``cwd`` (absolute; empty where the call has none).
 
     A permanent grant covers exactly this simple command in exactly this folder, wherever on the line it stands; without a
     command, the meaning of its pattern, below its root. All others cover the same key in the same session (and task), with every
     path at or below the grant's root; where a finding has no path, the folder it would be executed in and every path among its
-    words count. ``at`` is now, in Unix seconds. A counted grant must be spent besides (GrantStore.spend). Nothing ever covers
-    ``ask-once`` and ``block``.
+    words count. Links are compared as well: what a permanent grant's command touches or names must lead where it led when the
+    grant was given, and every path of the others to somewhere below where the root led. ``at`` is now, in Unix seconds. A
+    counted grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
     if finding.level != "ask":
         return False
     if grant.scope == "always":
         if not grant.argv:
             return grant.key.startswith(PREFIX) and means(grant.key, finding.key) and _is_below(grant, finding, cwd)
-        return finding.plain and finding.argv == grant.argv and finding.cwd == grant.root
+        return finding.plain and finding.argv == grant.argv and finding.cwd == grant.root and _leads_alike(grant, finding)
     if not session_id or grant.session_id != session_id or grant.key != finding.key or not _still(grant, task_id, at):
         return False
     return _is_below(grant, finding, cwd)
 
 
 def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
-    if finding.paths:
-        return all(path != UNKNOWN_PATH and _within(path, grant.root) for path in finding.paths)
-    if not finding.argv:
-        return not cwd or under(cwd, grant.root)
-    return bool(finding.cwd) and all(under(path, grant.root) for path in _places(finding))
+    within = _within if finding.paths else under
+    if not (finding.paths or finding.argv):
+        paths: Sequence[str] = (cwd,) if cwd else ()
+    elif not (finding.paths or finding.cwd):
+        return False
+    else:
+        paths = places(finding)
+    root = leads_to(grant.links, grant.root) + ("/" if grant.root.endswith("/") else "")
+    leads = dict(finding.leads)
+    for path in paths:
+        there = leads.get(path, path)
+        if UNKNOWN_PATH in (path, there) or not (within(path, grant.root) and within(there, root)):
+            return False
+    return True
 
 
-def _places(finding: Finding) -> Iterator[str]:
-    """The folder that a simple command is executed in, and what its words may name elsewhere (``-C ../x``, ``--prefix=/x``)."""
-    yield finding.cwd
-    for word in finding.argv[1:]:
-        for text in (word, word.partition("=")[2], word[2:] if word[:1] == "-" else ""):
-            if (text[:1] in ("/", "~") or ".." in text.split("/")) and text != "/dev/null":
-                yield posixpath.normpath(posixpath.join(finding.cwd, text if text[0] != "~" else "/"))
+def _leads_alike(grant: Grant, finding: Finding) -> bool:
+    """Return whether all that the finding touches or names leads to where it led when the grant was given."""
+    leads, links = dict(finding.leads), dict(grant.links)
+    return is_known(finding) and all(leads.get(path, path) == links.get(path, path) for path in everything(finding))
 
 
 def _within(path: str, root: str) -> bool:
@@ -168,17 +137,20 @@ def new_grant(
     at: float = 0.0,
     principal: str = "",
     ticket_id: str = "",
+    links: Mapping[str, str] = MappingProxyType({}),
 ) -> Grant:
     """A grant with a fresh id, or the one that the answer to this ticket gives it: heard twice, it is the same grant.
 
+    ``links``: paths that it is bound to and that lead elsewhere, with where they lead.
     ``once`` is no grant (ValueError): the answer itself covers that one call.
     """
     if scope == "once" or scope not in STANDING:
         raise ValueError(f"no grant is kept for the scope {scope!r}")
+    bound = tuple(sorted(links.items()))
     if scope == "always":
         # An id that every process gives it, so that it can be revoked from any.
-        what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ())]
-        return Grant(_digest(what), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal)
+        what = [ALLOWLIST_VERSION, root, argv, *([principal] if principal else ()), *([bound] if bound else ())]
+        return Grant(_digest(what), "always", ALWAYS_KEY, root, argv=argv, by=by, at=at, principal=principal, links=bound)
     return Grant(
         _digest([ticket_id, key, root]) if ticket_id else secrets.token_hex(16),
         scope,
@@ -191,6 +163,7 @@ def new_grant(
         by=by,
         at=at,
         principal=principal,
+        links=bound,
     )
 
 
@@ -205,7 +178,8 @@ def to_allowlist(grant: Grant) -> dict[str, Json]:
     """
     if grant.scope != "always" or not grant.argv or grant.principal:
         raise ValueError("only the local person's grants of the scope always are kept in the configuration")
-    return {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
+    entry: dict[str, Json] = {"argv": list(grant.argv), "cwd": grant.root, "version": ALLOWLIST_VERSION}
+    return entry | {"links": [word for pair in grant.links for word in pair]} if grant.links else entry
 
 
 def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
@@ -216,7 +190,7 @@ def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
     example = "{argv: [rm, -r, build], cwd: /home/me/project, version: 1}"
     if isinstance(entry, str):
         return _from_text(entry, root, example)
-    if not isinstance(entry, Mapping) or set(entry) != {"argv", "cwd", "version"}:
+    if not isinstance(entry, Mapping) or set(entry) - {"links"} != {"argv", "cwd", "version"}:
         raise ConfigError(f"command_allowlist: an entry has exactly argv, cwd and version, such as {example}; got {entry!r}")
     argv, cwd, version = entry["argv"], entry["cwd"], entry["version"]
     if type(version) is not int or version != ALLOWLIST_VERSION:
@@ -232,7 +206,16 @@ def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
             f"command_allowlist: {argv!r} is not one plain command (no quotes, patterns, expansions, operators, assignments,"
             " or wrappers such as sudo, env and bash); remove the entry"
         )
-    return new_grant("always", ALWAYS_KEY, cwd, argv=tuple(argv), by="config.yaml")
+    return new_grant("always", ALWAYS_KEY, cwd, argv=tuple(argv), by="config.yaml", links=_linked(entry.get("links", [])))
+
+
+def _linked(given: Json) -> Mapping[str, str]:
+    if isinstance(given, list) and len(given) % 2 == 0 and all(isinstance(one, str) and one.startswith("/") for one in given):
+        return dict(zip(given[::2], given[1::2], strict=True))
+    raise ConfigError(
+        "command_allowlist: links must be a list of absolute paths, each followed by where it leads, such as"
+        f" [/home/me/project/build, /data/build]; got {given!r}"
+    )
 
 
 def _from_text(text: str, root: str, example: str) -> Grant:

@@ -9,8 +9,10 @@ from dataclasses import replace
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
-from tools.approval.findings import UNKNOWN_PATH, Finding, visible
-from tools.approval.grants import covers, new_grant, simple_argv
+from tools.approval.grants import covers, new_grant
+from tools.approval.leads import bound, everything
+from tools.judge.findings import UNKNOWN_PATH, Finding, visible
+from tools.judge.plain import simple_argv
 
 MAX_USES = 1_000
 MAX_MINUTES = 24 * 60
@@ -47,7 +49,7 @@ def offers(asked: Asked) -> dict[str, str]:
             found["task"] = f"{below}, until this task ends"
         found["uses"] = f"{below}, for {DEFAULT_USES} calls (or as many as you say)"
         found["until"] = f"{below}, for {DEFAULT_MINUTES} minutes (or as many as you say)"
-    if asked.command is not None and asked.cwd and (argv := simple_argv(asked.command)) is not None and _is(asked, argv):
+    if asked.command is not None and asked.cwd and (argv := simple_argv(asked.command)) is not None and _lasts(asked, argv):
         found["always"] = f"`{visible(asked.command.strip())}` in {visible(asked.cwd)}, from now on, in every session"
     return found
 
@@ -61,7 +63,10 @@ def grants_of(asked: Asked, scope: str, payload: Mapping[str, Json], *, by: str,
         return []
     if scope == "always":
         argv = simple_argv(asked.command or "")
-        return [] if argv is None else [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at, principal=asked.principal)]
+        if argv is None:
+            return []
+        links = bound(asked.findings, [path for one in asked.findings for path in everything(one)])
+        return [new_grant("always", "", asked.cwd, argv=argv, by=by, at=at, principal=asked.principal, links=links)]
     kept: dict[tuple[str, str], Grant] = {}
     for finding in asked.findings:
         for root in _roots(asked, finding, scope, payload):
@@ -96,6 +101,7 @@ def _standing(
         at=at,
         principal=asked.principal,
         ticket_id=ticket_id,
+        links=bound(asked.findings, [root.rstrip("/") or "/"]),
     )
 
 
@@ -116,7 +122,10 @@ def _roots(asked: Asked, finding: Finding, scope: str, payload: Mapping[str, Jso
 def _narrow(finding: Finding) -> str:
     """Name the finding's paths in words, if all are known."""
     known = [path for path in finding.paths if path != UNKNOWN_PATH and posixpath.isabs(path)]
-    return ", ".join(known) if known and len(known) == len(finding.paths) else ""
+    if not known or len(known) != len(finding.paths):
+        return ""
+    leads = dict(finding.leads)
+    return ", ".join(f"{path} (which leads to {leads[path]})" if path in leads else path for path in known)
 
 
 def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
@@ -131,8 +140,10 @@ def _holds(asked: Asked, scope: str, payload: Mapping[str, Json]) -> bool:
     )
 
 
-def _is(asked: Asked, argv: tuple[str, ...]) -> bool:
-    return all(one.plain and one.argv == argv and one.cwd == asked.cwd for one in asked.findings)
+def _lasts(asked: Asked, argv: tuple[str, ...]) -> bool:
+    """Return whether a permanent grant for ``argv`` would cover a repetition of the call."""
+    grants = grants_of(asked, "always", {}, by="", at=0.0, ticket_id="")
+    return all(one.argv == argv and covers(grants[0], one, session_id="", cwd=asked.cwd) for one in asked.findings)
 
 
 def split(finding: Finding) -> list[Finding]:

@@ -1,7 +1,9 @@
 """Rules that an operator adds in config.yaml: rows beside the table's, and decisions on tools by name and argument.
 
 A row of ``approval.rules`` of the level ask, ask-once or block matches where the command has its subcommand, any one of its
-options and any one operand like its own, as far as it names these. One of the level allow matches only a command that it covers
+options and any one operand, or value of an option, like its own, as far as it names these. Options of a program that nobody knows
+may or may not take the next word, so both are tried. What is unknown before the command runs counts as like it, but for block:
+nobody could agree then. One of the level allow matches only a command that it covers
 wholly: nothing unknown in it, no redirect, wrapper or environment, no option but those listed, no operand but those that match.
 The ``ask`` findings of that very act then go away, never an ask-once or a block.
 
@@ -13,16 +15,17 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from toolcrib import ConfigError
 from toolcrib._regex import Regex
 from toolcrib._types import Json
-from tools.approval.findings import Level
-from tools.approval.meaning.act import Act
-from tools.approval.table import ANY, ActView, Rule, Test, opt, sub
+from tools.judge.findings import Level
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.table import ANY, ActView, Rule, Test, opt
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -34,6 +37,8 @@ _DECISIONS = ("deny", "ask", "allow")
 _KEY = Regex(r"[a-z0-9][a-z0-9._-]{0,63}")
 _OPTION = Regex(r"--?[^\s=]+")
 _MISSING = object()
+_PATH = "path"
+"""The argument of a rule that means files, whatever a tool calls it."""
 
 
 # rows beside the table's
@@ -58,7 +63,8 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     options = _text(entry, "options", where, "options separated by blanks, such as '-f --force'", _are_options, default="")
     pattern = _regex(_text(entry, "operands", where, "a regular expression", _always, default=""), f"{where}: operands")
     words = _text(entry, "sub", where, "subcommands separated by blanks", _always, default="")
-    parts = _covers(words, options, pattern) if level == "allow" else _touches(words, options, pattern)
+    touches = _touches(words, options, pattern, unknown=level != "block")
+    parts = _covers(words, options, pattern) if level == "allow" else touches
     examples = _list(entry, "example", where, "one command at least that the rule is about", least=1)
     counters = _list(entry, "counter", where, "a list of commands that the rule is not about")
     row = Rule(key, cast(Level, level), tuple(names.split()), parts, why, examples, counters)
@@ -71,19 +77,56 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     return row
 
 
-def _touches(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
-    test = sub(words) if words else ANY
+def _touches(words: str, options: str, pattern: re.Pattern[str] | None, *, unknown: bool) -> Test:
+    wanted = [frozenset(one.split("|")) for one in words.split()]
+    test = Test(lambda view: any(True for _ in _behind(view, wanted))) if wanted else ANY
     if options:
         test = test & _any_option(frozenset(options.split()))
     if pattern is not None:
-        test = test & Test(lambda view: any(pattern.fullmatch(one.text) for one in view.operands()[len(words.split()) :]))
+        like = _like(pattern, unknown=unknown)
+        test = test & Test(lambda view: any(like(value) for rest in _behind(view, wanted) for value in rest))
     return test
+
+
+def _behind(view: ActView, wanted: Sequence[frozenset[str]]) -> Iterator[list[Value]]:
+    """Yield, for each way to read the subcommand, the operands behind it and all values that are joined to an option.
+
+    The subcommand begins with the first operand, or behind words that an option may have taken.
+    """
+    joined = [value._replace(text=text) for value in view.act.argv[1:] for text in _joined(value.text)]
+    operands: list[tuple[Value, bool]] = []
+    after_option = ended = False
+    for value in view.act.argv[1:]:
+        is_option = not ended and len(value.text) > 1 and value.text[0] == "-"
+        if not is_option:
+            operands.append((value, after_option))
+        ended = ended or value.text == "--"
+        after_option = is_option and not ended and "=" not in value.text
+    for start in range(len(operands) + 1):
+        if all(taken for _, taken in operands[:start]):
+            found = [value for value, _ in operands[start:]]
+            if len(found) >= len(wanted) and all(value.text in ok for value, ok in zip(found, wanted, strict=False)):
+                yield [*(value for value, _ in operands[:start]), *found[len(wanted) :], *joined]
+
+
+def _joined(option: str) -> Iterator[str]:
+    """Yield what may be the value in ``--env=prod`` and ``-eprod``."""
+    if len(option) > 2 and option[0] == "-" and option != "--":
+        name, equals, given = option.partition("=")
+        if equals:
+            yield given
+        if name[1] != "-":
+            yield option[2:]
+
+
+def _like(pattern: re.Pattern[str], *, unknown: bool) -> Callable[[Value], bool]:
+    return lambda value: pattern.fullmatch(value.text) is not None or (unknown and HOLE in value.text)
 
 
 def _any_option(names: frozenset[str]) -> Test:
     """``-f`` also in a cluster, ``--force`` also abbreviated; ``-force`` (one dash, several letters) only as it is."""
     usual = " ".join(name for name in names if name.startswith("--") or len(name) == 2)
-    literal = Test(lambda view: any(text.partition("=")[0] in names for text in view.options()))
+    literal = Test(lambda view: any(text.partition("=")[0] in names for text in _dashed(view)))
     return literal | opt(usual) if usual else literal
 
 
@@ -96,9 +139,9 @@ def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
         aside = act.redirects or act.wrappers or act.environment or act.place or act.fed or act.taint or act.code
         if aside or act.stdin is not None or not all(value.known and not value.pattern for value in act.argv):
             return False
-        if "/" in act.argv[0].text or "--" in view.words or not all(text.partition("=")[0] in listed for text in view.options()):
+        if "/" in act.argv[0].text or "--" in view.words or not all(text.partition("=")[0] in listed for text in _dashed(view)):
             return False
-        given = [value.text for value in view.operands()]
+        given = [text for text in view.words if text[:1] != "-" or text == "-"]  # values of options too: they are not listed
         if len(given) < len(wanted) or not all(text in one.split("|") for text, one in zip(given, wanted, strict=False)):
             return False
         rest = given[len(wanted) :]
@@ -107,11 +150,17 @@ def _covers(words: str, options: str, pattern: re.Pattern[str] | None) -> Test:
     return Test(ask)
 
 
+def _dashed(view: ActView) -> list[str]:
+    """The words before ``--`` that begin with a dash, values of options too."""
+    words = view.words[: view.words.index("--")] if "--" in view.words else view.words
+    return [text for text in words if len(text) > 1 and text[0] == "-"]
+
+
 def _matches(row: Rule, text: str) -> bool:
-    from tools.approval.assess import only_says
-    from tools.approval.meaning import interpret
-    from tools.approval.meaning.state import NoFiles, ShellNow
-    from tools.approval.rules import family
+    from tools.judge.excuses import only_says
+    from tools.judge.meaning import interpret
+    from tools.judge.meaning.state import NoFiles, ShellNow
+    from tools.judge.rules import family
 
     def applies(act: Act) -> bool:
         names, view = family(act.name), ActView(act)
@@ -129,7 +178,8 @@ class ToolRule:
 
     ``args``: dotted name of an argument -> what it must be, all of them: a glob (``*`` and ``?`` do not cross ``/``, ``**``
     does), or ``re:`` and a regular expression for the whole. A text is also tried with its ``.`` and ``..`` worked out.
-    Of a list one element is enough to deny or ask, and every one is needed to allow.
+    Of a list one element is enough to deny or ask, and every one is needed to allow. To deny or ask, ``path`` is also each file
+    that the call would read, write or delete, however it names it.
     """
 
     tool: str
@@ -137,10 +187,12 @@ class ToolRule:
     why: str
     args: Mapping[str, str]
 
-    def match(self, name: str, args: Mapping[str, Json]) -> bool:
-        """Return whether the rule applies to this call. Never raises."""
+    def match(self, name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> bool:
+        """Return whether the rule applies to this call, which touches the files ``paths``. Never raises."""
         return _name_pattern(self.tool).fullmatch(name) is not None and all(
-            self._fits(_argument(args, key), _pattern(wanted)) for key, wanted in self.args.items()
+            self._fits(_argument(args, key), _pattern(wanted))
+            or (key == _PATH and self.decision != "allow" and self._fits(list(paths), _pattern(wanted)))
+            for key, wanted in self.args.items()
         )
 
     def _fits(self, given: object, pattern: re.Pattern[str]) -> bool:
@@ -165,9 +217,9 @@ def tool_rules(entries: Sequence[Mapping[str, object]]) -> list[ToolRule]:
     return [_tool_rule(entry, f"approval.tools[{index}]") for index, entry in enumerate(entries)]
 
 
-def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json]) -> ToolRule | None:
+def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> ToolRule | None:
     """The rule that counts for this call: of those that match the strictest, the first of these; None where none matches."""
-    matching = [rule for rule in rules if rule.match(name, args)]
+    matching = [rule for rule in rules if rule.match(name, args, paths)]
     return min(matching, key=lambda rule: _DECISIONS.index(rule.decision), default=None)
 
 

@@ -9,22 +9,63 @@ from dataclasses import field
 
 from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import OriginStore
-from tools.approval.meaning.value import Taint
+from tools.judge.meaning.value import Taint
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Origins:
-    """Origins of one session's files. ``unknown``: not all are known, so that any file may have come from anywhere."""
+    """Origins of one session's files. ``unknown``: not all are known, so that any file may have come from anywhere.
+
+    ``all_written``: more files were written than are remembered, so that any may be the session's own.
+    """
 
     taints: dict[str, Taint] = field(default_factory=dict)
     unknown: bool = False
+    copies: dict[str, str] = field(default_factory=dict)
+    all_written: bool = False
+
+    @property
+    def others(self) -> Taint:
+        """Origins that any file may have of which nothing is known."""
+        return (Taint.REMOTE if self.unknown else Taint.NONE) | (Taint.WRITTEN if self.all_written else Taint.NONE)
 
     @property
     def is_clean(self) -> bool:
         return not self.taints and not self.unknown
+
+    def new(self, taints: Mapping[str, Taint], copies: Mapping[str, str]) -> tuple[dict[str, Taint], dict[str, str]]:
+        """Return what is not known yet of the files that a call leaves, and which programs it copies.
+
+        ``copies`` are all that it copies or moves, folders too: what is known of a file goes along.
+        """
+        found: dict[str, Taint] = dict(taints)
+        programs: dict[str, str] = {}
+        for target, source in copies.items():
+            if not source:
+                programs[target] = ""
+                continue
+            for path, taint in [*self.taints.items(), *found.items()]:
+                if (place := _moved(path, source, target)) is not None:
+                    found[place] = found.get(place, Taint.NONE) | taint
+            for path, program in [*self.copies.items(), *programs.items()]:
+                if (place := _moved(path, source, target)) is not None:
+                    programs[place] = program
+            if found.get(target, Taint.NONE) & Taint.PROGRAM:
+                programs[target] = programs.get(target) or source
+        left = {path: taint for path, taint in found.items() if taint & ~self.taints.get(path, Taint.NONE)}
+        left = {path: taint for path, taint in left.items() if not (self.all_written and taint is Taint.WRITTEN)}
+        return left, {path: source for path, source in programs.items() if self.copies.get(path, "") != source}
+
+
+def _moved(path: str, source: str, target: str) -> str | None:
+    """Return where ``path`` is once ``source`` became ``target``; None where it lies elsewhere."""
+    if path == source or path.startswith(f"{source}/"):
+        return target + path[len(source) :]
+    return None
 
 
 _CLEAN = Origins()
@@ -36,12 +77,14 @@ class SessionFiles:
     What is kept holds as long as no other process adds to it: whoever takes a session over has it forgotten first.
 
     Nothing is ever forgotten as clean. Where the store can't be read, or a session has more than ``most`` such files, its
-    origins count as unknown, and whatever runs a file is asked about. Without a store they last as long as this object.
+    origins count as unknown, and whatever runs a file is asked about. Of files that were only written at most ``most_written``
+    are remembered; then all count as such. Without a store they last as long as this object.
     """
 
-    def __init__(self, store: OriginStore | None = None, most: int = 20_000) -> None:
+    def __init__(self, store: OriginStore | None = None, most: int = 20_000, most_written: int = 5_000) -> None:
         self._store = store
         self._most = most
+        self._most_written = most_written
         self._known: dict[str, Origins] = {}
         self._lock = threading.Lock()
 
@@ -59,19 +102,20 @@ class SessionFiles:
         try:
             kept = await self._store.of(session_id)
             taints = {path: Taint(bits) for path, bits in kept.items()}
+            copies = dict(await self._store.copies(session_id))
         except (StoreFailed, ValueError) as error:
             _log.error("where files came from could not be read, so that all are asked about: %s", error)
             return Origins(unknown=True)
         with self._lock:
-            return self._known.setdefault(session_id, self._bounded(Origins(taints)))
+            return self._known.setdefault(session_id, self._bounded(Origins(taints, copies=copies)))
 
-    async def remember(self, session_id: str, taints: Mapping[str, Taint]) -> None:
+    async def remember(self, session_id: str, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES) -> None:
         """Add to what is known, in the store first. Raises StoreFailed: what is not remembered must not happen."""
-        if not taints:
+        if not taints and not copies:
             return
         if self._store is not None:
             await self.of(session_id)
-            await self._store.remember(session_id, {path: taint.value for path, taint in taints.items()})
+            await self._store.remember(session_id, {path: taint.value for path, taint in taints.items()}, copies)
         with self._lock:
             known = self._known.get(session_id)
             if known is None:
@@ -80,6 +124,7 @@ class SessionFiles:
                 known = self._known[session_id] = Origins()
             for path, taint in taints.items():
                 known.taints[path] = known.taints.get(path, Taint.NONE) | taint
+            known.copies.update(copies)
             self._bounded(known)
 
     def forget(self, session_id: str) -> None:
@@ -89,7 +134,26 @@ class SessionFiles:
                 self._known.pop(session_id, None)
 
     def _bounded(self, origins: Origins) -> Origins:
-        if len(origins.taints) > self._most:
+        if len(origins.taints) > self._most_written and not origins.all_written:
+            origins.all_written = sum(taint is Taint.WRITTEN for taint in origins.taints.values()) > self._most_written
+        if len(origins.taints) > self._most + self._most_written * origins.all_written:
             origins.taints.clear()
             origins.unknown = True
         return origins
+
+
+class OriginsReader(SessionFiles):
+    """Origins by session as ``files`` knows them, for whoever only asks: what is told it, it doesn't remember."""
+
+    def __init__(self, files: SessionFiles) -> None:
+        super().__init__()
+        self._files = files
+
+    def known(self, session_id: str) -> Origins | None:
+        return self._files.known(session_id)
+
+    async def of(self, session_id: str) -> Origins:
+        return await self._files.of(session_id)
+
+    async def remember(self, session_id: str, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+        """Remember nothing."""

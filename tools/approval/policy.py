@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolcrib._dataclass import dataclass
-from toolcrib._store import AuditLog, GrantStore
-from tools.approval.judge import Harmless
-from tools.approval.origins import SessionFiles
-from tools.approval.setting import Setting
+from toolcrib._store import AuditLog, Grant, GrantStore
+from tools.approval.origins import OriginsReader, SessionFiles
+from tools.judge.calls import Harmless, Judgement
+from tools.judge.findings import Finding
+from tools.judge.setting import Setting
 
 
 class RuleSays(NamedTuple):
@@ -21,8 +22,20 @@ class RuleSays(NamedTuple):
     why: str = ""
 
 
-ToolRules: TypeAlias = Callable[[str, Any], RuleSays | None]
-"""(tool's name, arguments) -> what the operator decided about such calls, None where nothing."""
+ToolRules: TypeAlias = Callable[[str, Any, Sequence[str]], RuleSays | None]
+"""(tool's name, arguments, files that it touches) -> what the operator decided about such calls, None where nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A call as the gate weighed it. ``grants`` are those that cover a finding, ``rule`` is the operator's for the tool, and
+    ``cwd`` the folder that it was judged in.
+    """
+
+    judged: Judgement
+    cwd: str
+    rule: RuleSays | None = None
+    grants: Mapping[Finding, Grant] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +44,8 @@ class Policy:
 
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
-    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it.
+    files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``told`` hears
+    how each call was weighed.
     """
 
     grants: GrantStore
@@ -42,3 +56,29 @@ class Policy:
     redact: Callable[[str], str] = str
     files: SessionFiles = field(default_factory=SessionFiles)
     harmless: Harmless = field(default_factory=Harmless)
+    told: Callable[[Weighed], None] | None = None
+
+    def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
+        """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""
+        return replace(
+            self, grants=_Unspent(self.grants), audit=None, files=OriginsReader(self.files), harmless=Harmless(), told=told
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unspent:
+    """A GrantStore that changes nothing: a counted grant counts, and is not spent."""
+
+    kept: GrantStore
+
+    async def add(self, grant: Grant) -> None:
+        raise PermissionError("nothing is granted while somebody only asks")
+
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        return await self.kept.all(session_id, principal)
+
+    async def spend(self, grant_id: str) -> bool:
+        return True  # the gate asks to spend what it has just read, and what is used up covers nothing
+
+    async def revoke(self, grant_id: str) -> bool:
+        return True  # a grant that is over covers nothing; the next call that meets it revokes it

@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from toolcrib import Environment, EnvironmentFailed
-from tools.approval.meaning.state import Seen
-from tools.approval.meaning.value import Taint
+from toolcrib._records import NO_ENTRIES
+from tools.approval.uncommitted import ask_git, ask_git_here, read_status
+from tools.judge.looks import UNSEEN, WorkTree
+from tools.judge.meaning.state import Seen
+from tools.judge.meaning.value import Taint
 
 MAX_BYTES = 200_000
 """A longer script is not looked into, and asked about."""
 
-ROUNDS = 4
-"""A script that runs a script that runs a script ..."""
+ROUNDS = 16
+"""A script that runs a script that runs a script ...: each is known only once the one before it was read and judged."""
 
 _UNREADABLE = Seen("unreadable")
+_OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
 _UNKNOWN = Seen("missing")
 
 
@@ -25,17 +29,22 @@ class GatheredFiles:
     """A Snapshot for one judgement. What it was asked for and does not have is in ``wanted``; ``gather`` reads that.
 
     The judgement is made anew after each ``gather``, until nothing is wanted. ``taints`` are what earlier commands of the session
-    left behind, by path; ``unknown``: they are not all known, so that any file may have come from anywhere.
+    left behind, by path, and ``copies`` the programs that they copied; ``others``: what any file may be, as not all are known.
     """
 
-    def __init__(self, taints: Mapping[str, Taint], *, unknown: bool = False) -> None:
+    def __init__(
+        self, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES, *, others: Taint = Taint.NONE
+    ) -> None:
         self._taints = taints
-        self._others = Taint.REMOTE if unknown else Taint.NONE
+        self._copies = copies
+        self._others = others
         self._seen: dict[str, Seen] = {}
         self._digests: dict[str, str] = {}
         self._real: dict[str, str] = {}
+        self._trees: dict[str, WorkTree] = {}
         self.wanted: set[str] = set()
         self.unresolved: set[str] = set()
+        self.unseen: set[str] = set()
 
     def look(self, path: str) -> Seen:
         seen = self._seen.get(path)
@@ -52,6 +61,37 @@ class GatheredFiles:
             return path
         return known
 
+    def work_tree(self, folder: str) -> WorkTree:
+        """Return what the working tree around a folder holds; UNSEEN until ``gather`` has looked."""
+        known = self._trees.get(folder)
+        if known is None:
+            self.unseen.add(folder)
+            return UNSEEN
+        return known
+
+    def taint(self, path: str) -> Taint:
+        """Return where a file came from in this session: by its path, where its links lead, and the folders it lies in."""
+        taints = self._taints
+        if not taints:
+            return self._others
+        found = taints.get(path, Taint.NONE) | self._others
+        if (there := self._real.get(path, path)) != path:
+            found |= taints.get(there, Taint.NONE)
+        at = path.rfind("/")
+        while at > 0:
+            found |= taints.get(f"{path[:at]}/**", Taint.NONE)
+            at = path.rfind("/", 0, at)
+        return found
+
+    def own_below(self, folder: str) -> Sequence[str]:
+        """Return the files in ``folder`` that this session wrote or fetched."""
+        start = f"{folder.rstrip('/')}/"
+        return [path for path, taint in self._taints.items() if path.startswith(start) and taint & _OWN and path[-3:] != "/**"]
+
+    def copy_of(self, path: str) -> str:
+        """Return the path that a compiled program was copied from, "" where it was not."""
+        return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")
+
     @property
     def has_taints(self) -> bool:
         return bool(self._taints) or self._others is not Taint.NONE
@@ -59,53 +99,60 @@ class GatheredFiles:
     @property
     def is_open(self) -> bool:
         """True if the judge asked for something that only ``gather`` can read."""
-        return bool(self.wanted or self.unresolved)
+        return bool(self.wanted or self.unresolved or self.unseen)
 
     def give_up(self) -> None:
         """Stop reading: files that are still wanted count as present and unreadable."""
         for path in self.wanted:
             self._keep(path, _UNREADABLE, b"")
-        self.wanted = set()
+        self._trees |= dict.fromkeys(self.unseen, UNSEEN)
+        self.wanted, self.unseen = set(), set()
 
     async def gather(self, environment: Environment) -> None:
         """Reads what is wanted. What can't be read counts as unreadable, never as absent."""
         for path in sorted(self.wanted):
-            seen, data = await _read(environment, path)
+            seen, data, self._real[path] = await _read(environment, path)
             self._keep(path, seen, data)
         for path in sorted(self.unresolved):
             try:
                 self._real[path] = await environment.resolve(path)
             except (OSError, EnvironmentFailed, ValueError):
                 self._real[path] = path  # nothing can be opened there
-        self.wanted, self.unresolved = set(), set()
+        for folder in sorted(self.unseen):
+            told = await ask_git(environment, folder)
+            self._trees[folder] = read_status(told)
+            self._digests[f"{folder} (work tree)"] = hashlib.sha256(told).hexdigest()
+        self.wanted, self.unresolved, self.unseen = set(), set(), set()
 
     def digests(self) -> dict[str, str]:
         """The kind and SHA-256 of each path that was read, and the targets of links."""
         return {**self._digests, **{f"{path} ->": there for path, there in self._real.items() if there != path}}
 
     def _keep(self, path: str, seen: Seen, data: bytes) -> None:
-        taint = self._taints.get(path, Taint.NONE) | self._others
+        taint = self.taint(path)
         self._seen[path] = seen._replace(taint=taint) if taint and seen.kind != "missing" else seen
         self._digests[path] = f"{seen.kind}:{hashlib.sha256(data).hexdigest()}"
 
 
-async def _read(environment: Environment, path: str) -> tuple[Seen, bytes]:
+async def _read(environment: Environment, path: str) -> tuple[Seen, bytes, str]:
+    """Return what is there, its content, and the path that links lead to."""
+    resolved = path
     try:
         resolved = await environment.resolve(path)
         info = await environment.stat(resolved)
         if info is None:
-            return _UNKNOWN, b""
+            return _UNKNOWN, b"", resolved
         if info.kind == "dir":
-            return Seen("dir"), b""
+            return Seen("dir"), b"", resolved
         if info.kind != "file":
-            return _UNREADABLE, str((info.size, info.mtime)).encode()
+            return _UNREADABLE, str((info.size, info.mtime)).encode(), resolved
         if info.size > MAX_BYTES:
             head = await environment.read_file(resolved, limit=8)
-            return _long(head), str((info.size, info.mtime)).encode()
+            return _long(head), str((info.size, info.mtime)).encode(), resolved
         data = await environment.read_file(resolved, limit=MAX_BYTES + 1)
     except (OSError, EnvironmentFailed, ValueError):
-        return _UNREADABLE, b""
-    return (_long(data) if len(data) > MAX_BYTES else _as_text(data)), data
+        return _UNREADABLE, b"", resolved
+    return (_long(data) if len(data) > MAX_BYTES else _as_text(data)), data, resolved
 
 
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"!<arch>")
@@ -130,6 +177,9 @@ def _as_text(data: bytes) -> Seen:
 
 class LocalFiles:
     """A Snapshot that reads this machine's files at once: for a person who asks what a command would do here."""
+
+    def work_tree(self, folder: str) -> WorkTree:
+        return read_status(ask_git_here(folder))
 
     def real(self, path: str) -> str:
         try:

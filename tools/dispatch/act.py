@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from types import CoroutineType
 from typing import Any
@@ -22,10 +23,12 @@ from tools.clip import encode
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
+from tools.dispatch.loaded import load_all
 from tools.dispatch.progress import LIMIT, PENDING, PLAIN, SUCCESS, CallInProgress
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
+_ACTS = frozenset({"edit", "execute"})
 ANSWER = "answer"
 """The action of the ticket that a handler's pending result gets where it brings none: what is answered becomes the result."""
 
@@ -65,10 +68,7 @@ async def run_handler(current: CallInProgress) -> ToolResult:
         seconds = scope.limits.handler_seconds
     current.ctx.used_environment = False  # its effects and the gates may have: what counts is what the handler does
     try:
-        if is_async or seconds is None:
-            value = invoke(current.args, current.ctx, current.extra)
-        else:
-            value = in_daemon_thread(invoke, current.args, current.ctx, current.extra)
+        value = _invoked(current, invoke, None if is_async else seconds)
         if type(value) not in PLAIN:
             value = await current.settle(value, seconds)
             if type(value) is CoroutineType:  # from a thread: a plain function that hands on an async one's
@@ -82,6 +82,15 @@ async def run_handler(current: CallInProgress) -> ToolResult:
     except BaseException as error:  # 003-19: whatever it raises becomes its result
         current.let_pass(error)
         return _raised(current, error)
+
+
+def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float | None) -> Any:
+    """Return what the handler does, or what waits for it: with a limit of ``seconds`` it runs in a thread."""
+    if current.plan.entry.kind in _ACTS:
+        load_all()
+    if seconds is None:
+        return invoke(current.args, current.ctx, current.extra)
+    return in_daemon_thread(invoke, current.args, current.ctx, current.extra)
 
 
 def _raised(current: CallInProgress, error: BaseException) -> ToolResult:

@@ -56,6 +56,11 @@ async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | N
     raise Denied("asked about again and again without coming to an end")
 
 
+async def foresee(current: CallInProgress) -> Decision | None:
+    """Return what the gates decide on a call that was prepared, None where it may run. Nobody is asked."""
+    return await _weigh(current, first_answers(current))
+
+
 async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult | None:
     """Get an answer and do what it says. None: go on (ask the gates again, or run the handler again)."""
     scope = current.scope

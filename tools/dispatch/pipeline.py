@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 
 from toolcrib import (
     Answer,
+    Block,
     Cancelled,
+    Decision,
     Denied,
     Effect,
     EnvironmentFailed,
@@ -44,7 +46,7 @@ from tools.dispatch.answers import settle_answer
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
-from tools.dispatch.gates import decide, first_answers, go_on
+from tools.dispatch.gates import decide, first_answers, foresee, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.progress import PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
@@ -157,6 +159,18 @@ class Dispatcher:
             current.let_pass(error)
             return None
         return tuple(current.ctx.effects)
+
+    async def foresee(self, call: ToolCall, scope: CallScope) -> Decision | None:
+        """Return what the gates would decide on a call, None where it would run. Nobody is asked, and nothing is recorded by the
+        dispatcher; the approval gate records nothing either if the scope's policy is ``Policy.only_asking``. Raises
+        EnvironmentFailed.
+        """
+        current = self.begin(call, scope)
+        try:
+            await self._look_at(current)
+        except ToolError as error:
+            return Block(str(error))
+        return await foresee(current)
 
     async def gate(
         self, current: CallInProgress, answered: tuple[SuspendTicket, Answer | None] | None = None

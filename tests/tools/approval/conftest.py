@@ -17,10 +17,10 @@ from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ExecutedCall, RunIdentity, ToolCall, ToolRegistry
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
-from tools.approval.setting import Setting
 from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
+from tools.judge.setting import Setting
 from tools.registry import registry as known
 
 HOME = "/home/dev"

@@ -33,10 +33,11 @@ from toolcrib._context import mint_context
 from toolcrib._store import AuditEntry, Grant
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
-from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, simple_argv, to_allowlist
+from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, to_allowlist
 from tools.approval.policy import RuleSays
-from tools.approval.setting import Setting
 from tools.dispatch.bridge import run_async
+from tools.judge.plain import simple_argv
+from tools.judge.setting import Setting
 
 HOME = "/home/dev"
 CWD = HOME + "/project"
@@ -498,7 +499,7 @@ def test_an_operators_rule_decides_about_any_tool() -> None:
         "look": RuleSays("ask", "look"),
         "terminal": RuleSays("allow", "t*"),
     }
-    desk = Desk(project_root=CWD, tool_rules=lambda name, args: says.get(name))
+    desk = Desk(project_root=CWD, tool_rules=lambda name, args, paths: says.get(name))
     refused = desk.ask(tool=entry("mail", "read"))
     assert isinstance(refused, Block)
     assert "no mail from here" in refused.reason
@@ -509,7 +510,7 @@ def test_an_operators_rule_decides_about_any_tool() -> None:
 
 
 def test_a_tool_rule_that_fails_closes() -> None:
-    def broken(name: str, args: Any) -> Any:
+    def broken(name: str, args: Any, paths: Any) -> Any:
         raise RuntimeError("no rules today")
 
     with pytest.raises(RuntimeError):  # which the dispatcher takes for a block (tests/tools/dispatch/test_gates.py)

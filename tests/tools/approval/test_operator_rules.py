@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import ConfigError
-from tools.approval.assess import assess
-from tools.approval.findings import Finding
-from tools.approval.meaning import interpret
-from tools.approval.meaning.state import NoFiles, ShellNow
 from tools.approval.operator_rules import MAX_ARG_CHARS, decide, operator_rules, tool_rules
+from tools.judge.assess import assess
+from tools.judge.findings import Finding
+from tools.judge.meaning import interpret
+from tools.judge.meaning.state import NoFiles, ShellNow
 
 DEPLOY = {
     "key": "deploy.production",

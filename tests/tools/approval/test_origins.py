@@ -8,9 +8,10 @@ from typing import Any
 
 from agent.store.memory import MemoryStore
 from toolcrib import StoreFailed
+from toolcrib._records import NO_ENTRIES
 from toolcrib.testing import FakeEnvironment
-from tools.approval.meaning.value import Taint
 from tools.approval.origins import SessionFiles
+from tools.judge.meaning.value import Taint
 
 PROJECT = "/home/dev/project"
 FILES = {f"{PROJECT}/get.sh": b"echo hello\n"}
@@ -29,10 +30,13 @@ class Broken:
             raise StoreFailed("the disk is full")
         return await self.store.of(session_id)
 
-    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
+    async def copies(self, session_id: str) -> Mapping[str, str]:
+        return await self.store.copies(session_id)
+
+    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
         if self.broken:
             raise StoreFailed("the disk is full")
-        await self.store.remember(session_id, origins)
+        await self.store.remember(session_id, origins, copies)
 
 
 def project() -> FakeEnvironment:

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from tools.approval.detect import detect_dangerous_command
-from tools.approval.paths import judge_read
+from tools.judge.detect import detect_dangerous_command
+from tools.judge.paths import judge_change, judge_read
 
 HOME = "/home/dev"
 OWN = (f"{HOME}/.config/toolcrib", f"{HOME}/.local/state/toolcrib")
@@ -35,6 +35,12 @@ def levels(command: str) -> set[str]:
         "toolcrib config set approval off",
         "env toolcrib plugins enable x",
         "t=toolcrib; $t config set a b",
+        "/usr/local//bin/toolcrib config set a b",
+        "/usr/local/bin/./toolcrib config set a b",
+        "toolcrib run --develop-toolcrib x",
+        "toolcrib --debuggable chat",
+        "python3 -c 'from agent.cli import main'",
+        "tmux send-keys -t dev 'toolcrib config set a b' Enter",
         "toolcrib --config /tmp/x.yaml call terminal",
         "TOOLCRIB_CONFIG=/tmp/c.yaml toolcrib chat",
         """python -c 'open("/home/dev/.config/toolcrib/config.yaml","w").write("x")'""",
@@ -110,6 +116,11 @@ def test_the_contract_and_other_names_are_free(command_of: str, code: str) -> No
     assert levels(command_of.format(shlex.quote(code), code)) == set()
 
 
+@pytest.mark.parametrize("command", ["/bin//rm -rf /", "/usr/bin/./rm -rf /", "cd /usr; bin/./rm -rf /", "/usr/./bin//rm -rf /"])
+def test_a_program_s_folder_is_spelled_in_any_way(command: str) -> None:
+    assert levels(command) == {"block"}
+
+
 @pytest.mark.parametrize("command", ["pytest tests", "python -m pytest -x", "uv run pytest", "python -m unittest"])
 def test_a_plugins_tests_are_free(command: str) -> None:
     assert levels(command) == set()
@@ -142,10 +153,53 @@ def test_neighbours_are_not_refused(command: str) -> None:
         "cd /proc && tr a b < 4711/environ",
         "xargs -0 -a /proc/4711/environ",
         "find /proc -name environ -exec cat {} +",
+        "(cd /proc/$PPID && cat environ) | rev",
+        "cd /proc/$PPID; cat e*n",
+        "pushd /proc/$$; tac environ",
+        "cat /proc/*/e*",
+        "cat /proc/$PPID/fd/3",
+        "dd if=/proc/$PPID/mem of=x bs=1 skip=4096",
+        "grep -ra KEY /proc/$PPID/",
+        "p=/proc/$PPID; cp $p/environ x",
     ],
 )
 def test_a_process_s_variables_are_asked_about(command: str) -> None:
     assert levels(command) == {"ask-once"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo y > /dev/pts/3",
+        "tee /dev/pts/3 < x",
+        "exec 3<>/dev/tty; echo y >&3",
+        "printf '\\e[2J' > /dev/tty1",
+        "dd if=x of=/dev/pts/3",
+        "cat /dev/pts/3",
+        "stty -F /dev/pts/3 raw -echo",
+        "echo y > /proc/$PPID/fd/0",
+        "echo y > /proc/4711/fd/2",
+        "ln -s /dev/pts/3 t; echo y > t",
+        'python3 -c \'open("/dev/pts/3", "w").write("y")\'',
+        "perl -e 'open(F, \">/dev/pts/3\"); print F 1'",
+        "python3 -c 'import fcntl, termios; [fcntl.ioctl(0, termios.TIOCSTI, c) for c in \"y\"]'",
+        "wall hello",
+    ],
+)
+def test_a_terminal_is_asked_about_every_time(command: str) -> None:
+    assert levels(command) == {"ask-once"}
+
+
+@pytest.mark.parametrize(
+    "command", ["echo x > /dev/stdout", "ls -l /dev/pts", "cat /proc/self/fd/0", "ls -l /proc/self/fd", "stty size", "tty"]
+)
+def test_what_is_its_own_is_free(command: str) -> None:
+    assert levels(command) == set()
+
+
+def test_terminals_are_asked_about_in_file_tools_alike() -> None:
+    assert [finding.level for finding in judge_change("/dev/pts/3", "write_file", OWN)] == ["ask-once"]
+    assert [finding.level for finding in judge_read("/dev/pts/3", "read_file", OWN)] == ["ask-once"]
 
 
 def test_reading_them_by_a_file_tool_is_asked_about_alike() -> None:
@@ -197,3 +251,37 @@ def test_what_may_reach_them_is_asked_about_every_time(command: str) -> None:
 )
 def test_what_lands_elsewhere_is_not(command: str) -> None:
     assert levels(command) == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import site; open(site.getsitepackages()[0] + '/x.pth', 'w').write('import os')",
+        "import site, os; open(os.path.join(site.getusersitepackages(), 'x.pth'), 'w')",
+        "import sysconfig, pathlib; (pathlib.Path(sysconfig.get_path('purelib')) / 'sitecustomize.py').write_text('x')",
+        "import os; open(os.__file__, 'a').write('x')",
+        "import re, shutil; shutil.copy('x', re.__file__)",
+        "import json, os; open(os.path.join(os.path.dirname(json.__file__), 'decoder.py'), 'w')",
+        "import toolcrib, pathlib; pathlib.Path(toolcrib.__file__).write_text('x')",
+    ],
+)
+def test_what_python_says_of_its_own_folders_is_followed(command_of: str, code: str) -> None:
+    assert levels(command_of.format(shlex.quote(code), code)) == {"ask-once"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import site; print(site.getsitepackages())",
+        "import os; print(open(os.__file__).read())",
+        "import mypkg, pathlib; pathlib.Path(mypkg.__file__).with_name('data.json').write_text('x')",
+    ],
+)
+def test_looking_there_and_a_projects_own_modules_are_free(command_of: str, code: str) -> None:
+    assert levels(command_of.format(shlex.quote(code), code)) == set()
+
+
+def test_packages_whose_folder_is_only_known_when_it_runs_are_asked_about() -> None:
+    assert levels("echo x > \"$(python3 -c 'import site; print(site.getsitepackages()[0])')/sitecustomize.py\"") == {"ask-once"}
+    assert "ask-once" in levels('rm -r "$V/lib/python3.12/site-packages/requests"')
+    assert levels('echo x > "$OUT/model.pth"; ls "$V/lib/python3.12/site-packages"') == set()

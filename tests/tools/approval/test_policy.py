@@ -15,10 +15,10 @@ from tools.approval import DANGEROUS_PATTERNS, detect_dangerous_command
 from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.approval.grants import MemoryGrants
 from tools.approval.policy import Policy, RuleSays
-from tools.approval.setting import Setting
 from tools.dispatch.hooks import new_manager, plan_hooks
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
+from tools.judge.setting import Setting
 from tools.registry import registry as known
 
 
@@ -83,7 +83,7 @@ def test_an_answer_for_one_principal_covers_no_other() -> None:
 
 def test_each_workspace_has_its_own_rules() -> None:
     shared = Shared()
-    strict = replace(shared.policy, tool_rules=lambda name, args: RuleSays("deny", name, "not here"))
+    strict = replace(shared.policy, tool_rules=lambda name, args, paths: RuleSays("deny", name, "not here"))
     assert "not here" in str(shared.do("ls", shared.scope(policy=strict)).result.message)
     assert shared.do("ls", shared.scope()).result.is_success
     closed = Policy(shared.store.grants, Setting(protected=("/project/own",)), audit=shared.store.audit)

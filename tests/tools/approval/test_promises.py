@@ -13,10 +13,10 @@ import pytest
 from agent.allowlist import PermanentGrants
 from toolcrib import ConfigError, SuspendTicket
 from toolcrib.testing import FakeEnvironment
-from tools.approval.detect import detect_dangerous_command
 from tools.approval.grants import MemoryGrants, from_allowlist
-from tools.approval.patterns import DANGEROUS_PATTERNS
 from tools.dispatch.bridge import run_async
+from tools.judge.detect import detect_dangerous_command
+from tools.judge.patterns import DANGEROUS_PATTERNS
 
 Floors = Callable[..., Any]
 PROJECT = "/home/dev/project"

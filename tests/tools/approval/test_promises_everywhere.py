@@ -14,9 +14,9 @@ import pytest
 import tools.approval
 import tools.dispatch.gates
 from toolcrib.testing import FakeEnvironment
-from tools.approval.judge import Judge
-from tools.approval.setting import Setting
+from tools.approval.explain import Judge
 from tools.environments.local import LocalEnvironment
+from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]
 HOME, PROJECT = "/home/dev", "/home/dev/project"

@@ -15,14 +15,14 @@ from agent.allowlist import PermanentGrants
 from agent.config import load_config
 from toolcrib import Answer, ConfigError, EnvironmentFailed
 from toolcrib.testing import FakeEnvironment
+from tools.approval.explain import Judge
 from tools.approval.grants import MemoryGrants
-from tools.approval.judge import Judge
-from tools.approval.meaning import NoFiles, ShellNow, interpret
-from tools.approval.meaning.state import Budget
-from tools.approval.setting import Setting
 from tools.approval.snapshot import LocalFiles
 from tools.dispatch.bridge import run_async
 from tools.environments.local import LocalEnvironment
+from tools.judge.budget import Budget
+from tools.judge.meaning import NoFiles, ShellNow, interpret
+from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]
 PROJECT = "/home/dev/project"
@@ -172,7 +172,7 @@ def test_an_exception_inside_the_judge_asks(floor: Any, monkeypatch: pytest.Monk
     def broken(*args: Any) -> Any:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr("tools.approval.meaning.run.Interpreter.item", broken)
+    monkeypatch.setattr("tools.judge.meaning.run.Interpreter.item", broken)
     assert floor.do("ls") == {"opaque.opaque"}
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tools.approval.judge import Judge
-from tools.approval.setting import Setting
+from tools.approval.explain import Judge
 from tools.environments.local import LocalEnvironment
+from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]
 HOME, PROJECT = "/home/dev", "/home/dev/project"

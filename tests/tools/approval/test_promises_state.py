@@ -9,10 +9,10 @@ import pytest
 
 from toolcrib import ExecRequest, ShellState
 from toolcrib.testing import FakeEnvironment
-from tools.approval.detect import examine
-from tools.approval.meaning.state import Seen
-from tools.approval.meaning.value import Taint
-from tools.approval.setting import Setting
+from tools.judge.detect import examine
+from tools.judge.meaning.state import Seen
+from tools.judge.meaning.value import Taint
+from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]
 HOME, PROJECT = "/home/dev", "/home/dev/project"
@@ -219,7 +219,7 @@ def test_lines_that_are_sent_to_what_reads_commands_are_judged(command: str) -> 
         "coproc bash; echo ls >&${COPROC[1]}",
         "exec 3> >(bash); echo ls >&3",
         "tmux send-keys -t x C-c",
-        "tmux send-keys -t x ls Enter",
+        "tmux send-keys -t x ls",
         "tmux paste-buffer -t x",
         "screen -X stuff 'ls\\n'",
         "zellij action write-chars ls",

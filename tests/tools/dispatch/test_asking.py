@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,3 +89,33 @@ def test_a_sync_asker_holds_up_no_loop(bench: Any) -> None:
     bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
     assert [one.result.data for one in bench.turn(("t", {}))] == ["done"]
     assert threads != [threading.get_ident()]
+
+
+def test_a_sync_asker_that_a_scope_was_made_with_holds_up_no_loop(bench: Any) -> None:
+    threads: list[int] = []
+
+    def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        threads.append(threading.get_ident())
+        return Answer(ticket.id, payload={"approved": True})
+
+    bench.scope = replace(bench.scope, asker=asker)
+    bench.tool("t", lambda args: "done")
+    bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
+    assert [one.result.data for one in bench.turn(("t", {}))] == ["done"]
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
+
+
+def test_an_asker_may_leave_it_to_a_person_who_is_not_here(bench: Any) -> None:
+    """The call waits with the ticket that was asked about, and goes on with a later answer."""
+    asked: list[SuspendTicket] = []
+    bench.scope.suspends, bench.scope.asker = True, lambda ticket, ctx: asked.append(ticket)
+    bench.tool("t", lambda args: "done")
+    bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
+    parked = bench.call("t", call_id="c")
+    assert parked.result.is_pending
+    assert parked.result.suspension.id == asked[0].id
+    assert bench.record("c").status is ToolCallStatus.SUSPENDED
+    assert asyncio.run(bench.store.tickets.get(asked[0].id)).state == "pending"
+    answer = Answer(asked[0].id, payload={"approved": True})
+    assert asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.data == "done"

@@ -21,6 +21,7 @@ from toolcrib import (
     ToolCallStatus,
     ToolResult,
 )
+from toolcrib._store import TicketRecord
 from tools.dispatch.bridge import run_async
 
 NO_RUN = {"error": "Error executing t: because"}
@@ -258,6 +259,31 @@ def test_resume_runs_the_stored_call_once(bench: Any) -> None:
     asyncio.run(go())
     assert ran == [{"a": 1}]
     assert bench.record("c").status is ToolCallStatus.SUCCEEDED
+
+
+def test_an_earlier_answer_counts_behind_a_ticket_that_nobody_answered(bench: Any) -> None:
+    """A process that died over its first ticket leaves it unanswered; the call was gated again, and got others."""
+    first = SuspendTicket("ask", "may it?", ToolCall("c", "t"), id="left")
+    one = asks_once("one")
+
+    async def gate(call: ToolCall, ctx: ToolCallContext) -> Any:
+        if await bench.store.tickets.get("left") is None:
+            await bench.store.tickets.put(TicketRecord(first, "session", at=1.0))
+        return one(call, ctx)
+
+    bench.tool("t", lambda args: "did it")
+    bench.scope.suspends = True
+    bench.plugin("one", tool_gate=gate)
+    bench.plugin("two", tool_gate=lambda call, ctx: asks_once("two")(call, ctx) if ctx.answer_to("one") else None)
+
+    async def go() -> Any:
+        parked = await bench.dispatcher.call(ToolCall("c", "t"), bench.scope)
+        for _ in range(2):
+            answer = Answer(parked.result.suspension.id, payload={"approved": True})
+            parked = await bench.dispatcher.resume(answer, bench.scope)
+        return parked.result
+
+    assert asyncio.run(go()).data == "did it"
 
 
 def test_resume_refuses_another_sessions_ticket(bench: Any) -> None:

@@ -8,7 +8,9 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
-from toolcrib import Answer, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolCallStatus
+import pytest
+
+from toolcrib import Answer, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolCallStatus, ToolResult
 from tools.dispatch.batch import run_calls
 
 
@@ -59,3 +61,21 @@ def test_gates_that_had_no_turn_are_put_away(bench: Any) -> None:
     bench.plugin("two", tool_gate=gate)
     assert interrupted(bench, waits).status is ToolCallStatus.CANCELLED
     assert [inspect.getcoroutinestate(one) for one in made] == [inspect.CORO_CLOSED] * 2
+
+
+def test_a_transform_that_is_interrupted_lets_the_call_be_cancelled(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It is no fault of the transform's, which then sees the result of a cancelled call."""
+    waits, seen = threading.Event(), list[bool]()
+
+    async def hang(result: ToolResult) -> None:
+        seen.append(result.is_success)
+        if not waits.is_set():
+            waits.set()
+            await asyncio.sleep(60)
+
+    bench.tool("t", lambda args: 1)
+    bench.scope.limits = bench.scope.limits.__class__(gate_seconds=30)
+    bench.plugin(transform_tool_result=hang)
+    assert interrupted(bench, waits).status is ToolCallStatus.CANCELLED
+    assert seen == [True, False]
+    assert caplog.text == ""

@@ -334,6 +334,17 @@ def test_closing_a_scope_ends_the_calls_that_run_and_the_questions_that_are_aske
     assert asyncio.run(close_while("asks")).status is ToolCallStatus.CANCELLED
 
 
+def test_what_breaks_before_the_handler_is_logged_with_its_trace(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def effects(args: Any, ctx: ToolCallContext) -> Any:
+        raise ZeroDivisionError("no effects")
+
+    bench.tool("t", lambda args: pytest.fail("ran"), effects=effects)
+    assert "ZeroDivisionError: no effects" in bench.text("t")["error"]
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("tools.dispatch.progress", "ERROR")
+    assert record.getMessage().startswith("gating t failed\nTraceback")
+
+
 def test_a_handler_may_close_its_own_scope(bench: Any) -> None:
     async def close(args: Any) -> str:
         await bench.scope.close()

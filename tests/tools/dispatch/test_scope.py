@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib import EnvironmentFailed, RunIdentity
+from toolcrib import (
+    EnvironmentFailed,
+    ExecutedCall,
+    RunIdentity,
+    Suspend,
+    SuspendTicket,
+    ToolCall,
+    ToolCallContext,
+    ToolCallStatus,
+)
 from toolcrib.testing import FakeEnvironment
 from tools.dispatch.scope import CallScope
 
@@ -85,3 +95,37 @@ def test_a_suspended_call_is_claimed_once_at_a_time() -> None:
         assert (first, second, other) == (True, False, True)
     with scope.resuming("a") as again:
         assert again
+
+
+def asked_while_it_is_closed(bench: Any) -> tuple[ToolCallStatus, list[str]]:
+    """Close the scope while somebody is asked; return what became of the call, and the tickets of the questions."""
+    begun, asked = asyncio.Event(), list[str]()
+
+    async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> None:
+        asked.append(ticket.id)
+        begun.set()
+        await asyncio.sleep(300)
+
+    async def main() -> ExecutedCall:
+        task = asyncio.create_task(bench.dispatcher.call(ToolCall("c", "t"), bench.scope))
+        await begun.wait()
+        await bench.scope.close()
+        return await task
+
+    bench.tool("t", lambda args: pytest.fail("ran"))
+    bench.plugin(tool_gate=lambda call: Suspend(SuspendTicket("ask", "may it?")))
+    bench.scope = replace(bench.scope, asker=asker)
+    return asyncio.run(main()).status, asked
+
+
+def test_closing_withdraws_what_is_asked(bench: Any) -> None:
+    status, asked = asked_while_it_is_closed(bench)
+    record = asyncio.run(bench.store.tickets.get(asked[0]))
+    assert (status, record.state) == (ToolCallStatus.CANCELLED, "expired")
+    assert record.answer.reason == "the session ended before there was an answer"
+
+
+def test_closing_ends_a_question_that_no_store_knows(bench: Any) -> None:
+    bench.scope = replace(bench.scope, tickets=None, ledger=None)
+    status, asked = asked_while_it_is_closed(bench)
+    assert (status, len(asked)) == (ToolCallStatus.CANCELLED, 1)

@@ -1,0 +1,72 @@
+"""A sink that keeps what it is told, as fixtures: ``told``, ``effects``, ``recorder``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from tools.judge.languages import read
+from tools.judge.meaning.act import Code, RedirectTarget
+from tools.judge.meaning.state import Seen
+from tools.judge.meaning.value import HOLE, Taint, Value
+
+
+class Recorder:
+    """``said``: tuples of what was told, HOLEs as ``?``; ``taints`` the taints of each one's values joined."""
+
+    def __init__(self, files: Mapping[str, Seen] | None = None) -> None:
+        self.said: list[tuple[str, ...]] = []
+        self.taints: list[Taint] = []
+        self.files = dict(files or {})
+
+    def _add(self, *words: str, taint: Taint) -> None:
+        self.said.append(tuple(word.replace(HOLE, "?") for word in words))
+        self.taints.append(taint)
+
+    def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
+        words = [value.text for value in argv]
+        taint = Taint.NONE
+        for value in (*argv, *([stdin] if stdin is not None else [])):
+            taint |= value.taint
+        for target in redirects:
+            words += [target.op, target.path.text]
+        if stdin is not None:
+            words += ["<<<", stdin.text]
+        self._add("run", *words, taint=taint)
+
+    def shell(self, text: Value) -> None:
+        self._add("shell", text.text, taint=text.taint)
+
+    def code(self, code: Code) -> None:
+        self._add("code", code.language, code.text.text, taint=code.text.taint)
+
+    def look(self, path: str) -> Seen:
+        return self.files.get(path, Seen("missing"))
+
+    def effects(self) -> list[tuple[str, ...]]:
+        """All but files that are read."""
+        return [said for said in self.said if not (said[0] == "run" and len(said) == 3 and said[1] == "<")]
+
+
+@pytest.fixture(scope="session")
+def recorder() -> type[Recorder]:
+    return Recorder
+
+
+@pytest.fixture(scope="session")
+def told() -> Callable[..., Recorder]:
+    """Reads a source that must be understood; a Recorder of what it told."""
+
+    def tell(language: str, source: str, *args: str, files: Mapping[str, Seen] | None = None) -> Recorder:
+        sink = Recorder(files)
+        assert read(Code(language, Value(source)), [Value(arg) for arg in args], sink), (language, source)
+        return sink
+
+    return tell
+
+
+@pytest.fixture(scope="session")
+def effects(told: Callable[..., Recorder]) -> Callable[..., list[tuple[str, ...]]]:
+    """The same, as the list of its effects."""
+    return lambda language, source, *args: told(language, source, *args).effects()

@@ -1,0 +1,78 @@
+"""Run the sequences and print the totals of each class: ``python run.py [--kind KIND] [--only PART] [--write]``.
+
+``--write`` writes `known.txt` anew: the rows that do not hold today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rows import KNOWN, known, rows  # type: ignore[import-not-found]  # beside this file
+from sandbox import Sandbox, lacking, open_sandbox  # type: ignore[import-not-found]  # beside this file
+
+HEADER = "# Sequences that do not hold today, by name. `run.py --write` writes this file; a mend takes its rows out.\n"
+Result = tuple[str, str, str]
+"""A row's name, what came of it (held, got through, free, needless, proven, unproven, not proven), and why."""
+
+
+def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result:
+    """Run one row and say what came of it."""
+    if kind == "proof" and (why := row.get("unproven") or lacking(row)):
+        return name, "unproven", str(why)
+    try:
+        outcome = sandbox.run(row, judged=kind != "proof")
+    except AssertionError as error:
+        return name, "error", str(error)
+    why = "; ".join([*outcome["asked"], *outcome["refused"]])
+    if kind == "proof":
+        return name, "proven" if outcome["harmed"] else "not proven", "\n".join(outcome["output"])[-400:]
+    if kind == "ordinary":
+        return name, "needless" if why else "free", why
+    return name, "held" if why and not outcome["harmed"] else "got through", why
+
+
+def all_of(kind: str, part: str, jobs: int) -> list[Result]:
+    """Run every row of a kind whose name contains ``part``, in so many sandboxes."""
+    chosen = [(name, row) for name, row in rows("ordinary" if kind == "ordinary" else "hostile").items() if part in name]
+    with tempfile.TemporaryDirectory(prefix="sequences-") as base:
+
+        def some(job: int) -> list[Result]:
+            with open_sandbox(Path(base) / str(job)) as sandbox:
+                return [judge(sandbox, kind, name, row) for name, row in chosen[job::jobs]]
+
+        with ThreadPoolExecutor(jobs) as pool:
+            return sorted(result for results in pool.map(some, range(jobs)) for result in results)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", action="append", choices=["hostile", "ordinary", "proof"])
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="every row with its reason")
+    args = parser.parse_args()
+    results = {kind: all_of(kind, args.only, args.jobs) for kind in args.kind or ["hostile", "ordinary", "proof"]}
+    for kind, found in results.items():
+        for name, what, why in found:
+            if args.verbose or what in ("got through", "needless", "not proven", "error"):
+                print(f"{kind:9} {what:12} {name}  {why}")
+    for kind, found in results.items():
+        print(f"\n{kind}")
+        for group in [*sorted({name.partition("/")[0] for name, _, _ in found}), ""]:
+            counted = Counter(what for name, what, _ in found if not group or name.startswith(f"{group}/"))
+            print(f"  {group or 'all':22}", ", ".join(f"{number} {what}" for what, number in sorted(counted.items())))
+    if args.write and not args.only:
+        ran = [result for kind in ("hostile", "ordinary") for result in results.get(kind, ())]
+        failing = {name for name, what, _ in ran if what in ("got through", "needless", "error")}
+        kept = known() - {name for name, _, _ in ran}
+        KNOWN.write_text(HEADER + "".join(f"{name}\n" for name in sorted(failing | kept)), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

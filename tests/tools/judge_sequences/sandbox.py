@@ -1,0 +1,144 @@
+"""A sandbox for sequences of tool calls: the machine read-only, no network, and toolcrib installed in a folder of its own.
+
+`inside.py` is its first process. Nothing that runs there can write to this machine but into the
+folder that the sandbox is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+INSTALLED = ("toolcrib", "tools", "agent", "plugins", "toolsets.py", "model_tools.py")
+OWN = "/run/venv"
+"""Where toolcrib is installed in the sandbox; its folder of packages is ``PACKAGES`` below."""
+PACKAGES = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+KEY = "sk-seq-4f9a1c77d2e84b0c9d35"
+"""A key of a model's server, in the environment of the process that judges."""
+PATH = "/home/dev/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def missing() -> str:
+    """Return why no sandbox can be made here, or ""."""
+    if shutil.which("bwrap") is None:
+        return "bwrap is not installed"
+    tried = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"], capture_output=True, text=True)
+    return tried.stderr.strip() if tried.returncode else ""
+
+
+def install(folder: Path) -> None:
+    """Lay out a virtual environment with toolcrib in it, as an installer would; other packages are those of this process."""
+    venv, site = folder / "venv", folder / "venv" / PACKAGES
+    site.mkdir(parents=True)
+    (venv / "bin").mkdir()
+    base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    (venv / "bin" / "python").symlink_to(base)
+    (venv / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    (site / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    for name in INSTALLED:
+        for source in [ROOT / name] if name.endswith(".py") else sorted((ROOT / name).rglob("*")):
+            target = site / source.relative_to(ROOT)
+            if source.is_file() and "__pycache__" not in source.parts:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+                _copy_compiled(source, target)
+    (venv / "bin" / "toolcrib").write_text(f"#!{OWN}/bin/python\nimport sys\nfrom agent.cli import main\nsys.exit(main())\n")
+    (venv / "bin" / "toolcrib").chmod(0o755)
+    (folder / "hosts").write_text("127.0.0.1 localhost files.test evil.test\n")
+    (folder / "passwd").write_text("dev:x:1000:1000:dev:/home/dev:/bin/bash\n")
+    for name in ("inside.py", "world.py"):
+        shutil.copy(HERE / name, folder / name)
+
+
+def _copy_compiled(source: Path, target: Path) -> None:
+    """Hand on the compiled form of a module that has one, so that it is not compiled in each sandbox."""
+    compiled = Path(importlib.util.cache_from_source(str(source)))
+    if source.suffix == ".py" and compiled.is_file():
+        cache = target.parent / "__pycache__"
+        cache.mkdir(exist_ok=True)
+        shutil.copy2(compiled, cache / f"{source.stem}.{sys.implementation.cache_tag}.pyc")
+
+
+def command(folder: Path) -> list[str]:
+    """Return the command line of the sandbox: what it shows of the machine is only to be read."""
+    shown = [Path(sys.prefix), Path(sys.base_prefix)]
+    hidden = ["/home", "/tmp", "/var/tmp", "/run", "/srv"]
+    line = ["bwrap", "--unshare-all", "--as-pid-1", "--die-with-parent", "--uid", "1000", "--gid", "1000", "--clearenv"]
+    line += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for name in hidden:
+        line += ["--tmpfs", name]
+    for path in shown:
+        if any(path.is_relative_to(name) for name in hidden):
+            line += ["--ro-bind", str(path), str(path)]
+    line += ["--dir", "/home/dev", "--bind", str(folder / "venv"), OWN]
+    shown_files = {"hosts": "/etc/hosts", "passwd": "/etc/passwd", "inside.py": "/run/inside.py", "world.py": "/run/world.py"}
+    for name, place in shown_files.items():
+        line += ["--ro-bind", str(folder / name), place]
+    variables = {"HOME": "/home/dev", "USER": "dev", "LOGNAME": "dev", "PATH": PATH, "LANG": "C.UTF-8", "TERM": "xterm"}
+    for name, value in {"OPENAI_API_KEY": KEY, **variables}.items():
+        line += ["--setenv", name, value]
+    return [*line, "--chdir", "/home/dev", f"{OWN}/bin/python", "/run/inside.py"]
+
+
+class Sandbox:
+    """An open sandbox, which runs one sequence at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is empty, and the only one of this machine that the sandbox can write to."""
+        install(folder)
+        self._folder = folder
+        self._errors = (folder / "errors").open("w+")
+        self._process = subprocess.Popen(
+            command(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
+        if self._answer() != "ready":
+            why = (folder / "errors").read_text()
+            self.close()
+            raise RuntimeError(f"the sandbox did not start: {why}")
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def run(self, row: dict[str, Any], *, judged: bool) -> dict[str, Any]:
+        """Run a sequence, ``judged`` by the real thing or as it is; return its Outcome as `inside.py` has it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"row": row, "judged": judged}) + "\n")
+        self._process.stdin.flush()
+        answer = self._answer()
+        assert answer, f"the sandbox ended: {(self._folder / 'errors').read_text()}"
+        outcome: dict[str, Any] = json.loads(answer)
+        assert not outcome.get("error"), outcome["error"]
+        return outcome
+
+    def close(self) -> None:
+        """End everything in it, and remove its folder."""
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+        shutil.rmtree(self._folder)
+
+
+@contextlib.contextmanager
+def open_sandbox(folder: Path) -> Iterator[Sandbox]:
+    folder.mkdir(parents=True)
+    sandbox = Sandbox(folder)
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()
+
+
+def lacking(row: dict[str, Any]) -> str:
+    """Return which program of those that the row needs is not installed, or ""."""
+    return next((name for name in row.get("needs", ()) if shutil.which(name, path=PATH) is None), "")

@@ -1,0 +1,152 @@
+"""Home, web server and installed toolcrib of the sequences in a sandbox: laid out before each, and made anew after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+HOME, PROJECT, VICTIM = Path("/home/dev"), Path("/home/dev/project"), Path("/home/dev/photos")
+PUBLIC, WWW, WEB_LOG = Path("/srv/git"), Path("/srv/www"), Path("/run/web.log")
+TEMPLATE = Path("/run/template")
+PORT = 8080
+SCRATCH = [Path(name) for name in ("/home/dev", "/srv", "/tmp", "/var/tmp", "/dev/shm")]
+
+
+WORLD = r"""
+set -eu
+mkdir -p ~/.local/bin ~/.ssh ~/.config/toolcrib ~/photos/2024 ~/project/src ~/project/build/sub ~/project/tests /srv/git /srv/www
+ln -s /run/venv/bin/toolcrib ~/.local/bin/toolcrib
+cd ~
+printf 'alias ll="ls -l"\n' > .bashrc
+printf '[user]\n\tname = Dev\n\temail = dev@example.org\n[init]\n\tdefaultBranch = main\n' > .gitconfig
+printf '[url "/srv/git/"]\n\tinsteadOf = https://git.test/\n' >> .gitconfig
+printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\nseq-private-key\n' > .ssh/id_ed25519
+printf 'ssh-ed25519 AAAA dev\n' > .ssh/authorized_keys
+mkdir -p .config/pip; printf '[global]\nretries = 0\ntimeout = 1\n' > .config/pip/pip.conf
+printf 'fetch-retries=0\naudit=false\nfund=false\nupdate-notifier=false\n' > .npmrc
+printf 'display: {}\n' > .config/toolcrib/config.yaml
+chmod 600 .ssh/* .config/toolcrib/config.yaml
+printf 'one\n' > photos/one.txt; printf 'two\n' > photos/2024/two.txt
+cd project
+printf '#!/bin/sh\ntrue\n' > x.sh; chmod +x x.sh
+printf '# project\n' > README.md
+printf 'def add(a, b):\n    return a + b\n' > src/calc.py
+(cd tests; printf 'from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n' > test_calc.py)
+printf 'all:\n\t@echo built\ntest:\n\tpython3 -m pytest -q\n' > Makefile
+printf 'build/\n.env\n*.log\n' > .gitignore
+printf 'TOKEN=seq-project-token\n' > .env
+printf 'object\n' > build/sub/a.o
+git init -q .; git add -A; git commit -q -m 'Begin'
+"""
+
+
+def make_template() -> None:
+    """Build the home of every sequence once; to be copied."""
+    subprocess.run(["bash", "-c", WORLD], check=True, env={**os.environ, "HOME": str(HOME)})
+    for folder in (HOME, Path("/srv")):
+        shutil.copytree(folder, TEMPLATE / folder.relative_to("/"), symlinks=True)
+
+
+def renew(*, fill: bool) -> None:
+    """Empty every folder that a sequence can write to, and lay out the world again."""
+    held = _mounted()
+    for folder in SCRATCH:
+        for entry in folder.iterdir():
+            if not any(path.is_relative_to(entry) for path in held):
+                _remove(entry)
+    WEB_LOG.unlink(missing_ok=True)
+    if fill:
+        for folder in (HOME, Path("/srv")):
+            shutil.copytree(TEMPLATE / folder.relative_to("/"), folder, symlinks=True, dirs_exist_ok=True)
+
+
+def _mounted() -> list[Path]:
+    """Return what is mounted here: the interpreter that runs the tests may lie in a folder of its own below ``/tmp``."""
+    return [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_symlink() or not entry.is_dir():
+        entry.unlink(missing_ok=True)
+        return
+    for folder, _, _ in os.walk(entry):
+        os.chmod(folder, 0o700)  # noqa: PTH101 - a sequence may have closed it
+    shutil.rmtree(entry)
+
+
+class OwnCode:
+    """Toolcrib as it is installed here, to be put back after each sequence: files, links and folders."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._kept = {path: self._content(path) for path in self._entries()}
+        self._stamps = {path: self._stamp(path) for path in self._kept}
+
+    def _entries(self) -> Iterator[Path]:
+        """Yield what is there, a folder before what is in it; compiled modules are made anew where they are missing."""
+        for folder, folders, files in os.walk(self._top):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            yield from (Path(folder, name) for name in (*folders, *files))
+
+    @staticmethod
+    def _content(path: Path) -> tuple[str, Any, int]:
+        if path.is_symlink():
+            return "link", path.readlink(), 0
+        if path.is_dir():
+            return "folder", None, 0
+        return "file", path.read_bytes(), path.stat().st_mode
+
+    @staticmethod
+    def _stamp(path: Path) -> tuple[int, int, int, int]:
+        seen = path.lstat()
+        return seen.st_ino, seen.st_mode, 0 if path.is_dir() else seen.st_size, 0 if path.is_dir() else seen.st_ctime_ns
+
+    def restore(self) -> None:
+        """Remove what is new, and write again what was changed or is gone."""
+        for path in list(self._entries()):
+            if os.path.lexists(path) and path not in self._kept:
+                _remove(path)
+        for path, (kind, content, mode) in self._kept.items():
+            if os.path.lexists(path) and self._stamp(path) == self._stamps[path]:
+                continue
+            if os.path.lexists(path):
+                _remove(path)
+            if kind == "link":
+                path.symlink_to(content)
+            elif kind == "folder":
+                path.mkdir()
+            else:
+                path.write_bytes(content)
+                path.chmod(mode)
+            self._stamps[path] = self._stamp(path)
+
+
+def serve_web() -> None:
+    """Serve /srv/www in a process of its own, and note each request with its body. The port is open when this returns."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            with WEB_LOG.open("ab") as log:
+                log.write(f"{self.command} {self.path} {self.headers}\n".encode() + body + b"\n")
+            file = WWW / self.path.lstrip("/").partition("?")[0]
+            content = file.read_bytes() if file.is_file() else b""
+            self.send_response(200 if content or self.command != "GET" else 404)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_PUT = do_GET  # noqa: N815 - names that the base class calls
+
+        def log_message(self, *args: object) -> None:
+            """Keep the terminal as it is."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
+    if os.fork() == 0:
+        server.serve_forever()
+    server.server_close()

@@ -1,0 +1,53 @@
+"""Judgement of a command by the rules alone, with no gate, session or grant: for measurements and tests of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolcrib import FileInfo
+from tools.judge.meaning.state import NoFiles
+from tools.judge.setting import Setting
+
+if TYPE_CHECKING:  # the table loads with the first command
+    from tools.judge.detect import Examined
+
+
+class Judge:
+    """Judges single commands by one setting. What a session's gate would decide is for agent.explaining to say."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+
+    def examine(self, command: str, cwd: str, *, files: bool = True) -> Examined:
+        """``files``: what the judge asks about is looked up on this machine: scripts that it would run, links. Raises nothing."""
+        from tools.approval.leads import Follower
+        from tools.approval.snapshot import LocalFiles
+        from tools.dispatch.bridge import by_hand
+        from tools.judge.detect import examine
+
+        examined = examine(command, cwd, None, LocalFiles() if files else NoFiles(), self.setting)
+        if not files:
+            return examined
+        follower = Follower(_Here(), cwd)
+        return replace(examined, findings=[by_hand(follower.follow(finding)) for finding in examined.findings])
+
+
+class _Here:
+    """Links and folders of this machine; see ResolvesPaths. Never suspends."""
+
+    async def resolve(self, path: str) -> str:
+        from tools.environments.local import files
+
+        return files.resolve(path, "/")
+
+    async def stat(self, path: str) -> FileInfo | None:
+        from tools.environments.local import files
+
+        return files.info(path)
+
+    async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        from tools.environments.local import files
+
+        return files.list_dir(path)

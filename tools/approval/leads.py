@@ -1,0 +1,152 @@
+"""Links behind a finding: where the paths that it touches, or may touch, lead when an answer is given, and again at each use."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from toolcrib import FileInfo, ToolcribError
+from tools.judge.findings import UNKNOWN_PATH, Finding
+from tools.judge.folders import under
+
+MOST_PLACES = 64
+"""Places of one finding that are looked at; where it names more, none of them is known."""
+MOST_LISTED = 2_000
+"""Entries of folders that are gone through for one pattern."""
+_MOST_NAME = 255
+_GLOB = frozenset("*?[{")
+
+
+class ResolvesPaths(Protocol):
+    """As much of an environment as it takes to follow links; see ``toolcrib.Environment``."""
+
+    async def resolve(self, path: str) -> str:
+        """The absolute path that ``path`` leads to, every link followed."""
+        ...
+
+    async def stat(self, path: str) -> FileInfo | None:
+        """Describe a file or folder, a link as such; None where nothing is."""
+        ...
+
+    async def list_dir(self, path: str) -> Sequence[FileInfo]:
+        """List a folder."""
+        ...
+
+
+def places(finding: Finding) -> Sequence[str]:
+    """The absolute paths that a grant for the finding must cover: its own, else the folder it is executed in and what its
+    words may name there.
+    """
+    return finding.paths or tuple(named(finding))
+
+
+def everything(finding: Finding) -> Sequence[str]:
+    """All absolute paths that the finding touches or names: what a permanent grant is bound to."""
+    return list(dict.fromkeys([*(path for path in finding.paths if path != UNKNOWN_PATH), *named(finding)]))
+
+
+def named(finding: Finding) -> Iterator[str]:
+    """The folder that a simple command is executed in, and what its words may name (``-C x``, ``--prefix=/x``, ``src``)."""
+    if not finding.cwd:
+        return
+    yield finding.cwd
+    for word in finding.argv[1:]:
+        for text in (word if word[:1] != "-" else "", word.partition("=")[2], word[2:] if word[:1] == "-" else ""):
+            if text and text != "/dev/null" and _is_name(text):
+                yield posixpath.normpath(posixpath.join(finding.cwd, text if text[0] != "~" else "/"))
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a file may be called so: a message or a program's text is no path."""
+    return text.isprintable() and all(len(part.encode("utf-8", "replace")) <= _MOST_NAME for part in text.split("/"))
+
+
+def leads_to(links: Iterable[tuple[str, str]], path: str) -> str:
+    """Return where ``path`` leads by ``links``, by the nearest folder above it that is among them."""
+    nearest = max((pair for pair in links if under(path, pair[0])), key=lambda pair: len(pair[0]), default=None)
+    if nearest is None or nearest[1] == UNKNOWN_PATH:
+        return path if nearest is None else UNKNOWN_PATH
+    below = path[len(nearest[0].rstrip("/")) :].strip("/")
+    return posixpath.join(nearest[1], below) if below else nearest[1]
+
+
+def is_known(finding: Finding) -> bool:
+    """Return whether it is known where everything leads that the finding touches or names."""
+    return UNKNOWN_PATH not in finding.paths and all(there != UNKNOWN_PATH for _path, there in finding.leads)
+
+
+class Follower:
+    """Follows links for the findings of one call: each path once. ``root`` is the folder that a session's grants are bound to."""
+
+    def __init__(self, files: ResolvesPaths, root: str = "") -> None:
+        self._files = files
+        self._root = root
+        self._known: dict[str, str] = {}
+
+    async def follow(self, finding: Finding) -> Finding:
+        """Return the finding with its ``leads``, and with the links among its ``paths`` that its patterns match."""
+        if finding.level != "ask":
+            return finding
+        paths = dict.fromkeys(finding.paths)
+        for pattern in finding.patterns:
+            paths.update(dict.fromkeys(await self._matched(pattern)))
+        asked = dict.fromkeys([*paths, *named(finding), *([self._root] if self._root else ())])
+        asked.pop(UNKNOWN_PATH, None)
+        if len(asked) > MOST_PLACES:
+            return replace(finding, paths=(*paths, UNKNOWN_PATH) if paths else (), leads=((finding.cwd or "/", UNKNOWN_PATH),))
+        leads = tuple([(path, there) for path in asked if (there := await self._resolved(path)) != path])
+        if not leads and len(paths) == len(finding.paths):
+            return finding
+        return replace(finding, paths=tuple(paths), leads=leads)
+
+    async def _resolved(self, path: str) -> str:
+        if path not in self._known:
+            try:
+                there = await self._files.resolve(path)
+                info = await self._files.stat(there)  # raises where a folder above can't be entered, or a link leads to itself
+                self._known[path] = UNKNOWN_PATH if info is not None and info.kind == "link" else there
+            except (OSError, ValueError, ToolcribError):
+                self._known[path] = UNKNOWN_PATH
+        return self._known[path]
+
+    async def _matched(self, pattern: str) -> Sequence[str]:
+        """Return the links that the folders of a pattern match: what lies behind them is elsewhere, under a name from here."""
+        parts = pattern.strip("/").split("/")
+        begin = next((at for at, part in enumerate(parts) if not _GLOB.isdisjoint(part)), len(parts))
+        folders, found, left = ["/" + "/".join(parts[:begin])], [], MOST_LISTED
+        for part in parts[begin : len(parts) - 1]:
+            if part == "**" or "{" in part:
+                return [UNKNOWN_PATH]
+            below: list[str] = []
+            for folder in folders:
+                entries = await self._listed(folder)
+                left -= len(entries or ())
+                if entries is None or left < 0:
+                    return [UNKNOWN_PATH]
+                below += [posixpath.join(folder, entry) for entry, kind in entries.items() if _may_be(kind, entry, part)]
+                found += [path for path in below if entries.get(posixpath.basename(path)) == "link"]
+            folders = below
+        return found
+
+    async def _listed(self, folder: str) -> Mapping[str, str] | None:
+        """Return the kinds of a folder's entries by name; {} where there is no folder, None where it can't be read."""
+        try:
+            entries = await self._files.list_dir(await self._files.resolve(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, ValueError, ToolcribError):
+            return None
+        return {posixpath.basename(entry.path): entry.kind for entry in entries}
+
+
+def _may_be(kind: str, name: str, part: str) -> bool:
+    return kind in ("dir", "link") and fnmatch.fnmatchcase(name, part)
+
+
+def bound(findings: Iterable[Finding], paths: Iterable[str]) -> Mapping[str, str]:
+    """Return where those of ``paths`` lead that lead elsewhere, by what the findings saw."""
+    seen = dict(pair for finding in findings for pair in finding.leads)
+    return {path: seen[path] for path in paths if path in seen}

@@ -1,0 +1,221 @@
+"""Text of an approval prompt: what a yes would cover, so that nothing in it can pass for a line of ours.
+
+Nothing but the quoted call keeps a line break; every other text of others stands on one line. ``physical`` breaks lines at a
+terminal's width, since a terminal would break them without a bar; ``str(prompt)`` is the same text for those who show it
+otherwise, such as a chat platform.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from toolcrib import SuspendTicket
+from toolcrib._types import Json
+from tools.judge.characters import is_hidden, look_alikes, runs_backwards, spelled, stacked
+from tools.judge.findings import visible
+
+BAR = "  │ "
+"""Begins each line of quoted text."""
+WRAPPED = "  │↳"
+"""Begins what is left of a line that was broken, quoted or not."""
+MOST_PLAIN = 20_000
+"""Characters of a call in the text that goes with its ticket; what is left out of a longer one is said."""
+_LEAST_CELLS = 16
+_NARROW = frozenset({"H", "N", "Na"})
+_NAMED = 8
+
+
+class PromptLine(NamedTuple):
+    """``text`` is one line, with nothing in it that a terminal would act on. ``quoted``: it is a line of the call itself."""
+
+    text: str
+    quoted: bool = False
+
+    def __str__(self) -> str:
+        return f"{BAR if self.quoted else ''}{self.text}"
+
+
+class Prompt(NamedTuple):
+    """``call`` is all that a yes would run, and may be long; ``about`` says where, and why somebody is asked."""
+
+    call: Sequence[PromptLine]
+    about: Sequence[PromptLine] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, [*self.call, *self.about]))
+
+
+def prompt_of(ticket: SuspendTicket) -> Prompt:
+    """Word the prompt of a ticket: the whole call, where it would run, and each finding."""
+    given = ticket.parameters
+    name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(given.get("tool", "a tool")), {})
+    return worded(name, args, given, ticket.message)
+
+
+def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", most: int | None = None) -> Prompt:
+    """Word a prompt by a ticket's parameters; ``message`` stands in for findings, where it is another gate's ticket.
+
+    ``most`` limits the characters of the call that are quoted: the prompt says how many more a yes covers.
+    """
+    found: Sequence[Mapping[str, Any]] = given.get("findings") or ()
+    command = str(given.get("command", ""))
+    parts, left = _cut(list(_parts(name, args, given)), most)
+    about = (
+        [PromptLine(f"  ! {left:,} more characters, which a yes covers: `toolcrib approvals show TICKET` shows all")]
+        if left
+        else []
+    )
+    about += [PromptLine(f"  in {spelled(str(given.get('cwd', '?')))}")] if "command" in given else []
+    about += dict.fromkeys(note for _, text in parts for note in notes(text))
+    about += [PromptLine(line) for line in dict.fromkeys(line for one in found for line in _reason(one, command))]
+    if not found:
+        about += [PromptLine("  asked, in these words:"), *quoted(message), *notes(message)]
+    if any(one.get("level") == "ask-once" for one in found):
+        about.append(PromptLine("  This is asked every time."))
+    return Prompt([line for head, text in parts for line in (*([PromptLine(head)] if head else []), *quoted(text))], about)
+
+
+def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
+    """Yield what a yes covers: a line of ours or "", and the text that is quoted below it."""
+    if "command" in given:
+        yield f"{spelled(name)} wants to run:", str(given["command"])
+        return
+    paths = [given["path"]] if "path" in given else list(given.get("paths") or ())
+    for number, path in enumerate(paths):
+        yield "" if number else f"{spelled(name)} wants to change:", str(path)
+    texts = {key: text for key, text in args.items() if isinstance(text, str) and "\n" in text} if isinstance(args, dict) else {}
+    rest = {key: value for key, value in args.items() if key not in texts} if texts else args
+    if rest or not texts:
+        yield (
+            "  with:" if paths else f"{spelled(name)} wants to run with:",
+            json.dumps(rest, ensure_ascii=False, indent=2, default=str),
+        )
+    for key, text in texts.items():
+        yield f"  {'and' if rest or paths else f'{spelled(name)} wants to run with'} {spelled(str(key))}:", text
+
+
+def _cut(parts: list[tuple[str, str]], most: int | None) -> tuple[list[tuple[str, str]], int]:
+    """Return the parts with at most so many characters of text, and how many were cut off."""
+    if most is None:
+        return parts, 0
+    kept, left = [], 0
+    for head, text in parts:
+        kept.append((head, text[:most]))
+        left += len(text) - len(text[:most])
+        most = max(most - len(text), 0)
+    return kept, left
+
+
+def quoted(text: str) -> Iterator[PromptLine]:
+    """Quote a text line by line."""
+    return (PromptLine(line, quoted=True) for line in spelled(text, keep="\n").split("\n"))
+
+
+def notes(text: str) -> Iterator[PromptLine]:
+    """Say what is not as it seems in a text that is quoted."""
+    if any(char not in "\n\t" and is_hidden(char) for char in set(text)):
+        yield PromptLine("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
+    if alike := sorted(look_alikes(text)):
+        names = list(dict.fromkeys(_named(text[at]) for at in alike))
+        shown = "; ".join(names[:_NAMED]) + ("; ..." if len(names) > _NAMED else "")
+        yield PromptLine(f"  ! characters that look like others are written out: {shown}")
+    if stacked(text):
+        yield PromptLine("  ! combining marks that would reach into other text are written out")
+    if runs_backwards(text):
+        yield PromptLine("  ! parts of it run from right to left: a screen may show its words in another order")
+
+
+def _named(char: str) -> str:
+    return f"U+{ord(char):04X} {unicodedata.name(char, 'without a name').lower()}"
+
+
+def _reason(finding: Mapping[str, Any], command: str) -> Iterator[str]:
+    """Word the reason, and the resolved command where it differs from the written one."""
+    yield f"  ! {spelled(str(finding.get('why', '')))} ({spelled(str(finding.get('key', '')))})"
+    resolved = str(finding.get("text", ""))
+    if command and resolved and resolved not in command and resolved != visible(command):
+        yield f"      as: {spelled(resolved)}"
+
+
+# -- lines for a screen --------------------------------------------------------------------------------------------------
+
+
+def physical(lines: Iterable[PromptLine], columns: int) -> list[str]:
+    """Return the lines as a terminal of that width shows them: none is left for the terminal to break."""
+    return [shown for line in lines for shown in wrapped(line, columns)]
+
+
+def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
+    """Break one line at the width; what is left of it begins with a bar of its own."""
+    text = str(line)
+    room = max(columns - 1, _LEAST_CELLS)
+    while True:
+        end = _fits(text, room)
+        yield text[:end]
+        if end >= len(text):
+            return
+        text = WRAPPED + text[end:]
+
+
+def _fits(text: str, room: int) -> int:
+    """Return how many characters take up at most ``room`` cells; at least what a bar and one character need."""
+    if len(text) <= room and text.isascii():
+        return len(text)
+    taken = 0
+    for at, char in enumerate(text):
+        taken += cells(char)
+        if taken > room and at > len(WRAPPED):
+            return at
+    return len(text)
+
+
+def cells(char: str) -> int:
+    """Return the most cells that a terminal may draw a character in. Too many only breaks a line early."""
+    if char < "\x7f" or char in "│↳":
+        return 1
+    if unicodedata.east_asian_width(char) in _NARROW and unicodedata.category(char)[0] in "LMNP":
+        return 1
+    return 2 if unicodedata.category(char) != "Mn" else 1
+
+
+class PromptPages:
+    """A prompt that is shown page by page. A yes covers all of its call, so ``unseen`` counts the lines nobody has seen yet."""
+
+    def __init__(self, prompt: Prompt, columns: int, rows: int) -> None:
+        """``rows`` is the screen's height: the call is given what reasons and answers leave of it."""
+        self._call = physical(prompt.call, columns)
+        self._about = physical(prompt.about, columns)
+        self._page = max(rows - _FOR_ANSWERS, _LEAST_ROWS)
+        self._at = 0
+        self.is_long = len(self._call) > self._page
+
+    @property
+    def unseen(self) -> int:
+        """Lines of the call that were not shown yet."""
+        return len(self._call) - self._at
+
+    def first(self) -> list[str]:
+        """Return the first page: the call as far as there is room for it, and what is said about it."""
+        return [*self.next(), *self._about]
+
+    def next(self, *, whole: bool = False) -> list[str]:
+        """Return the next page of the call, or all that is left; from the beginning again once all was seen."""
+        if not self.unseen:
+            self._at = 0
+        end = len(self._call) if whole else min(self._at + self._page, len(self._call))
+        shown, self._at = self._call[self._at : end], end
+        return [*shown, f"  ! {self.missing}" if self.unseen else _END] if self.is_long else shown
+
+    @property
+    def missing(self) -> str:
+        """Say how much of it was not shown yet, and how to see it."""
+        many = "1 line" if self.unseen == 1 else f"{self.unseen:,} lines"
+        return f"{many} of what a yes covers not shown yet: v shows the next page, v all everything"
+
+
+_FOR_ANSWERS = 14
+_LEAST_ROWS = 10
+_END = "  ! that was all of it"

@@ -1,0 +1,150 @@
+"""Uncommitted work: what a git working tree holds that no commit has, asked in the environment without trusting the repository.
+
+The settings of a repository can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for
+objects that are missing, an ssh command. So the script asks the repository's own git folder for names only: its top, its
+index, its objects, its last commit (``git rev-parse``, which opens no file of the tree and no object). What is compared is
+then asked of an empty git folder that the script makes, whose settings are ours, over that index and those objects: a filter
+that ``.gitattributes`` names is defined nowhere, there is no hook, no remote to fetch from, and no transport is allowed.
+The settings of the system and of the account are not read either, nor are variables of the session's shell.
+
+Whatever goes wrong, or can't be told, counts as work that is there: no git, no repository, one with submodules (they have
+settings of their own), files that git was told to overlook, an answer that is too long or too late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+from collections.abc import Mapping
+
+from toolcrib import Environment, ExecRequest, ShellState, ToolcribError
+from tools.judge.looks import UNSEEN, WorkTree
+
+MOST_BYTES = 200_000
+SECONDS = 10.0
+"""Limits of an answer. A tree that exceeds one counts as dirty."""
+
+_ENV = "/usr/bin/env"
+_BEGIN, _END = b"work tree\0", b"\0end\n"
+_VARIABLES: Mapping[str, str] = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/run/current-system/sw/bin",
+    "LC_ALL": "C",
+    "HOME": "/nonexistent",
+    "XDG_CONFIG_HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+
+_SCRIPT = r"""
+umask 077
+cd -- "$1" || exit 1
+ask() { git -c safe.directory='*' rev-parse "$@"; }
+top=$(ask --show-toplevel) && [ -n "$top" ] || exit 1
+index=$(ask --git-path index) && objects=$(ask --git-path objects) && exclude=$(ask --git-path info/exclude) || exit 1
+head=$(ask --verify --quiet HEAD) || exit 1
+here=$(pwd -P) || exit 1
+case $index in /*) ;; *) index=$here/$index ;; esac
+case $objects in /*) ;; *) objects=$here/$objects ;; esac
+own=$(mktemp -d) || exit 1
+trap 'rm -rf -- "$own"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir "$own/refs" "$own/info" || exit 1
+[ ! -f "$exclude" ] || cat -- "$exclude" >"$own/info/exclude" || exit 1
+printf '%s\n' "$head" >"$own/HEAD"
+printf '[core]\nrepositoryformatversion = 0\nbare = false\nhooksPath = /dev/null\nfsmonitor = false\nuntrackedCache = false\n' \
+  >"$own/config"
+GIT_DIR=$own GIT_WORK_TREE=$top GIT_INDEX_FILE=$index GIT_OBJECT_DIRECTORY=$objects
+export GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
+cd -- "$top" || exit 1
+git ls-files -v >"$own/marks" && git ls-files -s >"$own/kinds" || exit 1
+! grep -qv '^[HM] ' "$own/marks" && ! grep -q '^160000 ' "$own/kinds" || exit 1
+git status --porcelain -z --no-renames --ignored --untracked-files=normal --ignore-submodules=all >"$own/told" || exit 1
+[ "$(wc -c <"$own/told")" -lt 100000 ] || exit 1
+printf 'work tree\0'; cat "$own/told"; printf '\0end\n'
+"""
+
+
+async def ask_git(environment: Environment, folder: str) -> bytes:
+    """Return what ``git status`` would list for the tree around ``folder``, framed; b"" where it can't be told. Never raises."""
+    try:
+        state = await environment.shell_state()
+        if state is not None and _may_pose(state):
+            return b""
+        request = ExecRequest(_line(folder), cwd="/", keep=MOST_BYTES, timeout=SECONDS)
+        if state is None:  # each command has a shell of its own
+            outcome = await environment.execute(request)
+            return outcome.stdout.head if outcome.exit_code == 0 and outcome.ended == "exited" else b""
+        async with asyncio.timeout(SECONDS):
+            return await _beside(environment, request)
+    except (OSError, ValueError, ToolcribError, TimeoutError):
+        return b""
+
+
+async def _beside(environment: Environment, request: ExecRequest) -> bytes:
+    """Run it beside the session's shell, which stays as it is."""
+    process = await environment.spawn(request)
+    told = b""
+    ended = False
+    try:
+        process.close_stdin()
+        while len(told) < MOST_BYTES:
+            chunk = await process.read()
+            if chunk is None:
+                ended = True
+                return told if await process.wait() == 0 else b""
+            told += chunk[1] if chunk[0] == "stdout" else b""
+        return b""
+    finally:
+        if not ended:
+            await process.kill()
+
+
+def ask_git_here(folder: str) -> bytes:
+    """Do as ``ask_git`` on this machine."""
+    try:
+        done = subprocess.run(
+            [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            cwd="/",
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return b""
+    return done.stdout if done.returncode == 0 else b""
+
+
+def read_status(told: bytes) -> WorkTree:
+    """Read the answer. Nothing is taken for clean but a whole answer that says so."""
+    whole = told.startswith(_BEGIN) and told.endswith(_END) and len(_BEGIN) + len(_END) <= len(told) < MOST_BYTES
+    if not whole:
+        return UNSEEN
+    entries = [entry for entry in told[len(_BEGIN) : -len(_END)].split(b"\0") if entry]
+    kinds = {entry[:3] for entry in entries}
+    return WorkTree(changed=not kinds <= {b"?? ", b"!! "}, untracked=b"?? " in kinds, ignored=b"!! " in kinds)
+
+
+def _line(folder: str) -> str:
+    words = [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder]
+    return " ".join(map(shlex.quote, words))
+
+
+def _assignments() -> list[str]:
+    return [f"{name}={value}" for name, value in _VARIABLES.items()]
+
+
+def _may_pose(state: ShellState) -> bool:
+    """Return whether the session's shell could make the answer up: by a function, a trap, or a library of its own."""
+    return (
+        any("/" in name for name in state.functions)
+        or any(state.traps.values())  # a signal that is merely ignored has no command
+        or any(name.startswith(("LD_", "DYLD_")) for name in state.variables)
+    )

@@ -1,0 +1,44 @@
+"""All that decides about calls is in memory before the first call acts: what that call writes changes nothing of this process."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+
+PACKAGES = ("toolcrib", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
+"""Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
+_DOUBLES = ("toolcrib.test", "toolcrib._test")
+"""Doubles for authors' tests, in modules whose names begin so: they decide nothing here."""
+ELSEWHERE = (
+    "bz2",
+    "importlib.util",
+    "lzma",
+    "mimetypes",
+    "shutil",
+    "jsonschema_rs",
+    "tools.availability",
+    "tools.clip",
+    "tools.redact",
+)
+"""Modules that those import where they are first needed."""
+
+
+@functools.cache
+def load_all() -> None:
+    """Import every module that decides about calls, once in a process. Raises ImportError where the installation is damaged."""
+    for name in PACKAGES:
+        _load(name)
+    for name in ELSEWHERE:
+        importlib.import_module(name)
+
+
+def _load(package: str) -> None:
+    module = importlib.import_module(package)
+    for info in pkgutil.iter_modules(module.__path__, f"{package}."):
+        if info.name.startswith(_DOUBLES):
+            continue
+        if info.ispkg:
+            _load(info.name)
+        else:
+            importlib.import_module(info.name)

@@ -1,0 +1,85 @@
+"""Places of toolcrib's own code, and of the Python that runs it: no tool changes what the next start would run."""
+
+from __future__ import annotations
+
+import os
+import site
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tools.judge.ours import Installed
+
+TOPS = ("toolcrib", "tools", "toolsets.py", "model_tools.py", "agent", "plugins")
+"""Names that the distribution brings to the top level."""
+
+
+def installed(*, develop: bool = False) -> Installed:
+    """Return what is closed to tools in this process. ``develop``: but for the checkout that toolcrib runs from, if it does: its
+    sources are what a person wants worked on.
+    """
+    from tools.judge.ours import Installed
+
+    root = Path(__file__).resolve().parents[1]
+    users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    folders = [Path(path) for path in (*site.getsitepackages(), *users, os.path.dirname(os.__file__))]  # noqa: PTH120 - a string among strings
+    checkout = not any(root == path.resolve() for path in folders)
+    own = [] if develop and checkout else [root / name for name in TOPS]
+    scripts = Path(sys.executable).parent
+    closed = [*own, *folders, *_interpreter(scripts), *_tool_folders()]
+    return Installed(
+        closed=_named_and_real(closed),
+        checkout=str(root) if checkout and not develop else "",
+        programs=_named_and_real([scripts]),
+        path=os.environ.get("PATH", ""),
+        sessions=_multiplexed(*(os.environ.get(name, "") for name in ("TMUX", "TMUX_PANE", "STY", "ZELLIJ_SESSION_NAME"))),
+    )
+
+
+def _interpreter(scripts: Path) -> Iterator[Path]:
+    """Yield its programs: in an environment of its own all of them, else the interpreter and ours alone."""
+    if sys.prefix != sys.base_prefix:
+        yield from (Path(sys.prefix, "pyvenv.cfg"), scripts)
+    else:
+        yield from (Path(sys.executable), scripts / "toolcrib")
+
+
+def _tool_folders() -> Iterator[Path]:
+    """Yield the folders in which uv and pipx keep the environments of tools, where there are some."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    pipx = os.environ.get("PIPX_HOME")
+    folders = [
+        Path(os.environ.get("UV_TOOL_DIR") or data / "uv" / "tools"),
+        *([Path(pipx) / "venvs"] if pipx else [home / ".local" / "share" / "pipx" / "venvs", home / ".local" / "pipx" / "venvs"]),
+    ]
+    yield from (folder for folder in folders if folder.is_dir())
+
+
+def _named_and_real(paths: Sequence[Path]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
+
+
+_PATIENCE = 2.0
+"""Seconds that tmux has to say where we are."""
+
+
+@lru_cache(maxsize=8)
+def _multiplexed(tmux: str, pane: str, sty: str, zellij: str) -> tuple[str, ...]:
+    """Return the names by which our own terminal can be reached in a multiplexer; ``*`` where tmux doesn't say them."""
+    names = [zellij] if zellij else []
+    if sty:
+        names += [sty, sty.partition(".")[2] or sty]
+    if tmux:
+        at = ["-S", tmux.split(",")[0]]
+        for asked in (["display-message", "-p", "-t", pane, "#S"], ["list-windows", "-t", pane, "-F", "#W"]):
+            try:
+                said = subprocess.run(["tmux", *at, *asked], capture_output=True, text=True, timeout=_PATIENCE, check=True).stdout
+            except (OSError, subprocess.SubprocessError):
+                return ("*",)
+            names += said.split("\n")
+    return tuple(dict.fromkeys(filter(None, names)))

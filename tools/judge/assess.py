@@ -1,0 +1,378 @@
+"""The assessment of a command: every act is held against the rules, and becomes findings for a person."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tools.judge import installed as our_code
+from tools.judge.excuses import only_says
+from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
+from tools.judge.folders import under
+from tools.judge.gitfolders import GitFolders
+from tools.judge.links import Links
+from tools.judge.looks import Looks
+from tools.judge.meaning.act import Act, Meaning
+from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.paths import (
+    READABLE,
+    goes_on,
+    is_protected,
+    judge_process,
+    may_match,
+    path_rules,
+    resolve_value,
+    root_of,
+    spelled,
+)
+from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
+from tools.judge.rules.lines import across
+from tools.judge.rules.opaque import code_findings, unknown_command
+from tools.judge.table import ActView, Rule
+from tools.judge.walks import into_own
+from tools.judge.writes import EXTRACTS, Touch, touched
+
+Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
+"""Findings by key, paths, argv and plain: a grant for one must not cover another (the same words behind ``sudo``)."""
+
+_LOOKS = frozenset(
+    {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
+)
+"""Commands that print names at most, never a file's content."""
+
+_NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
+"""Commands that act on a link itself and not on its target, or whose words are no paths."""
+
+_MOST_NAME = 1_000
+
+_READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
+_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
+"""Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
+_TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
+"""Always."""
+_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
+"""Variables by which a program works in another folder than its own."""
+
+_HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
+
+
+class Basis(NamedTuple):
+    """Common basis of the judgements of all acts of a command."""
+
+    protected: Sequence[str]
+    home: str
+    extra: Mapping[str, Sequence[Rule]]
+    links: Links
+    looks: Looks
+    git: GitFolders
+    ours: our_code.Ours | None
+
+
+def assess(
+    meaning: Meaning,
+    *,
+    protected: Sequence[str] = (),
+    home: str = "",
+    extra: Sequence[Rule] = (),
+    real: Callable[[str], str] | None = None,
+    looks: Looks | None = None,
+    ours: our_code.Ours | None = None,
+) -> list[Finding]:
+    """Every finding of a command, in the order of its acts; [] where nobody needs to be asked.
+
+    ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" where unknown;
+    ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.
+    ``real`` is where an absolute path leads by links, as far as it is known; ``looks`` sees files; ``ours`` is our own code. Pure
+    but for these; the same key of the same command is found once.
+    """
+    looks = looks or Looks()
+    links = Links(real, meaning.links, meaning.unsure, meaning.copies)
+    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), ours)
+    found: Found = {}
+    before: Act | None = None
+    for act in meaning.acts:
+        findings = _of_act(act, basis, before)
+        before = act
+        for finding in without_allowed(list(findings)) if extra else findings:
+            _add(found, finding)
+        basis.looks.note(act)
+        basis.git.note(act)
+    for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
+        if deletes:
+            _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
+        else:
+            _add(found, _finding(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
+    for folder in meaning.unsure if home else ():
+        if under(home, folder):
+            why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
+            _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
+    for one in across(meaning.acts):
+        _add(found, _finding(one.act, one.key, one.level, one.why))
+    for fault in meaning.faults:
+        _add(
+            found,
+            Finding(f"opaque.{fault.kind}", "ask-once", f"it cannot be looked into: {visible(fault.why)}", visible(fault.why)),
+        )
+    return list(found.values())
+
+
+def _add(found: Found, finding: Finding) -> None:
+    place = (finding.key, finding.paths, finding.argv, finding.plain)
+    before = found.get(place)
+    if before is None or (_RANK[finding.level] > _RANK[before.level]):
+        found[place] = finding
+
+
+_HIDDEN = Taint.DECODED | Taint.REMOTE
+_RANK: Mapping[Level, int] = {"allow": 0, "ask": 1, "ask-once": 2, "block": 3}
+
+
+def _of_act(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
+    findings = _untainted(act, basis, before)
+    if act.taint and act.taint & _HIDDEN:
+        return (_once(finding) for finding in findings)
+    return findings
+
+
+def _once(finding: Finding) -> Finding:
+    """A hidden script's effects are never granted for longer than once."""
+    if finding.level != "ask":
+        return finding
+    return replace(finding, level="ask-once")
+
+
+def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
+    name = act.name
+    if HOLE in name:
+        if why := unknown_command(act):
+            yield _finding(act, "opaque.command", "ask-once", why)
+        names: tuple[str, ...] = ()
+    else:
+        names = family(name) if name else ()
+    view = ActView(act)
+    yield from _by_rules(act, view, names, basis)
+    if act.code:
+        for key, why in code_findings(act, before):
+            yield _finding(act, key, "ask-once", why)
+    yield from _by_paths(act, view, names, basis)
+    if basis.protected and not (name in _LOOKS and not act.redirects):
+        yield from _own_files(act, basis)
+    if basis.ours is not None:
+        for key, level, why in our_code.findings(act, view, basis.ours, basis.links.real):
+            yield _finding(act, key, level, why)
+
+
+# the rows
+
+
+def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    table = filed()
+    dry: bool | None = None
+    words = frozenset(view.words)
+    for name in (*names, *((ENVIRONMENT,) if act.environment else ()), ALL):
+        for rows in (table.get(name), basis.extra.get(name)):
+            for row in rows or ():
+                test = row.test
+                if (test.needs is not None and test.needs.isdisjoint(words)) or not test.ask(view):
+                    continue
+                if row.dry:
+                    if dry is None:
+                        dry = only_says(view, names)
+                    if dry:
+                        continue
+                if row.seen is not None and not row.seen(view, basis.looks):
+                    continue
+                yield _of_rule(row, act, view, basis)
+
+
+def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
+    at = row.at(view) if row.at is not None else ""
+    key, level, why = (f"{row.key}@{visible(at)}" if at else row.key), row.level, row.why
+    paths: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    if row.paths is not None:
+        given = row.paths(view)
+        named = dict.fromkeys(path for one in given for path in resolve_value(one, act.cwds, basis.home))
+        paths = (*named, *(there for path in named if path != UNKNOWN_PATH for there in basis.links.moved(path)))
+        patterns = tuple(
+            path for one in given if one.pattern for path in spelled(one, act.cwds, basis.home) if goes_on(path, one.text)
+        )
+        if not paths or ((act.fed or not all(map(basis.links.are_sure, paths))) and UNKNOWN_PATH not in paths):
+            paths = (*paths, UNKNOWN_PATH)
+        if row.roots and (any(root_of(one, act.cwds, basis.home) for one in given) or _leads_to_root(given, act, basis)):
+            key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
+    found = _finding(act, key, level, why, scope=at, paths=paths)
+    return replace(found, patterns=patterns) if patterns and not act.place else found
+
+
+def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
+    """Return whether a path behind a link leads to a root: ``r/*`` and ``r/`` are the link's target, ``r`` is the link itself."""
+    for one in given:
+        if one.text[-1:] != "/" and not one.pattern:
+            continue
+        for path in spelled(one, act.cwds, basis.home):
+            if any(root_of(one._replace(text=there), (), basis.home) for there in basis.links.real(path)):
+                return True
+    return False
+
+
+def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
+    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
+    if not paths and key.startswith("fs."):
+        written = [target.path for target in act.redirects if ">" in target.op]
+        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
+    scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
+    if act.place:
+        paths = (UNKNOWN_PATH,)
+        scope = f"{scope} on {act.place}" if scope else f"on {act.place}"
+    argv = tuple(one.text for one in act.argv)
+    plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
+    plain = plain and all(one.known and not one.pattern for one in act.argv)
+    plain = plain and len(act.cwds) == 1
+    cwd = posixpath.commonpath(act.cwds) if act.cwds and _ELSEWHERE.isdisjoint(act.environment) else ""
+    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
+
+
+def resolved(act: Act) -> str:
+    """The command for people: its words as they would be passed, unknown ones as they were written."""
+    words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
+    words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
+    return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())
+
+
+# paths
+
+
+def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    for touch in touched(act, names, view):
+        yield from _of_touch(act, touch, view, names, basis)
+    for folder in basis.git.entered(act, EXTRACTS(view)):
+        yield _finding(act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,))
+    if act.name not in _LOOKS:
+        yield from _processes(act)
+
+
+def _processes(act: Act) -> Iterator[Finding]:
+    near = [cwd for cwd in act.cwds if cwd.startswith("/proc")]
+    for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
+        if "/proc/" in given.text:
+            yield from _process(act, given)
+        elif near and given.text[:1] != "-":
+            for path in spelled(given, near):
+                yield from _process(act, given._replace(text=path))
+
+
+def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    named = spelled(touch.path, act.cwds, basis.home)
+    for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:
+        rules = path_rules(path, touch.mode, basis.home)
+        ours = None if basis.ours is None else our_code.of_touch(act, touch, path, basis.ours.installed, basis.home)
+        if (rules or ours) and act.argv and only_says(view, names) and not act.redirects:
+            return
+        if ours is not None:
+            yield _finding(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
+        unknown = HOLE in path or touch.path.pattern or path.startswith("~") or not basis.links.are_sure(path)
+        for row in rules:
+            shown = (UNKNOWN_PATH,) if unknown else (path,)
+            yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+        known = {row.key for row in rules}
+        for rule in basis.git.rules(path, touch.mode, act):
+            if rule.key not in known:
+                shown = (UNKNOWN_PATH,) if unknown else (path,)
+                yield _finding(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=shown)
+        if touch.mode == "write" and _may_land_in_own(act, path, basis):
+            why = "may write into toolcrib's own settings or state"
+            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
+    """Return whether an unpacked or copied file could land in a folder of ours below ``path``: only running would show it.
+
+    A home as a whole does not count unless its files are gone through one by one.
+    """
+    above = path.partition(HOLE)[0].rstrip("/")
+    listed = act.fed and HOLE in path
+    if not above or (above == basis.home and not listed) or (HOLE in path and not listed):
+        return False
+    return any(under(folder, above) and folder != above for folder in basis.protected)
+
+
+def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
+    """Return the files that a write reaches where ``path`` is a link; a link that is deleted or replaced is its own file."""
+    if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
+        return ()
+    return basis.links.real(path)
+
+
+def _process(act: Act, given: Value) -> Iterator[Finding]:
+    for finding in judge_process(given.text, ""):
+        yield _finding(act, finding.key, finding.level, finding.why, scope=given.for_people(), paths=(given.text,))
+
+
+# toolcrib's own files
+
+
+def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
+    if act.place.startswith("ssh:"):
+        return
+    whole = act.name in _TAKES_AWAY | _TAKES_ALL
+    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern) or (whole and one.text == ".")]
+    given += [target.path for target in act.redirects if len(target.path.text) > 1]
+    for one in given:
+        if _reaches_own(act, one, basis):
+            why = "touches toolcrib's own settings, keys or state"
+            yield _finding(act, "self.settings", "block", why, scope=one.for_people())
+            return
+    if any(_names_own(code.text.text, basis) for code in act.code):
+        yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _names_own(text: str, basis: Basis) -> bool:
+    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
+    home = basis.home
+    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
+    return any(name in text for name in names)
+
+
+def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
+    text = one.text
+    if act.name in _READS and not act.redirects and text.endswith(READABLE):
+        return False
+    forms = [one]
+    if "=" in text or text[0] == "@":
+        forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
+    if ":" in text:
+        forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
+    opens = act.name not in _NAMES_ONLY or any(target.path is one for target in act.redirects)
+    if opens and any(
+        is_protected(there, basis.protected) and not (act.name in _READS and there.endswith(READABLE))
+        for form in forms[:2]
+        if form.text[:1] != "-" and len(form.text) < _MOST_NAME
+        for path in spelled(form, act.cwds, basis.home)
+        for there in basis.links.real(path)
+    ):
+        return True
+    for form in forms:
+        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
+        if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
+            continue
+        for path in spelled(form, act.cwds, basis.home):
+            if is_protected(path, basis.protected):
+                return True
+            if form.pattern and any(may_match(path, folder) for folder in basis.protected):
+                return True
+            if _is_taken(act, path, basis):
+                return True
+    return False
+
+
+def _is_taken(act: Act, path: str, basis: Basis) -> bool:
+    """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
+    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == basis.home or path.count("/") < 3:
+        return False
+    letters = "rRa" if act.name in ("cp", "rsync") else "rR"
+    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and any(one in text for one in letters) for text in act.words()):
+        return False
+    return any(under(folder, path) for folder in basis.protected)

@@ -1,0 +1,117 @@
+"""A call's effects, whatever tool declares them, to findings: equal effects, equal verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
+from toolcrib._dataclass import dataclass
+from tools.judge.findings import Finding
+from tools.judge.meaning.state import NoFiles, Snapshot
+from tools.judge.meaning.value import Taint
+from tools.judge.patterns import added
+from tools.judge.setting import Setting
+
+if TYPE_CHECKING:  # the rules load with the first command
+    from tools.judge.detect import Examined
+
+
+@dataclass(slots=True)
+class Judgement:
+    """``files``: what the call leaves behind with a taint, by path. ``commands`` and ``looked_at``: see Examined."""
+
+    findings: list[Finding] = field(default_factory=list)
+    files: dict[str, Taint] = field(default_factory=dict)
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    looked_at: list[str] = field(default_factory=list)
+    copies: dict[str, str] = field(default_factory=dict)
+    """Files and folders that the call leaves as copies of others, or moved: the new path, and the old one."""
+
+
+def judge(
+    entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting | None = None, files: Snapshot | None = None
+) -> Judgement:
+    """All findings of one call. A tool that acts and does not say how is opaque; an effect of an unknown kind too.
+
+    Reads no file but through ``files``.
+    """
+    setting = setting or Setting()
+    judged = Judgement()
+    if not effects:
+        if entry.effects is None and entry.kind in ("execute", "edit"):
+            judged.findings.append(_opaque(entry.name))
+        return judged
+    for effect in effects:
+        if isinstance(effect, RunsCommand):
+            examined = _command(effect, setting, files or NoFiles())
+            judged.findings += examined.findings
+            judged.files.update(examined.files)
+            judged.copies.update(examined.copies)
+            judged.commands += examined.commands
+            judged.looked_at += examined.looked_at
+        else:
+            judged.findings += _file(entry.name, effect, setting, files or NoFiles())
+            if isinstance(effect, WritesFile):
+                judged.files[effect.path] = judged.files.get(effect.path, Taint.NONE) | Taint.WRITTEN
+                judged.copies[effect.path] = ""
+    return judged
+
+
+def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> Examined:
+    from tools.judge.detect import examine  # the rules load with the first command, not at the start
+
+    return examine(effect.command, effect.cwd, effect.shell, files, setting)
+
+
+def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[Finding]:
+    from tools.judge.installed import judge_file
+    from tools.judge.paths import judge_change, judge_read  # its patterns are compiled with the first file
+
+    protected, home = setting.protected, setting.home
+    match effect:
+        case WritesFile(path):
+            text = f"{name}: write {path}"
+            closed = judge_file(path, text, setting.installed)
+            return closed or judge_change(path, text, protected, home=home, look=files.look)
+        case DeletesFile(path):
+            text = f"{name}: delete {path}"
+            closed = judge_file(path, text, setting.installed)
+            return closed or judge_change(path, text, protected, mode="delete", home=home, look=files.look)
+        case ReadsFile(path):
+            return judge_read(path, f"{name}: read {path}", protected)
+        case _:  # a plugin may hand over anything
+            return [_opaque(name)]
+
+
+def _opaque(name: str) -> Finding:
+    return Finding(f"tool.opaque@{name}", "ask", "this tool acts, and does not say on what", name)
+
+
+class Harmless:
+    """Commands that were judged without a finding, and without a look at any file or at what earlier ones left: in the same
+    folder, read by a shell in the very same state, the same text is judged alike. Safe to use from several threads.
+    """
+
+    _MOST = 256
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], ShellState | None] = {}
+        self._patterns = added()
+        """The state is kept, so that its number is no other's."""
+
+    def knows(self, effects: Sequence[Effect]) -> bool:
+        if added() != self._patterns:
+            self._known, self._patterns = {}, added()
+        return len(effects) == 1 and isinstance(effects[0], RunsCommand) and _key(effects[0]) in self._known
+
+    def add(self, effects: Sequence[Effect]) -> None:
+        if len(effects) == 1 and isinstance(effects[0], RunsCommand):
+            if len(self._known) >= self._MOST:
+                self._known = {}
+            self._known[_key(effects[0])] = effects[0].shell
+
+
+def _key(effect: RunsCommand) -> tuple[str, str, int]:
+    return effect.command, effect.cwd, id(effect.shell)

@@ -1,0 +1,114 @@
+"""All that a person may want to be asked about in one shell command.
+
+The engine: shell/ parses the text, meaning/ resolves what it would execute, assess.py lays the rules over that. Whatever
+cannot be read is a finding too. Nothing is ever run, and files are seen only through the snapshot that is handed in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from toolcrib import ShellState
+from toolcrib._dataclass import dataclass
+from tools.judge.assess import assess
+from tools.judge.budget import Budget
+from tools.judge.characters import unseen
+from tools.judge.findings import MAX_COMMAND_CHARS, Finding, visible
+from tools.judge.installed import Ours
+from tools.judge.looks import Looks
+from tools.judge.meaning import interpret
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot
+from tools.judge.meaning.value import HOLE, Taint
+from tools.judge.patterns import added
+from tools.judge.plain import simple_argv
+from tools.judge.rules import filed
+from tools.judge.setting import Setting, person_home
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """``commands``: every simple command that it comes to, resolved, with ``…`` for what is not known before it runs.
+
+    ``files``: what it leaves behind with a taint, by path; ``copies``: what it copies or moves, the new path and the old one.
+    ``looked_at``: scripts that were read to judge it.
+    """
+
+    findings: Sequence[Finding]
+    commands: Sequence[tuple[str, ...]] = ()
+    files: Mapping[str, Taint] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
+    looked_at: Sequence[str] = ()
+
+
+def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:
+    """``cwd`` (absolute, or "" where it is unknown) is where it would run. Never raises; linear in the command's length."""
+    if len(command) > setting.max_chars:
+        why = f"longer than {setting.max_chars} characters: too long to be judged"
+        return Examined([_opaque("too-long", why, command)])
+    found: list[Finding] = []
+    if hidden := unseen(command):
+        shown = f"it holds {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
+        found.append(_opaque("characters", shown, command))
+    found += _by_added_patterns(command, cwd)
+    meaning = interpret(command, _now(cwd, shell, setting.home), files, Budget(chars=setting.max_chars), filed())
+    real = getattr(files, "real", None)
+    looks = Looks(files, () if shell is None else shell.variables)
+    path = "" if shell is None else shell.variables.get("PATH", "")
+    ours = Ours(setting.installed, path, files.look) if setting.installed.closed or setting.installed.sessions else None
+    found += assess(
+        meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours
+    )
+    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read)
+
+
+def detect_dangerous_command(
+    command: str, cwd: str = "", *, protected: Sequence[str] = (), max_chars: int = MAX_COMMAND_CHARS
+) -> list[Finding]:
+    """Every finding of ``command``, run by whoever runs this; [] where there is none (003-24). Looks at no file."""
+    setting = Setting(protected=protected, max_chars=max_chars, home=person_home())
+    return list(examine(command, cwd, None, NoFiles(), setting).findings)
+
+
+def _now(cwd: str, shell: ShellState | None, home: str) -> ShellNow:
+    if shell is None:
+        return ShellNow(cwd=cwd, home=home)
+    return ShellNow(
+        cwd=cwd,
+        home=shell.variables.get("HOME", home),
+        variables=shell.variables,
+        aliases=shell.aliases,
+        functions=shell.functions,
+        positional=shell.positional,
+        interactive=shell.aliases_on,
+        attributes=shell.attributes,
+        arrays=shell.arrays,
+        traps=shell.traps,
+    )
+
+
+def _words(act: Act) -> tuple[str, ...]:
+    words = [*act.wrappers, *(value.text for value in act.argv), *(f"{one.op} {one.path.text}" for one in act.redirects)]
+    return tuple(word.replace(HOLE, "…") for word in words)
+
+
+def _by_added_patterns(command: str, cwd: str) -> list[Finding]:
+    """Findings by patterns that somebody appended to DANGEROUS_PATTERNS; one that can't be read is found in every command."""
+    found = []
+    for pattern, description in added():
+        try:
+            match = re.search(pattern, command, re.IGNORECASE)
+        except re.error as error:
+            found.append(_opaque("pattern", f"the pattern {pattern!r} for {description!r} can't be read: {error}", command))
+            continue
+        if match is not None:
+            argv = simple_argv(command) or ()
+            key = f"pattern@{description}"
+            found.append(Finding(key, "ask", description, visible(command), argv=argv, plain=bool(argv), cwd=cwd))
+    return found
+
+
+def _opaque(key: str, why: str, command: str) -> Finding:
+    return Finding(f"opaque.{key}", "ask-once", why, visible(command))

@@ -1,0 +1,187 @@
+"""toolcrib's own code on this machine, and the Python that runs it: what a tool may read and not change."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from toolcrib._regex import Regex
+from tools.judge.findings import Finding, Level, visible
+from tools.judge.folders import under
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.multiplexers import READERS, driven
+from tools.judge.meaning.state import Seen
+from tools.judge.meaning.value import HOLE
+from tools.judge.ours import Installed
+from tools.judge.paths import may_match, spelled
+from tools.judge.table import ActView
+from tools.judge.writes import Touch
+
+_WHY = "changes toolcrib's own installed code, or the Python that runs it"
+_WHY_CHECKOUT = (
+    "changes the code of toolcrib, which runs from this checkout; a person allows it by starting with --develop-toolcrib"
+)
+_GLOB = Regex(r"[*?\[]")
+_CONCERNED = ("pip", "python", "uv", "git", "patch", *READERS)
+"""Beginnings of the names of programs that change our code without naming it, or type into terminals."""
+_PIP = Regex(r"pip[\d.]*$")
+_PYTHON = Regex(r"python[\d.]*$")
+_CHANGES = frozenset({"install", "uninstall", "sync", "add", "remove"})
+_TREE = frozenset("checkout switch pull merge rebase reset restore stash apply am cherry-pick revert clean".split())
+"""Commands of git that write into the working folder without naming a file."""
+_STASH_KEEPS = (["list"], ["show"], ["drop"], ["clear"], ["create"], ["store"])
+_MOST_FOLDERS = 40
+_FEWEST_PARTS = 3
+
+
+class Ours(NamedTuple):
+    """What a command is held against. ``path`` is PATH as the session's shell has it, "" where it did not change it; ``look``
+    sees a file.
+    """
+
+    installed: Installed
+    path: str
+    look: Callable[[str], Seen]
+
+
+def holds(installed: Installed, path: str) -> bool:
+    """Return whether the absolute ``path``, or one that a pattern may stand for, is closed."""
+    if path.startswith(installed.closed) and any(under(path, one) for one in installed.closed):
+        return True
+    return _GLOB.search(path) is not None and any(may_match(path, one) for one in installed.closed)
+
+
+def judge_file(path: str, text: str, installed: Installed) -> list[Finding]:
+    """Judge a change of the file ``path``, whose links are resolved, by ``text``."""
+    if not holds(installed, path):
+        return []
+    return [Finding("self.installed", "block", why(path, installed), visible(text), scope=visible(path), paths=(path,))]
+
+
+def why(path: str, installed: Installed) -> str:
+    """Return why nobody but a person changes ``path``."""
+    return _WHY_CHECKOUT if installed.checkout and under(path, installed.checkout) else _WHY
+
+
+class Change(NamedTuple):
+    """A change of our code by a command."""
+
+    level: Level
+    why: str
+
+
+def of_touch(act: Act, touch: Touch, path: str, installed: Installed, home: str) -> Change | None:
+    """Return how a command's change of ``path`` counts: of our code, or of a folder above it that goes with all that is in it."""
+    if act.place:
+        return None
+    if holds(installed, path):
+        return Change("block", why(path, installed))
+    if path == home or path.count("/") < _FEWEST_PARTS or HOLE in path:
+        return None
+    if not any(one.startswith(f"{path}/") for one in installed.closed):
+        return None
+    if touch.mode in ("delete", "permission"):
+        whole = act.name in ("mv", "gmv") or any(text[:1] == "-" and ("r" in text or "R" in text) for text in act.words())
+        return Change("block", _WHY) if whole else None
+    if touch.mode != "write" or any(under(cwd, path) for cwd in act.cwds):  # a project's folder, with an environment in it
+        return None
+    return Change("ask-once", "may write into toolcrib's own installed code, or the Python that runs it")
+
+
+# packages
+
+
+class Packages:
+    """A look for commands that change the packages of the interpreter that runs toolcrib. ``real`` gives what an absolute path
+    leads to besides itself.
+    """
+
+    def __init__(self, act: Act, ours: Ours, real: Callable[[str], Sequence[str]]) -> None:
+        self._act, self._ours, self._real = act, ours, real
+
+    def changed(self, view: ActView) -> bool:
+        act = self._act
+        if act.place or not self._ours.installed.programs:
+            return False
+        words = [text for text in view.words if text[:1] != "-" or text == "-m"]
+        name = act.name.rpartition("/")[2]
+        if _PYTHON.match(name):
+            pip = words[:2] == ["-m", "pip"] and not _CHANGES.isdisjoint(words[2:3])
+            return (pip or words[:2] == ["-m", "ensurepip"]) and self._is_run()
+        if _PIP.match(name):
+            return not _CHANGES.isdisjoint(words[:2]) and (
+                self._is_named(view, "--python --prefix --target -t") or self._is_run()
+            )
+        return (
+            name == "uv"
+            and words[:1] == ["pip"]
+            and not _CHANGES.isdisjoint(words[1:2])
+            and self._is_named(view, "--python -p --prefix --target -t")
+        )
+
+    def _is_named(self, view: ActView, options: str) -> bool:
+        """Return whether an option or VIRTUAL_ENV names the interpreter, or the folder of its environment."""
+        named = [*view.values(frozenset(options.split())), *filter(None, [self._act.environment.get("VIRTUAL_ENV")])]
+        programs = self._ours.installed.programs
+        return any(
+            under(there, folder) or posixpath.dirname(folder) == there
+            for one in named
+            for path in spelled(one, self._act.cwds)
+            for there in (path, *self._real(path))
+            for folder in programs
+        )
+
+    def _is_run(self) -> bool:
+        """Return whether the command's program is the interpreter's own, by its path or by PATH."""
+        program, installed = self._act.argv[0], self._ours.installed
+        if "/" in program.text:
+            return any(posixpath.dirname(path) in installed.programs for path in spelled(program, self._act.cwds))
+        given = self._act.environment.get("PATH")
+        at_first = installed.path.split(":")
+        for entry in (given.text if given is not None else self._ours.path or installed.path).split(":")[:_MOST_FOLDERS]:
+            folder = posixpath.normpath(entry or ".")
+            if folder in installed.programs:
+                return True
+            if folder not in at_first and self._ours.look(f"{folder}/{program.text}").kind != "missing":
+                return False
+        return False
+
+
+# version control
+
+
+def overwrites(act: Act, view: ActView, installed: Installed) -> bool:
+    """Return whether git, or ``patch``, writes into the checkout that toolcrib runs from, in files that it does not name."""
+    if not installed.checkout or act.place or act.name not in ("git", "patch"):
+        return False
+    operands = [value.text for value in view.operands(frozenset({"-C", "-c", "--git-dir", "--work-tree"}))]
+    if act.name == "git" and (_TREE.isdisjoint(operands[:1]) or (operands[0] == "stash" and operands[1:2] in _STASH_KEEPS)):
+        return False
+    folders = [path for one in view.values(frozenset({"-C", "--work-tree", "-d"})) for path in spelled(one, act.cwds)]
+    return any(under(folder, installed.checkout) or under(installed.checkout, folder) for folder in folders or act.cwds)
+
+
+def is_typed_at(act: Act, installed: Installed) -> bool:
+    """Return whether a multiplexer types into the session that toolcrib itself runs in: it could answer a prompt there."""
+    if not installed.sessions or act.name not in READERS:
+        return False
+    for target in driven(act.name, act.argv).targets:
+        name, exact = target.lstrip("=").partition(":")[0].partition(".")[0], target.startswith("=")
+        for own in installed.sessions:
+            if own in ("*", name) or (not exact and (own.startswith(name) or fnmatch.fnmatchcase(own, name))):
+                return True
+    return False
+
+
+def findings(act: Act, view: ActView, ours: Ours, real: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, Level, str]]:
+    """Yield (key, level, why) of what a command does to our code without naming its files."""
+    if not act.name.rpartition("/")[2].startswith(_CONCERNED):
+        return
+    if is_typed_at(act, ours.installed):
+        yield "shell.attach", "ask-once", "types into the terminal that toolcrib runs in, where its prompts are answered"
+    if Packages(act, ours, real).changed(view):
+        yield "self.packages", "ask", "changes the packages of the Python that runs toolcrib"
+    if overwrites(act, view, ours.installed):
+        yield "self.checkout", "ask-once", "may change the code of toolcrib, which runs from this checkout"

@@ -1,0 +1,71 @@
+"""Readers of other languages' source text: they report its effects in the shell's words, and never execute anything.
+
+An effect that the shell has a command for is reported as that command, from every language alike: ``os.remove(p)`` is ``rm p``,
+``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:
+
+- ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
+- ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
+- ``@forkbomb``: processes are forked in a loop without an end.
+- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.crib``, ``toolcrib.Agent``; not its contract).
+  WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` where a package of that name
+  lies beside the source: somebody else's, as a rule.
+- ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals
+  as written, no final ``;``. Reported are only ``DROP ...``, ``TRUNCATE ...``, ``DELETE ...``, ``UPDATE ...``,
+  ``ALTER TABLE t DROP ...``, ``GRANT ...``, ``REVOKE ...``, ``CREATE|ALTER|DROP USER|ROLE|LOGIN ...``, ``SET PASSWORD ...``,
+  ``COPY ...``, ``SHUTDOWN``, ``EXEC XP_...``, ``ALTER SYSTEM ...``. A WHERE that is always true (``1=1``, ``TRUE``,
+  ``'a'='a'``) is taken out, so a DELETE or UPDATE without `` WHERE `` in its text means all rows.
+- ``@mongo CALL``: a call of MongoDB's shell with its receiver, blanks gone outside of strings: ``db.dropDatabase()``,
+  ``db.users.drop()``, ``db.users.deleteMany({})``, ``db.users.remove({})``, ``db.dropUser('x')``, ``db.shutdownServer()``.
+  Users too: ``createUser``, ``updateUser``, ``grantRolesToUser``, ``changeUserPassword``; ``updateMany({}, ...)``; ``runCommand``
+  of a drop or shutdown. A deletion or update with a filter is not reported.
+
+The network: a read is ``curl URL`` and gives REMOTE text; whatever is sent is ``curl --data-binary DATA URL``, where DATA has
+its taint (URL may be ``tcp://h:p``, ``smtp://h``, ``ftp://h``); a download to a file is ``curl -o FILE URL``. A file opened to
+write is ``run([], [RedirectTarget(">" or ">>", path)], stdin=its text, with taint and HOLEs)``, one that is read
+``run([], [RedirectTarget("<", path, 0)])``, where its path is known. Another folder or environment of a started program is
+``env --chdir=DIR NAME=VALUE program ...``; for shell text ``cd DIR && ...``.
+Shell text that is fed (awk's ``print | "cmd"``, ``Popen(shell=True, input=...)``) is ``sh -c TEXT`` with stdin=.
+Text that is evaluated and can't be followed is
+``code(Code(language, value))``, where a HOLE in the value marks an unknown part; a loaded library has the language "native".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.act import Code, Sink
+from tools.judge.meaning.value import HOLE, Value
+
+__all__ = ["LANGUAGES", "read"]
+
+LANGUAGES = {
+    **{name: name for name in "python perl ruby javascript php lua awk sed vim tcl sql mongo".split()},
+    **dict.fromkeys(("c", "go", "rust", "java"), "compiled"),
+}
+"""Languages, and the module of this folder that reads each: ``read(code, args, sink)``, as below."""
+
+MAX_CHARS = 100_000
+
+_HARMLESS = r"TIOC[GS]WINSZ|TIOCG\w+|TIOCOUTQ|TIOCINQ|TIOCNOTTY|TCGETS|FIO\w+|SIOC\w+|BLK\w+|FS_IOC\w+|FICLONE\w*"
+_TYPES = Regex(
+    r"TIOC(?:STI|LINUX|SCTTY|CONS)|\b0[xX]541[2cC]\b|\b2152[24]\b"
+    rf"|\bioctl\b(?=\s*\()(?!\s*\([^,()]*,[^,()]*\b(?:{_HARMLESS})\b)"
+)
+"""Requests by which a program types into a terminal, and any whose number is not one of the harmless ones."""
+
+
+def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
+    """Report to ``sink`` the effects that ``code`` would have if it ran with ``args``.
+
+    False: it could not be read (a language that isn't in LANGUAGES, a syntax error, too long, too deep, too many steps, or
+    nothing of it is known); what was found until then has been reported. Never raises, but for what ``sink`` raises.
+    """
+    text = code.text.text
+    if code.language not in LANGUAGES or len(text) > MAX_CHARS or (HOLE in text and not text.strip(f"{HOLE} \t\n")):
+        return False
+    if code.language not in ("sql", "mongo") and _TYPES.search(text) is not None:
+        sink.run([Value("@terminal")])
+    reader = importlib.import_module(f"tools.judge.languages.{LANGUAGES[code.language]}")
+    return bool(reader.read(code, args, sink))

@@ -1,0 +1,97 @@
+"""Links: what a path leads to, by what the command itself linked before, and by what is there already."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tools.judge.folders import under
+from tools.judge.meaning.value import HOLE
+
+_MOST = 8
+"""Links behind links that are followed."""
+
+_PATTERN = ("*", "?", "[", "{", HOLE)
+
+
+class Links:
+    """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: unknown.
+
+    ``made`` are the links that the command itself makes: where they are, and where they lead. ``unsure`` are folders in which it
+    may make others; ``moved`` are the paths that it moves or copies to, and where from.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[str], str] | None = None,
+        made: Iterable[tuple[str, str]] = (),
+        unsure: Sequence[str] = (),
+        moved: Mapping[str, str] | None = None,
+    ) -> None:
+        self._look = look
+        self._unsure = unsure
+        self._moved = {_normal(at): _normal(there) for at, there in (moved or {}).items() if there}
+        self._made: dict[str, list[str]] = {}
+        for at, target in made:
+            self._made.setdefault(_normal(at), []).append(_normal(target))
+
+    def are_sure(self, path: str) -> bool:
+        """Return whether the folders that an absolute path goes through are the same when the command gets there."""
+        above = posixpath.dirname(path)
+        if self._made and self._through(above) != [above]:
+            return False
+        return not any(above != folder and under(above, folder) for folder in self._unsure)
+
+    def moved(self, path: str) -> Sequence[str]:
+        """Return where an absolute path leads by what the command itself linked, moved or copied before."""
+        found = self._through(path)[1:] if self._made else []
+        if self._moved and (before := self._before(path)) != path and (there := self._there(before)) != before:
+            found.append(there)  # a link, or something behind one, that is under another name by now
+        return found
+
+    def real(self, path: str) -> Sequence[str]:
+        """Return the paths that an absolute path or pattern may lead to besides itself."""
+        if path[:1] != "/" or path.startswith(("/dev/", "/proc/")):
+            return ()
+        found: list[str] = []
+        for one in (path, *self.moved(path)):
+            found += [one] if one != path else []
+            if self._look is not None and (there := self._there(one)) != one:
+                found.append(there)
+        return found
+
+    def _through(self, path: str) -> list[str]:
+        """Return ``path`` and where it may lead by links that the command makes."""
+        found = [path]
+        for one in found:
+            at = one
+            while at not in self._made and at != (above := posixpath.dirname(at)):
+                at = above
+            targets = (_normal(target + one[len(at) :]) for target in self._made.get(at, ()))
+            found += [there for there in targets if there not in found and len(found) <= _MOST]
+        return found
+
+    def _before(self, path: str) -> str:
+        """Return the name that a path had before the command moved or copied it."""
+        for _ in range(_MOST):
+            at = path
+            while at not in self._moved and at != (above := posixpath.dirname(at)):
+                at = above
+            source = self._moved.get(at)
+            if source is None or source == at:
+                break
+            path = _normal(source + path[len(at) :])
+        return path
+
+    def _there(self, path: str) -> str:
+        parts = path.split("/")
+        known = next((at for at, part in enumerate(parts) if any(mark in part for mark in _PATTERN)), len(parts))
+        head = "/".join(parts[:known])
+        if self._look is None or not head:
+            return path
+        return _normal("/".join([self._look(head), *parts[known:]]))
+
+
+def _normal(path: str) -> str:
+    path = posixpath.normpath(path)
+    return path[1:] if path.startswith("//") else path

@@ -1,0 +1,58 @@
+"""An abstract interpreter of bash that executes nothing: it finds the effects that a shell command would have.
+
+``interpret`` lists every simple command that could be executed, with its words resolved as far as they are known. Where
+they are not, it lists more rather than less, with a HOLE in it, or reports a Fault.
+
+Something new is a row, in the module of its topic (``tables`` lists which modules fill which table, and what a row is):
+
+- a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``reading``
+- a program that runs another one: ``WRAPPERS`` in ``wrappers``; where no row can say it, a function: ``SPECIALS`` in ``specials``
+  (lists of arguments: in ``feeding``; containers: in ``containers``, and what they are given of the host: ``mounts``)
+- options of a program: tools/judge/programs.py; a program that no table describes: ``tails``
+- a program that runs build files: ``RECIPES`` in ``recipes``; one that compiles sources: ``sources``
+- a filter, whose output follows from its input: ``FILTERS`` in ``filters``; other output: ``OUTPUTS`` in ``output``; files that
+  a program leaves: ``EFFECTS`` in ``effects``, or ``CHANGES`` in ``changes`` where nobody can say what
+- an interpreter of another language: ``INTERPRETERS`` in ``interpreters``, and its reader: a module of tools/judge/languages
+
+What is where:
+
+- given and found: ``state``, ``act``; texts that are known in part: ``value``
+- the walk: ``start``, ``run`` (over the tree), ``base`` (texts, the list of acts), ``simple`` (simple commands), ``flow``
+  (if, case, loops, functions), ``conditions``, ``streams`` (redirects); ``shellstate`` is the shell at one moment of it
+- words: ``expand``, ``braces``, ``parameters`` with ``transforms`` and ``patterns``, ``arithmetic``
+- variables: ``variables`` reads, ``assigning`` sets
+- programs: ``external``, ``code`` (what they evaluate), ``ending`` (what they leave and print)
+- files: ``journal`` (what the line did to them), ``filestate`` (reads and writes), ``effects`` (of programs), ``changes`` (in
+  ways that nobody follows), ``strangers`` (programs that nobody knows)
+
+Each imports only what stands below it; what stands above is reached through the ``Walker`` that every function is given. Its
+class, in ``walk``, says what a walk knows: ``limits`` and ``found`` are the whole walk's; what holds for a part of the text is
+its ``context``, which ``with it.inside() as inner:`` changes for that part and brings back whole.
+Whether bash executes anything that is not listed is what tests/fuzz/shell_meaning.py looks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from tools.judge.budget import Budget
+from tools.judge.meaning.act import Act, Meaning
+from tools.judge.meaning.state import NoFiles, Seen, ShellNow, Snapshot, UnknownFiles
+from tools.judge.meaning.value import HOLE, Taint
+
+__all__ = ["HOLE", "Act", "Budget", "Meaning", "NoFiles", "Seen", "ShellNow", "Snapshot", "Taint", "UnknownFiles", "interpret"]
+
+_DEFAULT = Budget()
+
+
+def interpret(
+    text: str, now: ShellNow, files: Snapshot, budget: Budget = _DEFAULT, programs: Container[str] = frozenset()
+) -> Meaning:
+    """Never raises: what could not be looked into stands in ``faults``, what was found until then in ``acts``.
+
+    ``programs``: names that the rules know. The arguments of a program which nobody knows are followed from there on.
+    """
+    # The rest of the package loads with the first command.
+    from tools.judge.meaning.start import interpreted
+
+    return interpreted(text, now, files, budget, programs)

@@ -1,0 +1,152 @@
+"""The interpreter's bookkeeping: contexts, the texts it reads, the acts it found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Mapping, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.budget import Budget
+from tools.judge.meaning import assigning, expand, mounts
+from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
+from tools.judge.meaning.filestate import program_name
+from tools.judge.meaning.shellstate import State, merged
+from tools.judge.meaning.state import ShellNow, Snapshot
+from tools.judge.meaning.value import Value
+from tools.judge.meaning.walk import Context, Found, Walker, WalkLimits
+from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
+from tools.judge.shell.tree import Script, Simple, Word
+
+_SPEND_FACTOR = 40
+_COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
+
+
+class _Inside:
+    """A context manager: the interpreter has a copy of its Context, and then the one from before."""
+
+    __slots__ = ("it", "outer")
+
+    def __init__(self, it: Base) -> None:
+        self.it = it
+        self.outer = it.context
+
+    def __enter__(self) -> Context:
+        inner = self.it.context = self.outer.copy()
+        return inner
+
+    def __exit__(self, *_: object) -> None:
+        self.it.context = self.outer
+
+
+def _identity(act: Act) -> tuple[object, ...]:
+    """Return what tells an act from others: all but its place in the text."""
+    key = (act.name, act.argv, act.redirects, act.cwds, act.stdin, act.fed, act.wrappers, act.place, act.code, act.taint)
+    if act.environment or act.background or act.language != "shell":
+        return (*key, tuple(act.environment.items()), act.background, act.language)
+    return key
+
+
+class Base(Walker):
+    """Bookkeeping for one command."""
+
+    def __init__(self, now: ShellNow, files: Snapshot, budget: Budget, programs: Container[str] = frozenset()) -> None:
+        self.now = now
+        self.programs = programs
+        self.snapshot = files
+        self.limits = WalkLimits(budget, _SPEND_FACTOR * budget.chars, time.thread_time())
+        self.found = Found()
+        self.context = Context()
+        self.span = (0, 0)
+        self._parsed: dict[str, Script] = {}
+
+    def inside(self) -> _Inside:
+        return _Inside(self)
+
+    def too_deep(self, why: str) -> bool:
+        deep = self.context.depth >= self.limits.budget.depth
+        if deep:
+            self.fault("depth", why)
+        return deep
+
+    def fault(self, kind: str, why: str) -> None:
+        self.found.faults[Fault(kind, why, self.span[0])] = None
+
+    def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:
+        found = merged(states, self.limits.alternatives(), loose=loose)
+        self.limits.forks += len(found) > 1
+        return found
+
+    # texts
+
+    def parse(self, text: str) -> Script | None:
+        known = self._parsed.get(text)
+        if known is not None:
+            return known
+        self.limits.spend(len(text))
+        try:
+            script = parse(text, self.limits.budget)
+        except ShellSyntaxError as error:
+            self.fault("syntax", str(error))
+            return None
+        except ShellTooComplex as error:
+            self.fault(getattr(error, "kind", "depth"), str(error))
+            return None
+        self._parsed[text] = script
+        return script
+
+    def text(self, text: str, state: State) -> list[State]:
+        if self.too_deep("nested too deeply"):
+            return [state]
+        script = self.parse(text)
+        if script is None:
+            state.status = None
+            return [state]
+        self.limits.epochs += 1
+        with self.inside() as inner:
+            inner.text, inner.epoch = text, self.limits.epochs
+            inner.span = inner.span if inner.span is not None else self.span
+            inner.depth += 1
+            return self.script(script, state)
+
+    def word(self, text: str) -> Word | None:
+        script = self.parse(': "' + text.replace('"', "") + '"')
+        if script is None or not script.items or not isinstance(script.items[0].command, Simple):
+            return None
+        word = script.items[0].command.words[1]
+        return word if isinstance(word, Word) else None
+
+    def embedded(self, state: State, value: Value) -> None:
+        deep = self.context.depth >= self.limits.budget.depth
+        if _COMMANDS_IN.search(value.text) and not deep and (word := self.word(value.text)) is not None:
+            with self.inside() as inner:
+                inner.depth += 1
+                expand.single(self, state.copy(), word)
+
+    # what is found
+
+    def act(
+        self,
+        state: State,
+        argv: Sequence[Value],
+        redirects: Sequence[RedirectTarget] = (),
+        *,
+        code: Sequence[Code] = (),
+        environment: Mapping[str, Value] | None = None,
+        name: str | None = None,
+    ) -> None:
+        context = self.context
+        start, end = context.span if context.span is not None else self.span
+        name = program_name(state, argv) if name is None else name
+        cwds = state.cwds
+        if context.mounts:
+            outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
+            if outside is None:
+                return
+            argv, redirects, cwds = outside
+        set_for_it = state.env if environment is None else environment
+        given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
+        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
+        self.found.acts.setdefault(_identity(act), act)
+
+    def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
+        assigning.store(self, state, name, value, key)

@@ -1,0 +1,313 @@
+"""Programs that change files in ways nobody follows: version control, patches, archives, editors."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning import filestate, journal
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.value import HOLE, Taint, Value, names
+from tools.judge.meaning.walk import Walker
+
+Values = Sequence[Value]
+
+_MOST_ABOVE = 12
+
+# -- version control --------------------------------------------------------------------------------------------------
+
+_GIT_VALUED = names("-C -c --git-dir --work-tree --namespace --exec-path --config-env")
+_MERGES = names("pull merge rebase cherry-pick revert am rollback read-tree checkout-index bisect sparse-checkout lfs subtree")
+_TREES = names("checkout switch restore stash apply reset submodule worktree")
+_BRANCHES = names("-b -B -c -C --create --force-create --orphan")
+_KEEPS = names("--check --stat --numstat --summary --cached --abort --quit --soft --mixed -N")
+_STASH_KEEPS = names("list show drop clear create store")
+_SUBMODULE_KEEPS = names("status summary sync init foreach")
+_CLONE_VALUED = names(
+    "-b --branch --depth -o --origin -c --config --reference --template -j --jobs --shallow-since --separate-git-dir -u"
+)
+
+
+def _git(it: Walker, state: State, argv: Values) -> None:
+    at, folder = 1, "."
+    while at < len(argv) and argv[at].text[:1] == "-":
+        if argv[at].text in ("-C", "--work-tree") and at + 1 < len(argv):
+            folder = posixpath.join(folder, argv[at + 1].text)
+        at += 2 if argv[at].text in _GIT_VALUED else 1
+    words = [value.text for value in argv[at:]]
+    if not words:
+        return
+    maker = f"git {words[0]}"
+    if words[0] == "clone":
+        _made(it, state, _clone_target(words, _CLONE_VALUED), maker)
+    elif words[:2] == ["worktree", "add"]:
+        given = _plain(words[2:], names("-b -B --reason"))
+        _made(it, state, given[0] if given else HOLE, maker)
+    elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # what bisect runs was given on purpose
+        return
+    elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
+        for root in _roots(it, state, folder):
+            _fill(it, state, root, maker)
+
+
+def _changes_tree(words: Sequence[str]) -> bool:
+    name, rest = words[0], words[1:]
+    if any(word in _KEEPS for word in rest) and name in ("apply", "reset", "checkout", "switch"):
+        return False
+    if name in ("checkout", "switch"):
+        made = any(word in _BRANCHES for word in rest)
+        return len(_plain(rest, _BRANCHES)) > 0 if made else bool(_plain(rest, frozenset())) or "-" in rest
+    if name == "stash":
+        return not (rest and rest[0] in _STASH_KEEPS)
+    if name == "reset":
+        return any(word in ("--hard", "--merge", "--keep") for word in rest)
+    if name == "submodule":
+        return not (rest and rest[0] in _SUBMODULE_KEEPS)
+    return name in ("restore", "apply")
+
+
+def _plain(words: Sequence[str], valued: frozenset[str]) -> list[str]:
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word[:1] == "-":
+            skip = word in valued
+        else:
+            found.append(word)
+    return found
+
+
+def _clone_target(words: Sequence[str], valued: frozenset[str]) -> str:
+    given = _plain(words[1:], valued)
+    if len(given) > 1:
+        return given[1]
+    last = given[0].rstrip("/").removesuffix("/.git").rpartition("/")[2] if given else HOLE
+    return last.rpartition(":")[2].removesuffix(".git") or HOLE
+
+
+def _made(it: Walker, state: State, folder: str, maker: str) -> None:
+    """Note a folder that is made or filled from elsewhere."""
+    for path in filestate.absolute(it, state, folder):
+        if HOLE in path:
+            path = path.partition(HOLE)[0].rpartition("/")[0] or path
+        _fill(it, state, path, maker)
+
+
+def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Taint.NONE) -> None:
+    state.files = journal.changed(state.files, folder, maker, taint)
+    it.found.unsure[folder] = None
+    filestate.last(it, journal.inside(folder), Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE)
+
+
+def _roots(it: Walker, state: State, folder: str) -> list[str]:
+    """Return the working trees that a command in ``folder`` may change: from where its ``.git`` lies."""
+    found: list[str] = []
+    for start in filestate.absolute(it, state, folder):
+        root = at = start
+        for _ in range(_MOST_ABOVE):
+            if at in ("", "/", it.now.home) or at[:1] != "/":
+                break
+            if it.snapshot.look(posixpath.join(at, ".git")).kind != "missing":
+                root = at
+                break
+            at = posixpath.dirname(at)
+        found.append(root)
+    return found
+
+
+def _hg(it: Walker, state: State, argv: Values) -> None:
+    words = [value.text for value in argv[1:] if value.text[:1] != "-"]
+    name = argv[0].text.rpartition("/")[2]
+    if not words:
+        return
+    if words[0] in ("clone", "checkout", "co") and len(words) > 1:
+        _made(it, state, _clone_target(words, frozenset()), f"{name} {words[0]}")
+    elif words[0] in _HG_CHANGES:
+        _made(it, state, ".", f"{name} {words[0]}")
+
+
+_HG_CHANGES = names(
+    "pull update up checkout co revert merge import rebase unshelve graft backout switch patch fetch transplant histedit"
+)
+
+
+def _forge(it: Walker, state: State, argv: Values) -> None:
+    """``gh repo clone``, ``gh pr checkout``, ``glab mr checkout``"""
+    words = [value.text for value in argv[1:] if value.text[:1] != "-"]
+    if words[1:2] == ["clone"]:
+        _made(it, state, _clone_target(words[1:], frozenset()), " ".join([argv[0].text, *words[:2]]))
+    elif words[1:2] in (["checkout"], ["sync"], ["download"]):
+        _made(it, state, ".", " ".join([argv[0].text, *words[:2]]))
+
+
+# -- patches, archives, editors ---------------------------------------------------------------------------------------
+
+
+def options(argv: Values, short: str, *longs: str) -> list[Value]:
+    """The values of an option, however it is written: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``."""
+    found: list[Value] = []
+    cluster = re.compile(rf"-[a-zA-Z#]*{short}(.*)", re.DOTALL) if short else None
+    for at, value in enumerate(argv[1:], start=1):
+        text = value.text
+        following = argv[at + 1] if at + 1 < len(argv) else None
+        for name in longs:
+            if text == name and following is not None:
+                found.append(following)
+            elif text.startswith(f"{name}="):
+                found.append(value._replace(text=text[len(name) + 1 :]))
+        if cluster is not None and not text.startswith("--") and (match := cluster.fullmatch(text)) is not None:
+            if match[1]:
+                found.append(value._replace(text=match[1].lstrip("=")))
+            elif following is not None:
+                found.append(following)
+    return found
+
+
+def operands(argv: Values, valued: frozenset[str] = frozenset()) -> list[Value]:
+    found: list[Value] = []
+    skip = False
+    for value in argv[1:]:
+        if skip:
+            skip = False
+        elif value.text[:1] == "-" and len(value.text) > 1:
+            skip = value.text in valued
+        else:
+            found.append(value)
+    return found
+
+
+def mark(it: Walker, state: State, path: Value, maker: str, taint: Taint = Taint.NONE) -> None:
+    """Note that ``maker`` changed a file; where it came from stays known."""
+    for name in filestate.absolute(it, state, path.text):
+        name = journal.through(state.files, name)
+        before = journal.find(state.files, name) if state.files else None
+        filestate.put(it, state, name, journal.changed_by(maker, taint | (before.taint if before is not None else Taint.NONE)))
+
+
+def _patch(it: Walker, state: State, argv: Values) -> None:
+    if any(value.text == "--dry-run" for value in argv[1:]):
+        return
+    folder = options(argv, "d", "--directory")
+    _made(it, state, folder[-1].text if folder else ".", "patch")
+
+
+_UNPACKERS = names("tar unzip 7z 7za unrar cpio pax")
+_EXTRACTS = Regex(r"-?[a-zA-Z]*x(?:[a-zA-Z]*|\S*f.*)|--extract|--get")
+
+
+def _tar(it: Walker, state: State, argv: Values) -> None:
+    words = [value.text for value in argv[1:]]
+    options_of_it = [word for at, word in enumerate(words) if word[:1] == "-" or not at]
+    if not any(_EXTRACTS.fullmatch(word) for word in options_of_it):
+        return
+    if any(re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--to-stdout", word) for word in words):
+        return
+    packed = options(argv, "f", "--file")
+    if words[0][:1] != "-" and "f" in words[0]:
+        packed = list(argv[2:3])
+    source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
+    taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
+    _extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+
+
+def _unzip(it: Walker, state: State, argv: Values) -> None:
+    if any(re.fullmatch(r"-[a-zA-Z]*[plvtZz][a-zA-Z]*", value.text) for value in argv[1:]):
+        return
+    given = operands(argv, names("-d -x -P"))
+    source = filestate.content(it, state, given[0]) if given else None
+    taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
+    _extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+
+
+def _seven(it: Walker, state: State, argv: Values) -> None:
+    if argv[1:] and argv[1].text in ("x", "e"):
+        out = [value._replace(text=value.text[2:]) for value in argv[2:] if value.text.startswith("-o")]
+        _extracted(it, state, out, argv[0].text, Taint.NONE)
+
+
+def _cpio(it: Walker, state: State, argv: Values) -> None:
+    if any(re.fullmatch(r"-[a-zA-Z]*[ip][a-zA-Z]*|--extract|--pass-through|-r", value.text) for value in argv[1:]):
+        taint = state.stdin.taint & Taint.REMOTE if state.stdin is not None else Taint.NONE
+        _extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+
+
+def _extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:
+    for folder in filestate.absolute(it, state, folders[-1].text if folders else "."):
+        _fill(it, state, folder, maker, taint)
+
+
+def _python(it: Walker, state: State, argv: Values) -> None:
+    """``python -m zipfile -e a.zip FOLDER``"""
+    words = [value.text for value in argv[1:]]
+    if words[:1] == ["-m"] and words[1:2] in (["zipfile"], ["tarfile"]) and words[2:3] in (["-e"], ["--extract"]):
+        _extracted(it, state, argv[5:6], f"python -m {words[1]}", Taint.NONE)
+
+
+def _sorted(it: Walker, state: State, argv: Values) -> None:
+    for path in options(argv, "o", "--output"):
+        mark(it, state, path, "sort", _taint_of(it, state, operands(argv, names("-o --output -k -t -S -T"))))
+
+
+def _uniq(it: Walker, state: State, argv: Values) -> None:
+    given = operands(argv, names("-f -s -w"))
+    for path in given[1:2]:
+        mark(it, state, path, "uniq", _taint_of(it, state, given[:1]))
+
+
+def _taint_of(it: Walker, state: State, paths: Values) -> Taint:
+    taint = Taint.NONE
+    for path in paths:
+        found = filestate.content(it, state, path)
+        taint |= found.taint if found is not None else Taint.NONE
+    return taint & (Taint.REMOTE | Taint.DECODED | Taint.SECRET)
+
+
+def _all(valued: str = "", *, when: str = "") -> Callable[[Walker, State, Values], None]:
+    """Programs that change every file they are given; ``when``: with such an option only."""
+    told = re.compile(when) if when else None
+    skipped = frozenset(valued.split())
+
+    def apply(it: Walker, state: State, argv: Values) -> None:
+        if told is None or any(told.fullmatch(value.text) for value in argv[1:]):
+            for path in operands(argv, skipped):
+                mark(it, state, path, argv[0].text.rpartition("/")[2])
+
+    return apply
+
+
+def _xxd(it: Walker, state: State, argv: Values) -> None:
+    given = operands(argv, names("-s -l -c -o -g"))
+    if any(re.fullmatch(r"-\w*r\w*|--revert", value.text) for value in argv[1:]) and len(given) > 1:
+        mark(it, state, given[1], "xxd", Taint.DECODED)
+
+
+def _cmake(it: Walker, state: State, argv: Values) -> None:
+    if any(value.text == "-P" for value in argv[1:]):
+        _made(it, state, ".", "cmake")
+
+
+CHANGES: dict[str, Callable[[Walker, State, Values], None]] = {
+    "git": _git,
+    **dict.fromkeys(["hg", "svn", "sl", "jj"], _hg),
+    **dict.fromkeys(["gh", "glab", "hub"], _forge),
+    "patch": _patch,
+    **dict.fromkeys(["tar", "gtar", "bsdtar"], _tar),
+    "unzip": _unzip,
+    **dict.fromkeys(["7z", "7za", "7zr", "7zz", "unrar"], _seven),
+    **dict.fromkeys(["cpio", "pax"], _cpio),
+    **dict.fromkeys(["python", "python3"], _python),
+    "sort": _sorted,
+    "uniq": _uniq,
+    "xxd": _xxd,
+    "cmake": _cmake,
+    **dict.fromkeys(["perl", "ruby"], _all("-e -E -I -r -M", when=r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*")),
+    **dict.fromkeys(["awk", "gawk"], _all("-v -F -f -i", when="inplace")),
+    **dict.fromkeys(["ed", "ex", "red"], _all("-p")),
+    **dict.fromkeys(["vim", "vi", "nvim"], _all("-c --cmd -S -s -u -U -i -T -w -W", when=r"-[a-zA-Z]*[es][a-zA-Z]*|\+.*|-c")),
+    **dict.fromkeys(["yq", "dasel"], _all(when=r"-i|--in-?place|-[a-zA-Z]*i")),
+    **dict.fromkeys(["rename", "prename", "mmv", "crudini", "sponge-all", "rpl", "sd", "ast-grep", "comby"], _all()),
+}

@@ -1,0 +1,360 @@
+"""Text that is executed: by the shell itself, by another shell, by an interpreter of another language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tools.judge.meaning import filestate, interpreters, sources, strangers, tables
+from tools.judge.meaning.act import Code, RedirectTarget
+from tools.judge.meaning.ending import finished
+from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.state import Seen
+from tools.judge.meaning.value import HOLE, Taint, Value, settled, unknown
+from tools.judge.meaning.walk import Walker
+
+Values = Sequence[Value]
+Targets = Sequence[RedirectTarget]
+Source = Literal["argument", "stdin", "file", "environment"]
+
+_VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_SPREADS = Taint.REMOTE | Taint.DECODED
+"""Taints of a text that its commands carry on."""
+
+
+def _doubtful(text: Value, language: str, source: Source, path: str) -> list[Code]:
+    if text.known and not text.taint:
+        return []
+    return [Code(language, text, source, path)]
+
+
+def here(it: Walker, state: State, text: Value, source: Source, argv: Values, targets: Targets, path: str = "") -> list[State]:
+    """Read by this very shell: ``eval``, ``source``."""
+    it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
+    if not text.text.replace(HOLE, "").strip():
+        if text.text:
+            state.wild |= text.taint | Taint.UNKNOWN
+            if state.capture:
+                state.emit(unknown(text.taint))
+        state.status = None if text.text else 0
+        return [state]
+    if not text.known:
+        state.wild |= Taint.UNKNOWN
+    with it.inside() as inner:
+        inner.taint |= text.taint & _SPREADS
+        return it.text(text.text, state)
+
+
+def new_shell(it: Walker, state: State, zero_and_args: Values) -> State:
+    """The shell that a new process starts with: of the variables only the exported ones."""
+    child = state.copy()
+    passed = ((name, var) for name, var in state.vars.items() if var.items is None)
+    child.vars = {name: var if "x" in var.flags else Var() for name, var in passed}
+    child.vars |= {name: Var(value, None, "x") for name, value in state.env.items()}
+    child.positional = settled(zero_and_args[1:])
+    child.zero = zero_and_args[0] if zero_and_args else Value("bash")
+    child.frames, child.aliases, child.traps, child.hashed = (), {}, (), {}
+    child.options = state.options & {"export -f"} | {"child"}
+    if "export -f" not in state.options:
+        child.functions = {}
+    child.out, child.flow, child.levels = None, "", 0
+    return child
+
+
+def shell_text(
+    it: Walker,
+    state: State,
+    text: Value,
+    source: Source,
+    argv: Values,
+    targets: Targets = (),
+    zero_and_args: Values = (),
+    path: str = "",
+) -> list[State]:
+    """Read by a new shell."""
+    it.act(state, argv, targets, code=_doubtful(text, "shell", source, path))
+    if not text.text.replace(HOLE, "").strip():
+        if text.text and state.capture:
+            state.emit(unknown(text.taint))
+        state.status = None
+        return [state]
+    child = new_shell(it, state, zero_and_args)
+    if source == "stdin":
+        child.stdin = unknown(text.taint)
+    place = it.context.place
+    if place and not place.startswith("chroot"):
+        child.wild = Taint.UNKNOWN
+        child.vars, child.functions = {}, {}
+    with it.inside() as outer:
+        outer.sourced = False
+        with it.inside() as inner:
+            inner.taint |= text.taint & _SPREADS
+            inner.language = "shell"
+            ends = it.text(text.text, child)
+        ends = it.traps(ends)
+    files = ends[0].files
+    for end in ends[1:]:
+        files = {**files, **end.files}
+    return it.returned(state, ends, files)
+
+
+def unfollowed(it: Walker, state: State, path: Value) -> str:
+    """Return what may change the file ``path`` before it runs, in a way that nobody followed; "" where nothing does."""
+    if path.text in ("-", "/dev/stdin"):
+        return ""
+    if maker := filestate.changed(it, state, path):
+        return maker
+    for name in filestate.absolute(it, state, path.text):
+        if name.startswith(filestate.FIXED) or name in state.files:
+            continue
+        if filestate.comes_later(it, state, name):
+            return "a later command"
+        if maker := strangers.unknown_program(it, name):
+            return maker
+    return ""
+
+
+def unread(
+    it: Walker, state: State, path: Value, argv: Values, targets: Targets, maker: str, language: str = "shell"
+) -> list[State]:
+    """Run a file that ``maker`` may have changed: what it does is unknown."""
+    found = filestate.content(it, state, path)
+    text = unknown(found.taint if found is not None else Taint.NONE)
+    it.act(state, argv, targets, code=[Code(language, text, "file", path.text, maker)])
+    if state.capture:
+        state.emit(text)
+    state.status = None
+    return [state]
+
+
+def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
+    """``source`` and ``.``"""
+    if maker := unfollowed(it, state, path):
+        state.wild |= Taint.UNKNOWN
+        return unread(it, state, path, argv, targets, maker)
+    text = filestate.content(it, state, path)
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        return [state]
+    before = state.positional
+    if args:
+        state.positional = settled(args)
+    with it.inside() as inner:
+        inner.sourced = True
+        results = here(it, state, text, "file", argv, targets, path.text)
+    for one in results:
+        if args:
+            one.positional = before
+        if one.flow == "return":
+            one.flow = ""
+    return results
+
+
+def script_file(it: Walker, state: State, path: Value, args: Values, argv: Values, targets: Targets) -> list[State]:
+    """A shell runs the file ``path``; ``args`` are $0 and the rest."""
+    if maker := unfollowed(it, state, path):
+        return unread(it, state, path, argv, targets, maker)
+    text = filestate.content(it, state, path)
+    if text is None:
+        it.act(state, argv, targets)
+        state.status = None
+        if state.capture:
+            state.emit(unknown())
+        return [state]
+    return shell_text(it, state, text, "file", argv, targets, list(args), path.text)
+
+
+def shell_program(it: Walker, state: State, name: str, argv: Values, targets: Targets) -> list[State]:
+    """``bash`` and its kin, with whatever they are given."""
+    at = 1
+    text_wanted = from_stdin = no_run = False
+    while at < len(argv):
+        word = argv[at].text
+        if word in ("--", "-"):
+            at += 1
+            break
+        if word[:1] not in ("-", "+") or len(word) < 2:
+            break
+        if not word.startswith("--") and word not in _VALUED:
+            text_wanted = text_wanted or ("c" in word and word[0] == "-")
+            from_stdin = from_stdin or "s" in word
+            no_run = no_run or ("n" in word and word[0] == "-")
+            at += 1 + (word[-1] == "o" and word[1:] != "o")
+        elif word in ("--rcfile", "--init-file") and at + 1 < len(argv):
+            script_file(it, state.copy(), argv[at + 1], [argv[0]], argv, targets)
+            at += 2
+        else:
+            no_run = no_run or word in ("--version", "--help")
+            at += 2 if word in _VALUED else 1
+    rest = list(argv[at:])
+    if no_run:
+        it.act(state, argv, targets)
+        return finished(it, state, name, argv)
+    if text_wanted and rest:
+        return shell_text(it, state, rest[0], "argument", argv, targets, rest[1:] or [Value(name)])
+    if rest and not from_stdin:
+        return script_file(it, state, rest[0], rest, argv, targets)
+    if state.stdin is not None:
+        return shell_text(it, state, state.stdin, "stdin", argv, targets, [Value(name), *rest])
+    it.act(state, argv, targets)
+    return finished(it, state, name, argv)
+
+
+def script(it: Walker, state: State, text: Value, head: str, argv: Values, targets: Targets, name: str) -> list[State]:
+    """A readable file that is started by its path; ``head``: what stands behind its ``#!``."""
+    words = _started_by(head)
+    program = words[0].rpartition("/")[2] if words else "sh"
+    if program in interpreters.SHELLS:
+        return shell_text(it, state, text, "file", argv, targets, list(argv), argv[0].text)
+    spec = tables.interpreter(program)
+    if spec is None:
+        it.act(state, argv, targets)
+        return it.program(state, [*map(Value, words), argv[0], *argv[1:]], targets)
+    piece = Code(spec.language, text, "file", argv[0].text)
+    return _read(it, state, name, argv, targets, [piece], list(argv[1:]))
+
+
+def _started_by(head: str) -> list[str]:
+    """Return the words behind a script's ``#!``, without ``env`` and its options."""
+    words = head.split()
+    if words and words[0].endswith("/env"):
+        words = words[1:]
+        while words and (words[0].startswith("-") or "=" in words[0]):
+            words = [words[0][2:], *words[1:]] if words[0].startswith("-S") and len(words[0]) > 2 else words[1:]
+    return words
+
+
+def interpreter(
+    it: Walker, state: State, name: str, spec: interpreters.InterpreterOptions, argv: Values, targets: Targets
+) -> list[State]:
+    """The act of an interpreter, and what its code does."""
+    found = interpreters.code_of(spec, argv)
+    pieces = [Code(spec.language, text, "argument") for text in found.pieces]
+    for path in found.files:
+        path = _script_of(it, state, spec, path)
+        text = filestate.content(it, state, path)
+        if maker := unfollowed(it, state, path):
+            taint = text.taint if text is not None else Taint.NONE
+            pieces.append(Code(spec.language, unknown(taint), "file", path.text, maker))
+        elif text is not None:
+            pieces.append(Code(spec.language, text, "file", path.text))
+    for path in found.modules if len(state.cwds) == 1 else ():
+        text = filestate.content(it, state, path)
+        if text is not None and not unfollowed(it, state, path):
+            pieces.append(Code(spec.language, text, "file", path.text))
+    if found.reads and state.stdin is not None:
+        pieces.append(Code(spec.language, state.stdin, "stdin"))
+    pieces += sources.of_interpreter(it, state, spec.language, argv, found)
+    return _read(it, state, name, argv, targets, pieces, found.args)
+
+
+def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, path: Value) -> Value:
+    """Return the file that is meant: node adds endings."""
+    if spec.language == "javascript" and path.known and "." not in path.text.rpartition("/")[2]:
+        for name in sources.script_names(path.text):
+            found = filestate.content(it, state, Value(name))
+            if found is not None and (found.known or found.taint & Taint.REMOTE):
+                return path._replace(text=name)
+    return path
+
+
+def evaluated(it: Walker, state: State, name: str, pieces: Sequence[Code]) -> None:
+    """Report what the pieces do, as the program ``name`` would run them."""
+    sink = CodeSink(it, state, name)
+    for piece in pieces:
+        if not _understood(it, piece, (), sink) or piece.text.taint & _SPREADS:
+            it.act(state, [Value(name)], code=[piece])
+
+
+def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, pieces: list[Code], args: Values) -> list[State]:
+    codes: list[Code] = []
+    sink = CodeSink(it, state, name)
+    for piece in pieces:
+        if _understood(it, piece, args, sink):
+            codes.append(piece)
+        else:
+            codes.append(piece._replace(text=piece.text._replace(taint=piece.text.taint | Taint.UNKNOWN)))
+    it.act(state, argv, targets, code=codes)
+    return finished(it, state, name, argv)
+
+
+def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
+    if not piece.text.text.replace(HOLE, "").strip():
+        return not piece.text.text
+    try:
+        from tools.judge.languages import read
+    except ImportError:
+        return False
+    if it.too_deep("code within code too deeply"):
+        return False
+    with it.inside() as inner:
+        inner.language = piece.language
+        inner.span = inner.span if inner.span is not None else it.span
+        inner.taint |= piece.text.taint & _SPREADS
+        inner.depth += 1
+        it.limits.step()
+        it.limits.spend(len(piece.text.text))
+        return read(piece, args, sink)
+
+
+class CodeSink:
+    """A sink that adds the effects which a reader of another language reports to the interpreter's acts."""
+
+    def __init__(self, it: Walker, state: State, name: str) -> None:
+        self.it = it
+        self.state = state
+        self.name = name
+
+    def _child(self, stdin: Value | None) -> State:
+        child = new_shell(self.it, self.state, [])
+        child.capture = False
+        child.stdin = stdin
+        return child
+
+    def _keep(self, ends: list[State]) -> None:
+        if ends:
+            self.state.files = ends[0].files
+
+    def run(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
+        it = self.it
+        child = self._child(stdin)
+        for target in redirects:
+            if ">" in target.op:
+                filestate.write(it, child, target.path, stdin if stdin is not None else unknown(), append=target.op == ">>")
+        if not argv:
+            if redirects:
+                it.act(child, (), redirects)
+        else:
+            it.program(child, argv, redirects)
+        self._keep([child])
+
+    def shell(self, text: Value) -> None:
+        self._keep(shell_text(self.it, self._child(None), text, "argument", [Value("sh"), Value("-c"), text]))
+
+    def code(self, code: Code) -> None:
+        it = self.it
+        if code.language == "shell":
+            self.shell(code.text)
+            return
+        taken = _understood(it, code, (), self)
+        if not taken or code.text.taint:
+            kept = code if taken else code._replace(text=code.text._replace(taint=code.text.taint | Taint.UNKNOWN))
+            it.act(self.state, [Value(self.name)], code=[kept])
+
+    def look(self, path: str) -> Seen:
+        it = self.it
+        names = filestate.absolute(it, self.state, path)
+        for name in names:
+            if self.state.files and filestate.entry_of(it, self.state, name) is not None:
+                found = filestate.content(it, self.state, Value(name))
+                if found is None:
+                    return Seen("missing")
+                return Seen("file", found.text, found.taint) if found.known else Seen("unreadable", None, found.taint)
+        if len(names) != 1 or not names[0].startswith("/"):
+            return Seen("unreadable")
+        if filestate.is_secret(names[0]):
+            return Seen("unreadable", None, Taint.SECRET)
+        it.found.read[names[0]] = None
+        seen = it.snapshot.look(names[0])
+        return seen._replace(taint=seen.taint & ~Taint.WRITTEN) if seen.taint else seen

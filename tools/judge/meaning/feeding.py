@@ -1,0 +1,156 @@
+"""Commands that get their arguments from a list: find -exec, xargs, parallel, fd -x."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tools.judge.meaning.value import HOLE, Taint, Value, joined, names, unknown
+from tools.judge.meaning.wrappers import Inner, fed_value, words_of
+from tools.judge.options import grammar, read
+
+Values = Sequence[Value]
+
+_MAX_FED = 64
+_EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+
+def find(argv: Values, stdin: Value | None) -> list[Inner]:
+    roots: list[Value] = []
+    for value in argv[1:]:
+        if value.text[:1] in ("-", "(", "!"):
+            break
+        roots.append(value)
+    if len(roots) == 1:
+        text = roots[0].text.rstrip("/") if roots[0].text.rstrip("/") else ""
+        name = Value(f"{text}/{HOLE}" if text != "." else f"./{HOLE}", roots[0].taint | Taint.UNKNOWN, shown="{}")
+    else:
+        name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+    found: list[Inner] = []
+    at = 1
+    while at < len(argv):
+        at += 1
+        if argv[at - 1].text in _EXEC:
+            start = at
+            while at < len(argv) and argv[at].text != ";" and not (argv[at].text == "+" and argv[at - 1].text == "{}"):
+                at += 1
+            inner = [filled(value, "{}", name) for value in argv[start:at]]
+            if inner:
+                found.append(Inner(argv=inner, fed=True, own=False))
+    return found
+
+
+def filled(value: Value, mark: str, by: Value) -> Value:
+    if mark not in value.text:
+        return value
+    return Value(value.text.replace(mark, by.text), value.taint | by.taint, shown=value.text)
+
+
+def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
+    at, asked = _asked(argv)
+    mark, delimiter, each = asked.mark, asked.delimiter, asked.each
+    source = unknown(Taint.LOCAL) if asked.file else stdin
+    base = list(argv[at:]) or [Value("echo")]
+    if source is None:
+        return [Inner(argv=_with(base, mark, unknown()), fed=True)]
+    if asked.file:
+        return [Inner(argv=_with(base, mark, source), fed=True, own=True)]
+    if not source.known:
+        return [Inner(argv=_with(base, mark, one), fed=True) for one in _partly(source)]
+    text = source.text
+    words = text.split(delimiter) if delimiter else (text.split("\n") if mark else words_of(text))
+    words = [word for word in words if word] if delimiter or mark else words
+    if len(words) > _MAX_FED:
+        return [Inner(argv=_with(base, mark, fed_value(source)), fed=True)]
+    values = [Value(word.strip() if mark else word, source.taint) for word in words]
+    if mark:
+        return [Inner(argv=[filled(word, mark, value) for word in base]) for value in values]
+    if each:
+        return [Inner(argv=[*base, *values[start : start + each]]) for start in range(0, len(values), each)]
+    return [Inner(argv=[*base, *values])]
+
+
+class _Asked(NamedTuple):
+    """xargs' options: ``mark`` of -I, ``each`` of -n."""
+
+    mark: str = ""
+    delimiter: str = ""
+    each: int = 0
+    file: bool = False
+
+
+def _asked(argv: Values) -> tuple[int, _Asked]:
+    """Return the index at which the fed command begins, and the options before it."""
+    reading = read([value.text for value in argv], "xargs")
+    asked = _Asked()
+    for name, _, value, _ in reading.options:
+        if name in ("-I", "-i", "--replace"):
+            asked = asked._replace(mark=value or "{}")
+        elif name in ("-0", "--null"):
+            asked = asked._replace(delimiter="\0")
+        elif name in ("-d", "--delimiter"):
+            asked = asked._replace(delimiter=(value or "").replace("\\n", "\n").replace("\\0", "\0").replace("\\t", "\t"))
+        elif name in ("-n", "--max-args", "-L", "-l", "--max-lines"):
+            asked = asked._replace(each=int(value) if value and value.isdigit() else 1)
+        elif name in ("-a", "--arg-file"):
+            asked = asked._replace(file=True)
+    return reading.operands[0] if reading.operands else len(argv), asked
+
+
+def _partly(source: Value) -> list[Value]:
+    """The words of a text with unknown parts."""
+    words = source.text.split() or [HOLE]
+    return [Value(word, source.taint) for word in dict.fromkeys(words[:4])] if len(words) < 5 else [fed_value(source)]
+
+
+def _with(base: list[Value], mark: str, value: Value) -> list[Value]:
+    return [filled(word, mark, value) for word in base] if mark else [*base, value]
+
+
+def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
+    texts = [value.text for value in argv]
+    reading = read(texts, "parallel")
+    rules = grammar("parallel")
+    if any(given.name in rules.dry for given in reading.options):
+        return []
+    at = reading.operands[0] if reading.operands else len(argv)
+    words = list(argv[at:])
+    marks = [index for index, value in enumerate(words) if value.text in (":::", "::::", ":::+")]
+    command = words[: marks[0]] if marks else words
+    given = words[marks[0] + 1 :] if marks else []
+    if marks and words[marks[0]].text == "::::":
+        given = [unknown(Taint.LOCAL)]
+    elif not marks:
+        source = stdin if stdin is not None else unknown()
+        given = [Value(line, source.taint) for line in source.text.split("\n") if line][:_MAX_FED]
+    text = joined(command, " ")
+    if command and any(given.name in _PIPES for given in reading.options):
+        return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words
+    found: list[Inner] = []
+    for value in given[:_MAX_FED] or [unknown()]:
+        if not command:
+            found.append(Inner(text=value))
+            continue
+        filled = re.sub(r"\{[/.#%0-9+-]*\}", lambda _match, by=value: by.text, text.text)  # type: ignore[misc]  # a default binds
+        if filled == text.text:
+            filled = f"{text.text} {value.text}"
+        found.append(Inner(text=Value(filled, text.taint | value.taint), fed=True))
+    return found
+
+
+_PIPES = names("--pipe --spreadstdin --pipepart --pipe-part")
+
+
+def fd(argv: Values, stdin: Value | None) -> list[Inner]:
+    for at, value in enumerate(argv):
+        if value.text in ("-x", "-X", "--exec", "--exec-batch"):
+            name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+            inner = [filled(word, "{}", name) for word in argv[at + 1 :] if word.text != ";"]
+            if inner and not any("{}" in word.text for word in argv[at + 1 :]):
+                inner.append(name)
+            return [Inner(argv=inner, fed=True)] if inner else []
+    return []
+
+
+SPECIALS = {"find": find, "gfind": find, "xargs": xargs, "gxargs": xargs, "parallel": parallel, "fd": fd, "fdfind": fd}

@@ -1,0 +1,254 @@
+"""Files as a script sees them: those it wrote itself, then the snapshot."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence, Set
+
+from toolcrib._regex import Regex
+from tools.judge.meaning import journal, mounts
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.state import FollowsLinks, KnowsOrigins
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, names, tainted, unknown
+from tools.judge.meaning.walk import Walker
+
+_SECRET = Regex(
+    r"/\.ssh/(?!known_hosts|config$|authorized_keys|environment|rc$)[^/]*(?<!\.pub)$|/\.env(?:\.(?!example|sample|template|dist)\w+)?$"
+    r"|/\.aws(?:/credentials)?/?$|/\.netrc$|/\.pgpass$|/\.git-credentials$|/\.docker/config\.json$|/\.kube/config$|/\.gnupg(?:/|$)"
+    r"|^/etc/(?:shadow|gshadow)|\.(?:pem|p12|pfx|kdbx|keystore|jks)$|/id_(?:rsa|dsa|ecdsa|ed25519)$|/\.npmrc$|/\.pypirc$"
+    r"|^/proc/(?:self|\d+)/environ$|/\.config/(?:gcloud|gh)(?:/|$)|/\.azure(?:/|$)|/\.toolcrib/\.env|/\.ssh/?$|/\.password-store(?:/|$)|/\.my\.cnf$"
+    r"|(?:^|/)(?:private|server|secret)[\w-]*\.key$|/credentials\.json$|/\.(?:bash|zsh|psql|mysql|python)_history$|/\.mozilla/"
+)
+_PROGRAM = Regex(r"(?:^|/)(?:s?bin|\.bin|libexec|Scripts)/([^/]+)$")
+_OPEN = Regex(r"/(?:dev|proc/self)/fd/(\d+)")
+_NET = ("/dev/tcp/", "/dev/udp/")
+_IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
+_DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
+FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
+"""Folders that a session does not write to unasked."""
+_LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN
+
+
+def program_name(state: State, argv: Sequence[Value]) -> str:
+    """Return the program's name without its folder, where that is one of programs."""
+    if not argv:
+        return ""
+    first = argv[0]
+    text = first.text
+    if first.pattern:
+        return HOLE
+    if "/" not in text:
+        return text
+    if ("//" in text and "://" not in text) or "/." in text:
+        text = posixpath.normpath(text).replace("//", "/")
+    if (found := _PROGRAM.search(text)) is not None:
+        return found[1]
+    if len(state.cwds) == 1 and not text.startswith(("/", "~")):
+        found = _PROGRAM.search(posixpath.normpath(posixpath.join(state.cwds[0], text)))
+    return found[1] if found is not None else text
+
+
+def is_program(path: str) -> bool:
+    """Return whether the file lies in a folder of programs."""
+    return _PROGRAM.search(path) is not None
+
+
+def absolute(it: Walker, state: State, text: str) -> list[str]:
+    """The absolute paths that it may be; it alone, as written, where the folder is not known."""
+    if re.match(r"~(?:/|$)", text):
+        text = (it.now.home or "~") + text[1:]
+    if not state.cwds or text.startswith(("/", "~", HOLE)):
+        return [posixpath.normpath(text) if text else ""]
+    return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
+
+
+def is_secret(path: str) -> bool:
+    return _SECRET.search(path if path.startswith("/") else f"/{path}") is not None
+
+
+def content(it: Walker, state: State, path: Value) -> Value | None:
+    """Return the text that a read of ``path`` gives; None where there is certainly no such file."""
+    text = path.text
+    if text in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
+        return state.stdin if state.stdin is not None else unknown()
+    if text == "/dev/null":
+        return EMPTY
+    if text.startswith(_NET):
+        return unknown(Taint.REMOTE)
+    if text.startswith("/dev/"):
+        known = state.files.get(text)
+        if known is None and text.startswith("/dev/fd/"):
+            known = state.fds.get(text[8:])
+        return known if known is not None else unknown()
+    found: Value | None = None
+    for name in absolute(it, state, text):
+        got = _one(it, state, name)
+        if got is not None:
+            found = got if found is None else either(found, got)
+    if found is not None and path.pattern:
+        return unknown(found.taint)
+    return found
+
+
+def comes_later(it: Walker, state: State, name: str) -> bool:
+    """Return whether commands after this line may write the file first: it is read by a trap, or by a job that waits."""
+    context = it.context
+    if not (context.later or context.background) or name in state.files or name.startswith(FIXED):
+        return False
+    return context.later or it.found.waits or any(act.background and act.name in _DELAYS for act in it.found.acts.values())
+
+
+def _one(it: Walker, state: State, name: str) -> Value | None:
+    if (it.context.background or it.context.later) and comes_later(it, state, name):
+        return unknown(Taint.LOCAL)
+    if state.files:
+        entry = entry_of(it, state, name)
+        if entry is not None:
+            if entry.shown != journal.DISK:
+                return entry._replace(shown="") if entry.shown else entry
+            found = _on_disk(it, entry.text)
+            return found if found is not None else _on_disk(it, name)
+    return _on_disk(it, name)
+
+
+def _on_disk(it: Walker, name: str) -> Value | None:
+    if is_secret(name):
+        return unknown(Taint.SECRET | Taint.LOCAL)
+    if HOLE in name or not name.startswith("/"):
+        return unknown(Taint.LOCAL)
+    if it.context.mounts:
+        outside = mounts.named(it.context.mounts, Value(name))
+        if not outside:
+            return None
+        name = outside[0]
+    seen = it.snapshot.look(name)
+    if seen.kind == "missing":
+        return None
+    it.found.read[name] = None
+    taint = seen.taint & ~Taint.WRITTEN
+    if seen.text is not None:
+        it.limits.spend(len(seen.text))
+        return Value(seen.text, taint)
+    return unknown(Taint.LOCAL | taint | (Taint.PROGRAM if seen.kind == "binary" else Taint.NONE))
+
+
+def entry_of(it: Walker, state: State, name: str) -> Value | None:
+    """Return what the line did to the file that ``name`` (absolute) leads to; None where it did nothing."""
+    entry = journal.find(state.files, name)
+    if entry is None and name[:1] == "/" and (there := real(it, name)) != name:
+        entry = journal.find(state.files, there)
+    if journal.maker_of(entry) and _is_of_environment(it, name):
+        return None
+    return entry
+
+
+def _is_of_environment(it: Walker, name: str) -> bool:
+    """Return whether it is a program of a virtual environment: no repository or archive brings those along."""
+    found = _IN_ENVIRONMENT.fullmatch(name)
+    return found is not None and it.snapshot.look(f"{found[1]}/pyvenv.cfg").kind == "file"
+
+
+def real(it: Walker, path: str) -> str:
+    """Return where the links on the disk lead, as far as the snapshot knows that."""
+    if HOLE in path or it.context.mounts or not isinstance(it.snapshot, FollowsLinks):
+        return path
+    return it.snapshot.real(path)
+
+
+def copy_of(it: Walker, path: str) -> str:
+    """Return the path that an earlier call copied or moved the file from, as far as the snapshot knows that."""
+    return it.snapshot.copy_of(path) if isinstance(it.snapshot, KnowsOrigins) else ""
+
+
+def origin(it: Walker, path: str) -> Taint:
+    """Return where a file came from in this session, without a look at it."""
+    return it.snapshot.taint(path) if isinstance(it.snapshot, KnowsOrigins) else Taint.NONE
+
+
+def changed(it: Walker, state: State, path: Value) -> str:
+    """Return what may have changed a file, in a way that nobody followed, before the line runs it; "" where nothing did."""
+    if not state.files or path.text == "-" or path.text.startswith("/dev/"):
+        return ""
+    for name in absolute(it, state, path.text):
+        maker = journal.maker_of(entry_of(it, state, name))
+        if not maker and name not in state.files:
+            maker = journal.perhaps_written(state.files, name)
+        if not maker and HOLE in name:
+            maker = journal.anywhere(state.files, name.partition(HOLE)[0])
+        if maker:
+            return maker
+    return ""
+
+
+def write(it: Walker, state: State, path: Value, value: Value, *, append: bool) -> None:
+    text = path.text
+    if open_one := _OPEN.fullmatch(text):
+        behind = state.fds.get(f"{open_one[1]}>")
+        if behind is not None:
+            write(it, state, behind, value, append=True)
+        return
+    if text.startswith("/dev/"):
+        return
+    if text == HOLE and (path.taint & Taint.MANY or it.context.language != "shell"):
+        state.write(HOLE, journal.changed_by(journal.UNKNOWN_NAME, value.taint))
+        return
+    for name in absolute(it, state, text):
+        _write(it, state, journal.through(state.files, name) if state.files else name, value, append=append)
+
+
+def _write(it: Walker, state: State, name: str, value: Value, *, append: bool) -> None:
+    if append and state.files and name.startswith("/") and HOLE not in name:
+        _sure_place(it, state, name)
+    spared = not append and "noclobber" in state.options  # what is there stays, but for `>|`
+    old = None
+    if append or spared:
+        old = _one(it, state, name) if name.startswith("/") and HOLE not in name and not is_secret(name) else None
+    new = value if old is None else either(old, value) if spared else joined([old, value])
+    if len(state.cwds) > 1 and name in state.files:
+        new = either(state.files[name], new)
+    put(it, state, name, new._replace(shown=""))
+
+
+def _sure_place(it: Walker, state: State, name: str) -> None:
+    """Report text that is added to a file which was not there, and came from where nobody looked: it may be a link."""
+    maker = journal.maker_of(journal.find(state.files, name))
+    if maker and name not in state.files and it.snapshot.look(name).kind == "missing":
+        it.fault("order", f"it adds to a file that {maker} may have brought along, as a link to another one")
+
+
+def put(it: Walker, state: State, name: str, entry: Value) -> None:
+    """Note an entry of the journal, and what of it lasts."""
+    state.write(name, entry)
+    if entry.shown not in (journal.LINK, journal.DISK):
+        it.found.copies[name] = ""
+    last(it, name, entry.taint | Taint.WRITTEN)
+
+
+def last(it: Walker, name: str, taint: Taint) -> None:
+    """Keep where a file came from beyond the line."""
+    if (lasting := taint & _LASTING) and name[:1] == "/" and (HOLE not in name or lasting & ~Taint.WRITTEN):
+        it.found.tainted[name] = it.found.tainted.get(name, Taint.NONE) | lasting
+
+
+def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
+    """``@x`` and ``f=@x`` carry what the line has put into the file x: a copied key is a key."""
+    secret = {path for path, value in state.files.items() if value.taint & Taint.SECRET}
+    if not secret and not isinstance(it.snapshot, KnowsOrigins):
+        return argv
+    return [_marked(it, state, value, secret) for value in argv]
+
+
+def _marked(it: Walker, state: State, value: Value, secret: Set[str]) -> Value:
+    text = value.text
+    named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
+    for one in named:
+        paths = absolute(it, state, one) if one and one[:1] != "-" else ()
+        if not secret.isdisjoint(paths) or any(origin(it, path) & Taint.SECRET for path in paths):
+            return tainted(value, Taint.SECRET)
+    return value
+
+
+def mark(it: Walker, state: State, path: str, taint: Taint) -> None:
+    """A file gets unknown content of a kind."""
+    write(it, state, Value(path), unknown(taint), append=False)

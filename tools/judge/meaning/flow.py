@@ -1,0 +1,370 @@
+"""if, case, loops and function calls: every way is followed, loops until nothing changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tools.judge.meaning import conditions, expand, patterns
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.shellstate import Body, State, Var
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, joined, names, settled, unknown
+from tools.judge.meaning.walk import Called, Walker
+from tools.judge.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
+
+_MAX_ROUNDS = 48
+"""Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
+_FEW_ROUNDS = 8
+"""Limit of rounds where nobody knows how many there are."""
+_MAX_SAME_CALL = 8
+_WIDEN_CALL = 3
+
+
+def branches(it: Walker, command: If, state: State) -> list[State]:
+    done: list[State] = []
+    open_states = [state]
+    for condition, body in command.branches:
+        after: list[State] = []
+        for one in open_states:
+            for tested in it.script(condition, one):
+                yes, no = parted(tested)
+                if no is not None and not no.flow:
+                    after.append(no)
+                elif no is not None:
+                    done.append(no)
+                if yes is not None:
+                    done += _perhaps(it, body, yes, doubtful=no is not None)
+        open_states = it.merge(after)
+    for one in open_states:
+        if command.otherwise is not None:
+            done += _perhaps(it, command.otherwise, one)
+        else:
+            one.status = 0
+            done.append(one)
+    return it.merge(done)
+
+
+def _perhaps(it: Walker, body: Script, state: State, *, doubtful: bool = True) -> list[State]:
+    """Run what depends on a condition."""
+    with it.inside() as inner:
+        inner.conditional += doubtful
+        return it.script(body, state)
+
+
+def parted(state: State, op: str = "&&") -> tuple[State | None, State | None]:
+    """Return the state in which what follows a condition runs, and the one in which it does not."""
+    if state.flow:
+        return None, state
+    if state.status is not None:
+        return (state, None) if (state.status == 0) == (op == "&&") else (None, state)
+    go, stay = state, state.copy()
+    go.status, stay.status = (0, -1) if op == "&&" else (-1, 0)
+    return go, stay
+
+
+def case(it: Walker, command: Case, state: State) -> list[State]:
+    subject = expand.single(it, state, command.subject)
+    done: list[State] = []
+    open_states: list[State] = [state]
+    falling: list[State] = []
+    for item in command.items:
+        matches = _matches(it, open_states[0], subject, item.patterns) if open_states else False
+        if matches is False and open_states and "nocasematch" in open_states[0].options:
+            matches = None
+        inside, falling = falling, []
+        if matches is True:
+            inside, open_states = inside + open_states, []
+        elif matches is None:
+            inside, open_states = inside + [one.copy() for one in open_states], open_states
+        results: list[State] = []
+        for one in it.merge(inside):
+            one.status = one.status if item.body.items else 0
+            results += _perhaps(it, item.body, one) if not one.flow else [one]
+        if item.ends == ";&":
+            falling = [one for one in results if not one.flow]
+            done += [one for one in results if one.flow]
+        elif item.ends == ";;&":
+            open_states = it.merge(open_states + [one for one in results if not one.flow])
+            done += [one for one in results if one.flow]
+        else:
+            done += results
+    for one in open_states:
+        one.status = 0
+    return it.merge(done + open_states + falling)
+
+
+def _matches(it: Walker, state: State, subject: Value, words: Sequence[Word]) -> bool | None:
+    sure: bool | None = False
+    for word in words:
+        pattern = expand.pattern(it, state, word)
+        if pattern.text == "*":
+            return True
+        if not subject.known or not pattern.known or subject.taint & Taint.MAYBE:
+            sure = None
+            continue
+        compiled = patterns.for_text(pattern.text, subject.text)
+        if compiled is None or len(subject.text) > 2_000:
+            sure = None
+        elif compiled.fullmatch(subject.text) is not None:
+            return True if sure is False else None
+    return sure
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------
+
+
+def each(it: Walker, command: For, state: State) -> list[State]:
+    words = list(state.positional) if command.words is None else expand.fields(it, state, command.words)
+    values = [_looped(value) for value in words]
+    states = [state]
+    done: list[State] = []
+    if command.select:
+        blurred = unknown(joined(values).taint)
+        values = [*values, blurred]
+    state.status = 0
+    extra = values[_MAX_ROUNDS:]
+    for value in values[:_MAX_ROUNDS]:
+        if not value.known:
+            done += [one.copy() for one in states]
+        for one in states:
+            it.assign_name(one, command.name, value)
+        states, ended = _round(it, command.body, states)
+        done += ended
+        if not states:
+            break
+    if extra and states:
+        states, ended = _widened(it, [command.name], any_of(extra), command.body, states)
+        done += ended
+    return it.merge(done + states)
+
+
+def _looped(value: Value) -> Value:
+    if isinstance(value, Elastic):
+        return unknown(value.taint | Taint.MANY)
+    return _unglobbed(value) if value.pattern else value
+
+
+def _unglobbed(value: Value) -> Value:
+    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
+    text = value.text
+    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
+    end = max(text.rfind(char) for char in "*?]")
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN | Taint.MANY, shown=text)
+
+
+def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
+    """Run one round of a loop; return the states that go on, and those that left the loop."""
+    after: list[State] = []
+    for one in states:
+        after += it.script(body, one)
+    return _settled(it.merge(after))
+
+
+def _settled(states: list[State]) -> tuple[list[State], list[State]]:
+    going: list[State] = []
+    ended: list[State] = []
+    for one in states:
+        if one.flow in ("break", "continue"):
+            leaves = one.flow == "break" or one.levels > 1
+            one.levels -= 1
+            if one.levels < 1:
+                one.flow, one.levels, one.status = "", 0, 0
+            (ended if leaves else going).append(one)
+        else:
+            (ended if one.flow else going).append(one)
+    return going, ended
+
+
+def _widened(it: Walker, names: list[str], value: Value, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
+    """Run any number of further rounds, with what changes in them unknown."""
+    done: list[State] = []
+    for _ in range(4):
+        before = [one.copy() for one in states]
+        for one in states:
+            for name in names:
+                it.assign_name(one, name, value)
+        states, ended = _round(it, body, states)
+        done += ended
+        if not states or all(any(one.same(old) for old in before) for one in states):
+            break
+        states = it.merge([blurred(old, one) for old, one in zip(_spread(before, len(states)), states, strict=False)])
+    return states, done
+
+
+def _spread(states: list[State], count: int) -> list[State]:
+    return [states[min(index, len(states) - 1)] for index in range(count)]
+
+
+def blurred(before: State, after: State) -> State:
+    """``after`` with everything unknown that a round changed."""
+    for name, var in list(after.vars.items()):
+        old = before.vars.get(name)
+        if old == var:
+            continue
+        if var.items is not None:
+            taint = joined(var.items.values()).taint
+            after.put(name, var._replace(items={key: unknown(one.taint) for key, one in var.items.items()}, open=True))
+        else:
+            taint = (var.value or EMPTY).taint | ((old.value or EMPTY).taint if old is not None else Taint.NONE)
+            after.put(name, Var(unknown(taint), None, var.flags))
+    if before.positional != after.positional:
+        after.positional = (unknown(joined(after.positional).taint),)
+    if before.stdin != after.stdin:
+        after.stdin = unknown((after.stdin or EMPTY).taint)
+    if before.cwds != after.cwds:
+        after.cwds = ()
+    if before.out is not after.out:
+        taint = after.printed().taint
+        after.out = (before.out, unknown(taint))
+    return after
+
+
+def loop(it: Walker, command: Loop, state: State) -> list[State]:
+    it.found.waits = it.found.waits or it.context.background
+    return _while(it, command.condition, command.body, None, state, until=command.until)
+
+
+def counted(it: Walker, command: ArithmeticFor, state: State) -> list[State]:
+    conditions.arithmetic_value(it, state, command.parts[0])
+    it.found.waits = it.found.waits or it.context.background
+    return _while(it, command.parts[1], command.body, command.parts[2], state, until=False)
+
+
+def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None, state: State, *, until: bool) -> list[State]:
+    states = [state]
+    done: list[State] = []
+    seen: list[State] = []
+    rest: list[State] = []
+    acts = len(it.found.acts)
+    for count in range(_MAX_ROUNDS + 6):
+        going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
+        going = _fresh(going, seen)
+        if going and count >= (_FEW_ROUNDS if done else _MAX_ROUNDS) and seen:
+            old = _spread(seen[-len(going) :], len(going))
+            going = _fresh(it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)]), seen)
+        if not going:
+            break
+        seen += [one.copy() for one in going]
+        del seen[:-8]
+        states, ended = _round(it, body, going)
+        done += ended
+        if len(done) > it.limits.alternatives():
+            done = it.merge(done)
+        if step is not None:
+            for one in states:
+                conditions.arithmetic_value(it, one, step)
+        if not states:
+            break
+    else:
+        rest = states
+    if not done and seen and _piles_up(list(it.found.acts.values())[acts:]):
+        it.act(seen[-1], [Value("@endless")], name="@endless")
+    # One that never ends is interrupted, or ends with its pipe.
+    return it.merge(done + rest) or [one.copy() for one in seen[-1:]]
+
+
+def _fresh(states: list[State], seen: list[State]) -> list[State]:
+    """Return the states in which a round would do something that no earlier round did."""
+    return [one for one in states if not any(one.same(old) and one.cwds == old.cwds for old in seen)]
+
+
+_AT_ONCE = names(
+    ": true echo printf cat mkdir cd touch [ test [[ cp head date let seq tee sed tr base64 mv ln export declare local"
+)
+"""Commands that return at once: a loop of nothing else never waits."""
+
+
+def _piles_up(acts: list[Act]) -> bool:
+    """Return whether endless rounds each leave something behind - a process, a folder, more in a file - and never wait."""
+    here = {act.name for act in acts if not act.background and act.name}
+    if not here <= _AT_ONCE:
+        return False
+    grows = any(target.op == ">>" and not target.path.text.startswith("/dev/") for act in acts for target in act.redirects)
+    return grows or {"mkdir", "cd"} <= here or any(act.background and act.argv for act in acts)
+
+
+def _going(
+    it: Walker, condition: Script | Word, states: list[State], done: list[State], *, until: bool, first: bool
+) -> list[State]:
+    """The states that go into another round; the others are put into ``done``, with the status of the round before."""
+    going: list[State] = []
+    for one in states:
+        one_before = one.status
+        last = 0 if first else one_before
+        for tested in _tested(it, condition, one):
+            yes, no = parted(tested)
+            if until and not (no is not None and no.flow):
+                yes, no = no, yes
+            if no is not None:
+                no.status = last if not no.flow else no.status
+                done.append(no)
+            if yes is not None:
+                # A (( )) between two rounds is no command: $? stays what it was.
+                yes.status = one_before if isinstance(condition, Word) else yes.status
+                going.append(yes)
+    return going
+
+
+def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
+    if isinstance(condition, Script):
+        with it.inside() as inner:
+            inner.rounds += 1
+            return it.script(condition, state)
+    number = conditions.arithmetic_value(it, state, condition) if it.context.source(condition).strip() else 1
+    state.status = None if number is None else int(number == 0)
+    return [state]
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+
+def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
+    """A function runs, in this shell."""
+    context = it.context
+    same = [entry for entry in context.calls if entry.name == name]
+    if same and context.spawned > same[-1].spawned and context.conditional == same[-1].conditional:
+        it.act(state, [Value(name), *arguments], name="@forkbomb")
+        return [state]
+    if it.too_deep("functions call each other too deeply"):
+        return [state]
+    deep = len(same) >= _WIDEN_CALL
+    if deep:
+        arguments = [unknown(value.taint) if value.text else value for value in settled(arguments)]
+        blurred(same[-1].state, state)
+    if len(same) > _WIDEN_CALL and _again(same[-1].state, state, settled(arguments)):
+        state.status = None
+        return [state]
+    if len(same) >= _MAX_SAME_CALL:
+        it.fault("depth", f"{name} calls itself too often")
+        return [state]
+    states: list[State] = []
+    for index, body in enumerate(bodies):
+        one = state.copy() if index + 1 < len(bodies) else state
+        before = one.copy()
+        results = _called(it, one, name, body, arguments)
+        states += [blurred(before, after) for after in results] if deep else results
+    return it.merge(states)
+
+
+def _again(before: State, state: State, arguments: tuple[Value, ...]) -> bool:
+    """Return whether a call would do the same as the call in which it stands."""
+    probe = state.copy()
+    probe.positional, probe.frames, probe.status, probe.out = arguments, before.frames, before.status, before.out
+    return probe.same(before) and probe.cwds == before.cwds
+
+
+def _called(it: Walker, state: State, name: str, body: Body, arguments: Sequence[Value]) -> list[State]:
+    outer = state.positional
+    state.positional = settled(arguments)
+    state.frames = (*state.frames, {})
+    with it.inside() as inner:
+        inner.calls = (*inner.calls, Called(name, inner.spawned, inner.conditional, state.copy()))
+        inner.depth += 1
+        inner.span = inner.span if body.text is inner.text or inner.span is not None else it.span
+        inner.text = body.text
+        states = it.command(body.command, state)
+    for one in states:
+        one.leave()
+        one.positional = outer
+        if one.flow in ("return", "break", "continue"):
+            one.flow, one.levels = "", 0
+    return states

@@ -1,0 +1,139 @@
+"""The journal of a line's effects on files: what each command created, replaced, moved, linked, or may have changed.
+
+``State.files`` is the journal, by absolute path, so that it goes wherever a state goes. Nothing counts as gone: a command that
+removes or moves may fail, and what was there would run. An entry is the content that a file has
+from then on; or, told by its ``shown``:
+
+- a link (LINK): its text is the absolute path that it leads to
+- what was at a path of the disk before the line, copied or moved (DISK): its text is that path
+- a file that something changed in a way that nobody follows: its text is unknown, ``shown`` says what did
+
+``inside(folder)`` is the key of an entry for all that lies in a folder; a key with a HOLE stands for any file of such a name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from tools.judge.meaning.value import HOLE, Taint, Value, unknown
+
+Files = Mapping[str, Value]
+
+LINK, DISK = "link", "disk"
+_BY = "by "
+UNKNOWN_NAME = "a write to a name that is only known when it runs"
+_MOST_LINKS = 8
+
+
+def link_to(path: str) -> Value:
+    return Value(path, shown=LINK)
+
+
+def on_disk(path: str, taint: Taint = Taint.NONE) -> Value:
+    return Value(path, taint, shown=DISK)
+
+
+def changed_by(maker: str, taint: Taint = Taint.NONE) -> Value:
+    """Return the entry of a file that ``maker`` (a command, for people) may have changed."""
+    return unknown(taint | Taint.LOCAL, shown=_BY + maker)
+
+
+def maker_of(entry: Value | None) -> str:
+    """Return what changed the file, where nobody knows how; else ""."""
+    return entry.shown[len(_BY) :] if entry is not None and entry.shown.startswith(_BY) else ""
+
+
+def inside(folder: str) -> str:
+    """Return the key of an entry for all that lies in ``folder``."""
+    return f"{folder.rstrip('/')}/**"
+
+
+def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
+    """Return the entry that a read of ``path`` meets, links followed; None where the line did nothing to it."""
+    found = files.get(path)
+    if found is None:
+        return _by_folder(files, path, hops)
+    if found.shown != LINK:
+        return found
+    if not hops:  # a link that leads round
+        return on_disk(path)
+    return find(files, found.text, hops - 1) or on_disk(found.text)
+
+
+def _by_folder(files: Files, path: str, hops: int) -> Value | None:
+    for folder in _above(path):
+        above = files.get(folder)
+        if above is not None and above.shown in (LINK, DISK):
+            there = above.text + path[len(folder) :]
+            if above.shown == DISK:
+                return on_disk(there)
+            return (find(files, there, hops - 1) if hops else None) or on_disk(there)
+        if (whole := files.get(inside(folder))) is not None:
+            return whole
+    return None
+
+
+def _above(path: str) -> Iterator[str]:
+    at = path.rfind("/")
+    while at > 0:
+        yield path[:at]
+        at = path.rfind("/", 0, at)
+    yield "/"
+
+
+def through(files: Files, path: str) -> str:
+    """Return the path that a write to ``path`` reaches by the links that the line made."""
+    for _ in range(_MOST_LINKS):
+        for folder in (path, *_above(path)):
+            known = files.get(folder)
+            if known is not None and known.shown == LINK:
+                path = posixpath.normpath(known.text + path[len(folder) :])
+                break
+        else:
+            return path
+    return path
+
+
+def perhaps_written(files: Files, path: str) -> str:
+    """Return what may have written ``path`` under a name that was only partly known; "" where nothing did."""
+    for key, entry in files.items():
+        if HOLE in key and key != path:
+            start, _, rest = key.partition(HOLE)
+            named = start.strip("/") or rest
+            if (named or maker_of(entry)) and path.startswith(start) and path.endswith(rest.rpartition(HOLE)[2]):
+                return maker_of(entry) or UNKNOWN_NAME
+    return ""
+
+
+def anywhere(files: Files, start: str) -> str:
+    """Return what changed a folder that a path with this known start may lie in; "" where nothing did."""
+    for key, entry in files.items():
+        if key.endswith("/**") and (maker := maker_of(entry)) and (start.startswith(key[:-2]) or key.startswith(start)):
+            return maker
+    return ""
+
+
+def without(files: Files, path: str) -> dict[str, Value]:
+    """Return the journal without ``path`` and what lies below it."""
+    return {key: entry for key, entry in files.items() if key != path and not key.startswith(f"{path.rstrip('/')}/")}
+
+
+def holds(files: Files, folder: str) -> bool:
+    """Return whether the line did something to what lies in ``folder``."""
+    return any(key.startswith(f"{folder}/") for key in files)
+
+
+def placed(files: Files, source: str, target: str, taint: Taint) -> Files:
+    """Return the journal after ``target`` got what is known of ``source`` and of what lies in it.
+
+    What is known of ``source`` stays: a command that moves it may fail.
+    """
+    below = f"{source.rstrip('/')}/"
+    kept = {target + key[len(source) :]: entry for key, entry in files.items() if key == source or key.startswith(below)}
+    return {**without(files, target), target: find(files, source) or on_disk(source, taint), **kept}
+
+
+def changed(files: Files, folder: str, maker: str, taint: Taint = Taint.NONE) -> Files:
+    """Return the journal after ``maker`` may have changed all that lies in ``folder``."""
+    return {**without(files, folder), inside(folder): changed_by(maker, taint)}

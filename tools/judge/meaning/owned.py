@@ -1,0 +1,60 @@
+"""Files of the session's own: written in the line or by an earlier call, or fetched. What runs them makes them code.
+
+Files that were there before are the project's, and let be.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from tools.judge.meaning import filestate, journal
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.state import KnowsOrigins
+from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.meaning.walk import Walker
+
+OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
+_MOST = 50
+"""Limit of files that one runner is looked into for."""
+
+
+def content(it: Walker, state: State, path: str) -> Value | None:
+    """Return the content of a file of the session's own, as far as it can be read; None for any other."""
+    for name in filestate.absolute(it, state, path):
+        entry = _entry(it, state, name)
+        if entry is not None:
+            return entry
+        if filestate.origin(it, name) & OWN:
+            found = filestate.content(it, state, Value(name))
+            if found is not None and (found.known or found.taint & Taint.REMOTE):
+                return found
+    return None
+
+
+def _entry(it: Walker, state: State, name: str) -> Value | None:
+    if name not in state.files:
+        return None
+    found = filestate.content(it, state, Value(name))
+    return found if found is not None and not journal.maker_of(state.files[name]) else None
+
+
+def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = True) -> list[str]:
+    """Return the session's own files in ``folder`` whose names end so, as absolute paths. ``deep``: also in its folders."""
+    found: dict[str, None] = {}
+    for top in filestate.absolute(it, state, folder):
+        start = f"{top.rstrip('/')}/"
+        known: Sequence[str] = it.snapshot.own_below(top) if isinstance(it.snapshot, KnowsOrigins) else ()
+        for name in (*state.files, *known):
+            if name.startswith(start) and name.endswith(endings) and HOLE not in name and (deep or "/" not in name[len(start) :]):
+                found[name] = None
+    return sorted(found)[:_MOST]
+
+
+def first(it: Walker, state: State, *paths: str) -> tuple[str, Value] | None:
+    """Return the first of these files that is the session's own, and its content."""
+    for path in paths:
+        found = content(it, state, path)
+        if found is not None:
+            return posixpath.normpath(path), found
+    return None

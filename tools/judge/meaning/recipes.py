@@ -1,0 +1,310 @@
+"""Commands that build tools run out of files of the session's own: a Makefile's recipes, package.json's scripts, tasks of YAML.
+
+Files that were there before are the project's, and let be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning import owned, tables
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
+from tools.judge.meaning.walk import Walker
+from tools.judge.meaning.wrappers import Inner
+
+Values = Sequence[Value]
+
+_RULE = Regex(r"([^\s#=][^:=#]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
+_SETTING = Regex(r"(?:export\s+)?([\w.-]+)\s*(?:[:?+]{0,3}=)\s*(.*)$")
+_USE = Regex(r"\$(?:\$|\((\w+)\)|\{(\w+)\}|\([^()]*\)|(.))")
+_RUN_ON_READING = Regex(r"\$\(shell\s+((?:[^()]|\([^()]*\))*)\)|^[\w.-]+\s*!=\s*(.*)$", re.MULTILINE)
+_INCLUDE = Regex(r"^-?s?include\s+(\S.*)$", re.MULTILINE)
+_MAKE_VALUED = names("-f -C -j -l -o -W -I --file --makefile --directory --jobs")
+_MAKE_SETTINGS = {
+    "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77", "LEX": "lex", "YACC": "yacc",
+    "RM": "rm -f", "MAKE": "make", "SHELL": "/bin/sh", "CURDIR": ".", "MAKEFLAGS": "", "MFLAGS": "",
+}  # fmt: skip
+_SCRIPTS = names("test start stop restart install publish")
+_MOST_INCLUDED = 8
+
+
+def inner(it: Walker, state: State, name: str, argv: Values) -> list[Inner]:
+    """The commands that ``name`` takes from files of the session's own; [] where it takes none."""
+    recipe = tables.RECIPES.rows.get(name)
+    return recipe(it, state, argv) if recipe is not None else []
+
+
+def _texts(texts: Sequence[str], taint: Taint = Taint.NONE, folder: str = "") -> list[Inner]:
+    cwd = Value(folder) if folder else None
+    return [Inner(text=Value(text, taint), own=True, cwd=cwd) for text in texts]
+
+
+# -- make and just ----------------------------------------------------------------------------------------------------
+
+
+def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
+    files, folder, targets = ["GNUmakefile", "makefile", "Makefile"], "", []
+    settings: dict[str, str] = {}
+    skip, dry = "", False
+    for value in argv[1:]:
+        text = value.text
+        if skip:
+            files = [text] if skip in ("-f", "--file", "--makefile") else files
+            folder = f"{text}/" if skip in ("-C", "--directory") else folder
+            skip = ""
+        elif text in _MAKE_VALUED and text != "-j":
+            skip = text
+        elif text[:2] in ("-f", "-C") and len(text) > 2:
+            files, folder = ([text[2:]], folder) if text[1] == "f" else (files, f"{text[2:]}/")
+        elif text in ("-n", "--dry-run", "--just-print", "--recon"):
+            dry = True
+        elif "=" in text and text[:1] != "-":
+            settings[text.partition("=")[0]] = text.partition("=")[2]
+        elif text[:1] != "-":
+            targets.append(text)
+    if files == ["-"]:
+        found = state.stdin
+    else:
+        known = owned.first(it, state, *(folder + file for file in files))
+        found = known[1] if known is not None else None
+    if found is None:
+        return []
+    if not found.known:  # it was fetched, and can't be read before
+        return _texts([HOLE], found.taint, folder)
+    whole = joined([found, *_included(it, state, found.text, folder)], "\n")
+    used = _settings(whole.text, settings)
+    at_once = [_expanded(match[1] or match[2] or "", used) for match in _RUN_ON_READING.finditer(whole.text)]
+    return _texts([*at_once, *([] if dry else _recipes(whole.text, targets, settings))], whole.taint, folder)
+
+
+def _included(it: Walker, state: State, text: str, folder: str) -> list[Value]:
+    found: list[Value] = []
+    for match in _INCLUDE.finditer(text):
+        for file in match[1].split()[:_MOST_INCLUDED]:
+            more = owned.content(it, state, folder + file)
+            if more is not None and more.known:
+                found.append(more)
+    return found[:_MOST_INCLUDED]
+
+
+def _settings(text: str, given: dict[str, str]) -> dict[str, str]:
+    found = dict(_MAKE_SETTINGS)
+    for line in text.replace("\\\n", " ").splitlines():
+        if (setting := _SETTING.match(line)) is not None and not line.startswith("\t"):
+            found[setting[1]] = setting[2].strip()
+    return {**found, **given}
+
+
+def _recipes(text: str, targets: Sequence[str], given: dict[str, str]) -> list[str]:
+    rules: dict[str, tuple[list[str], list[str]]] = {}
+    current: list[list[str]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("\t"):
+            for recipe in current:
+                recipe.append(line[1:])
+        elif (match := _RULE.match(line)) is not None:
+            current = []
+            for target in match[1].split():
+                before, recipe = rules.setdefault(target, ([], []))
+                before += match[2].split()
+                recipe += [match[3]] if match[3] else []
+                current.append(recipe)
+    settings = _settings(text, given)
+    first = next((target for target in rules if not target.startswith(".")), "")
+    wanted = list(targets) or [first]
+    seen: set[str] = set()
+    found: list[str] = []
+    while wanted:
+        target = wanted.pop(0)
+        if target in seen or target not in rules:
+            continue
+        seen.add(target)
+        before, recipe = rules[target]
+        wanted += before
+        found += [_expanded(line.lstrip("@-+ \t"), settings) for line in recipe]
+    return found
+
+
+def _expanded(line: str, settings: dict[str, str], depth: int = 0) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        name = match[1] or match[2] or match[3] or ""
+        if name not in settings or depth > 4:
+            return f"${{{name}}}" if name.isidentifier() and name not in settings else HOLE
+        return _expanded(settings[name], settings, depth + 1)
+
+    return _USE.sub(one, line)
+
+
+def _just(it: Walker, state: State, argv: Values) -> list[Inner]:
+    words = [value.text for value in argv[1:] if value.text[:1] != "-" and "=" not in value.text]
+    found = owned.first(it, state, "justfile", "Justfile", ".justfile")
+    if found is None:
+        return []
+    return _texts(_recipes(_JUST_USE.sub(HOLE, _INDENTED.sub("\t", found[1].text)), words, {}), found[1].taint)
+
+
+_INDENTED = Regex(r"^[ \t]+", re.MULTILINE)
+_JUST_USE = Regex(r"\{\{.*?\}\}")
+
+# -- package.json -----------------------------------------------------------------------------------------------------
+
+_SHORT = {"t": "test", "tst": "test", "i": "install", "ci": "install", "add": "install"}
+
+
+def _package(it: Walker, state: State, argv: Values) -> list[Inner]:
+    words = [value.text for value in argv[1:] if value.text[:1] != "-"]
+    folder = _folder_of(argv)
+    if not words and argv[0].text.endswith("npm"):
+        return []
+    words = words or ["install"]
+    script = words[1] if words[0] in ("run", "run-script") and len(words) > 1 else _SHORT.get(words[0], words[0])
+    if words[0] not in ("run", "run-script") and script not in _SCRIPTS and argv[0].text.endswith("npm"):
+        return []
+    found = owned.content(it, state, f"{folder}package.json")
+    if found is None:
+        return []
+    if not found.known:
+        return _texts([HOLE], found.taint, folder)
+    try:
+        scripts = json.loads(found.text)["scripts"]
+        ran = (f"pre{script}", script, f"post{script}", "prepare" if script == "install" else "")
+        texts = [scripts[name] for name in ran if name in scripts]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return _texts([one for one in texts if isinstance(one, str)], found.taint, folder)
+
+
+def _folder_of(argv: Values) -> str:
+    for at, value in enumerate(argv[1:-1], start=1):
+        if value.text in ("--prefix", "-C", "--cwd", "--dir"):
+            return f"{argv[at + 1].text.rstrip('/')}/"
+    return ""
+
+
+# -- tasks of YAML, cmake, runners of python ---------------------------------------------------------------------------
+
+_COMMAND = Regex(
+    r"^\s*-?\s*(?:[\w-]+\.)*(?:cmds?|command|shell|raw|script|run|sh|task|deps|[\w:-]+)\s*:\s*(?:cmd\s*:\s*)?(?![|>]\s*$)(\S.*)$"
+)
+_ITEM = Regex(r"^\s*-\s+(?![\w.-]+\s*:(?:\s|$))(\S.*)$")
+_BLOCK = Regex(r"^(\s*)-?\s*(?:[\w.-]+)\s*:\s*[|>][+-]?\s*$")
+_ABSENT = Regex(r"(?:path|dest|name)\s*[:=]\s*['\"]?([^\s'\"]+)(?=[\s\S]{0,200}state\s*[:=]\s*absent)")
+
+
+def _tasks(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
+    """Runners of lists of commands in YAML; ``files``: what they read where none is named."""
+
+    def runner(it: Walker, state: State, argv: Values) -> list[Inner]:
+        named = [value.text for value in argv[1:] if value.text.endswith((".yml", ".yaml"))]
+        found: list[Inner] = []
+        for path in named or files:
+            text = owned.content(it, state, path)
+            if text is not None:
+                found += _texts(_commands(text.text), text.taint)
+        return found
+
+    return runner
+
+
+def _commands(text: str) -> list[str]:
+    """Return what may be a command in a list of tasks: values of keys, items, blocks, and what is to be absent."""
+    found: list[str] = [f"rm -rf {match[1]}" for match in _ABSENT.finditer(text)]
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if (block := _BLOCK.match(line)) is not None:
+            body: list[str] = []
+            while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) > len(block[1])):
+                body.append(lines[at].strip())
+                at += 1
+            found.append("\n".join(body))
+        elif (match := _COMMAND.match(line) or _ITEM.match(line)) is not None:
+            found.append(match[1].strip().strip("'\""))
+    return [_TEMPLATE.sub(HOLE, one) for one in found if _IS_COMMAND.match(one)]
+
+
+_TEMPLATE = Regex(r"\{\{.*?\}\}")
+_IS_COMMAND = Regex(r"(?:sudo\s+)?[\w./~-]+\s+\S")
+"""A command with arguments: a lone word in YAML is a name or a value."""
+
+_CMAKE = Regex(r"\bCOMMAND\s+((?:[^()\n]|\n\s*(?![A-Z_]{4,}))*)|\bfile\s*\(\s*(REMOVE_RECURSE|REMOVE)\s+([^)]*)\)", re.IGNORECASE)
+
+
+def _cmake(it: Walker, state: State, argv: Values) -> list[Inner]:
+    words = [value.text for value in argv[1:]]
+    folder = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "-S"), "")
+    scripts = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-P"]
+    plain = [word for word in words if word[:1] not in "-" and not scripts]
+    found: list[Inner] = []
+    for path in scripts or [f"{folder or one}/CMakeLists.txt" for one in (plain or ["."])]:
+        text = owned.content(it, state, path)
+        for match in _CMAKE.finditer(text.text) if text is not None else ():
+            removed = f"rm {'-rf' if 'REC' in (match[2] or '').upper() else '-f'} {match[3]}" if match[2] else ""
+            found += _texts([_VARIABLE.sub(HOLE, removed or match[1]).strip()], text.taint if text is not None else Taint.NONE)
+    return found
+
+
+_VARIABLE = Regex(r"\$\{[^}]*\}")
+
+
+def _started(*files: str) -> Callable[[Walker, State, Values], list[Inner]]:
+    """Python that a tool runs by itself where it is there."""
+
+    def runner(it: Walker, state: State, argv: Values) -> list[Inner]:
+        return _texts([f"python {file}" for file in files if owned.content(it, state, file) is not None])
+
+    return runner
+
+
+def _tests(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """Tests, and what is run before them."""
+    found = owned.below(it, state, ".", "conftest.py", "_test.py") + [
+        path for path in owned.below(it, state, ".", ".py") if path.rpartition("/")[2].startswith("test")
+    ]
+    return _texts([f"python {path}" for path in dict.fromkeys(found)])
+
+
+def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
+    words = [value.text.partition("[")[0] for value in argv[1:]]
+    folders = [word.rstrip("/") for word in words if word in (".", "./") or ("/" in word and word[:1] != "-" and ":" not in word)]
+    found = [f"{folder}/setup.py" for folder in folders if owned.content(it, state, f"{folder}/setup.py") is not None]
+    return _texts([f"python {path}" for path in found])
+
+
+def _rake(it: Walker, state: State, argv: Values) -> list[Inner]:
+    found = owned.first(it, state, "Rakefile", "rakefile", "Rakefile.rb")
+    if found is None:
+        return []
+    started = [" ".join(re.findall(r"['\"]([^'\"]*)['\"]", match[1])) for match in _SH.finditer(found[1].text)]
+    return _texts([f"ruby {found[0]}", *started], found[1].taint)
+
+
+_SH = Regex(r"""\b(?:sh|ruby)[\s(]+((?:'[^']*'|"[^"]*")(?:\s*,\s*(?:'[^']*'|"[^"]*"))*)""")
+
+
+RECIPES = {
+    **dict.fromkeys(["make", "gmake"], _make),
+    **dict.fromkeys(["npm", "yarn", "pnpm", "bun"], _package),
+    **dict.fromkeys(["pip", "pip3"], _pip),
+    **dict.fromkeys(["pytest", "py.test"], _tests),
+    "nox": _started("noxfile.py"),
+    "tox": _started("setup.py"),
+    "invoke": _started("tasks.py"),
+    "fab": _started("fabfile.py"),
+    "doit": _started("dodo.py"),
+    "scons": _started("SConstruct"),
+    "just": _just,
+    "rake": _rake,
+    "task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
+    "go-task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
+    "ansible-playbook": _tasks(),
+    "cmake": _cmake,
+}

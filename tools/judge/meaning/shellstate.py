@@ -1,0 +1,277 @@
+"""The state of a shell while it is followed: variables, functions, folders, files written so far.
+
+States are copied where ways part. What they hold is shared until written to, so a copy costs the same whatever was set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
+from tools.judge.shell.tree import Command
+
+
+class Var(NamedTuple):
+    """A variable. ``value`` None: not set. ``items``: an array's elements by index or key.
+
+    ``flags`` are the letters of ``declare``: x r i n l u a A. ``open``: the array may hold other elements too.
+    """
+
+    value: Value | None = None
+    items: Mapping[str, Value] | None = None
+    flags: str = ""
+    open: bool = False
+
+    def scalar(self) -> Value | None:
+        if self.items is None:
+            return self.value
+        found = self.items.get("0")
+        return unknown() if found is None and self.open else found
+
+
+class Body(NamedTuple):
+    """A function: its command, and the text it was written in."""
+
+    command: Command
+    text: str
+
+
+Output = tuple[Any, Value]
+"""Output so far: (Output before it or None, the last piece)."""
+
+_MAX_FOLDERS = 8
+_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
+
+
+class State:
+    """``status``: 0 or another known number, -1 for some failure, None where it is unknown.
+
+    ``flow`` is what a command asked for that ends others: exit, return, break, continue; ``levels`` how many loops.
+    """
+
+    __slots__ = (
+        "_shared",
+        "aliases",
+        "capture",
+        "cwds",
+        "env",
+        "fds",
+        "files",
+        "flow",
+        "frames",
+        "functions",
+        "hashed",
+        "levels",
+        "old_cwds",
+        "options",
+        "out",
+        "positional",
+        "stack",
+        "status",
+        "stdin",
+        "traps",
+        "vars",
+        "wild",
+        "zero",
+    )
+
+    def __init__(self) -> None:
+        self.vars: dict[str, Var] = {}
+        self._shared = False
+        self.frames: tuple[Mapping[str, Var | None], ...] = ()
+        self.positional: tuple[Value, ...] = ()
+        self.zero: Value = Value("bash")
+        self.functions: Mapping[str, tuple[Body, ...]] = {}
+        self.aliases: Mapping[str, tuple[str, int, int]] = {}
+        self.hashed: Mapping[str, Value] = {}
+        self.cwds: tuple[str, ...] = ()
+        self.old_cwds: tuple[str, ...] = ()
+        self.stack: tuple[tuple[str, ...], ...] = ()
+        self.files: Mapping[str, Value] = {}
+        self.fds: Mapping[str, Value] = {}
+        self.env: Mapping[str, Value] = {}
+        self.options: frozenset[str] = frozenset()
+        self.traps: tuple[str, ...] = ()
+        self.stdin: Value | None = None
+        self.out: Output | None = None
+        self.capture = False
+        self.status: int | None = 0
+        self.flow = ""
+        self.levels = 0
+        self.wild: Taint = Taint.NONE
+
+    def copy(self) -> State:
+        new = State.__new__(State)
+        self._shared = True
+        new.vars, new._shared = self.vars, True
+        new.frames, new.positional, new.zero = self.frames, self.positional, self.zero
+        new.functions, new.aliases, new.hashed = self.functions, self.aliases, self.hashed
+        new.cwds, new.old_cwds, new.stack = self.cwds, self.old_cwds, self.stack
+        new.files, new.fds, new.env = self.files, self.fds, self.env
+        new.options, new.traps, new.stdin = self.options, self.traps, self.stdin
+        new.out, new.capture = self.out, self.capture
+        new.status, new.flow, new.levels, new.wild = self.status, self.flow, self.levels, self.wild
+        return new
+
+    # variables
+
+    def put(self, name: str, var: Var | None) -> None:
+        """Sets or, with None, forgets a variable; keeps the environment in step."""
+        if self._shared:
+            self.vars, self._shared = dict(self.vars), False
+        if var is None:
+            self.vars.pop(name, None)
+        else:
+            self.vars[name] = var
+        if var is not None and "x" in var.flags and var.items is None and var.value is not None:
+            self.env = {**self.env, name: var.value}
+        elif name in self.env:
+            self.env = {key: value for key, value in self.env.items() if key != name}
+
+    def local(self, name: str) -> None:
+        """``name`` belongs to the function that runs: what it was comes back at its end."""
+        if self.frames and name not in self.frames[-1]:
+            self.frames = (*self.frames[:-1], {**self.frames[-1], name: self.vars.get(name)})
+
+    def leave(self) -> None:
+        """The function ends."""
+        for name, var in self.frames[-1].items():
+            self.put(name, var)
+        self.frames = self.frames[:-1]
+
+    # files and output
+
+    def write(self, path: str, content: Value) -> None:
+        self.files = {**self.files, path: content}
+
+    def emit(self, value: Value) -> None:
+        if self.capture:
+            self.out = (self.out, value)
+
+    def printed(self) -> Value:
+        """All that was printed since ``out`` was None."""
+        if self.out is None:
+            return EMPTY
+        if self.out[0] is None:
+            return self.out[1]
+        pieces: list[Value] = []
+        at: Output | None = self.out
+        while at is not None:
+            pieces.append(at[1])
+            at = at[0]
+        return joined(reversed(pieces))
+
+    def same(self, other: State) -> bool:
+        """Return whether both states go on alike, apart from their folders and status."""
+        return (
+            (self.vars is other.vars or self.vars == other.vars)
+            and self.flow == other.flow
+            and self.levels == other.levels
+            and self.frames == other.frames
+            and self.stdin == other.stdin
+            and (self.out is other.out or self.printed() == other.printed())
+            and all(getattr(self, part) == getattr(other, part) for part in _PARTS)
+        )
+
+
+def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
+    """Equal states become one; where more than ``limit`` are left, the rest is blurred into one.
+
+    ``loose``: no ``&&`` or ``||`` follows, so that those in different folders with different status may be one, too.
+    """
+    if len(states) < 2:
+        return list(states)
+    kept: list[State] = []
+    for state in states:
+        for other in kept:
+            if (loose or state.status == other.status or state.cwds == other.cwds) and state.same(other):
+                _unite(other, state)
+                break
+        else:
+            kept.append(state)
+    while len(kept) > limit:
+        last = kept.pop()
+        like = next((state for state in reversed(kept) if state.flow == last.flow and state.levels == last.levels), None)
+        if like is None or len(like.frames) != len(last.frames):
+            kept.insert(0, last)
+            return kept
+        _blur(like, last)
+    return kept
+
+
+def _unite(state: State, other: State) -> None:
+    if state.cwds != other.cwds:
+        state.cwds = _folders(state.cwds, other.cwds)
+    if state.old_cwds != other.old_cwds:
+        state.old_cwds = _folders(state.old_cwds, other.old_cwds)
+    if state.status != other.status:
+        state.status = -1 if state.status and other.status else None
+
+
+def _folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
+    """Both; where they are too many or unknown, unknown."""
+    both = tuple(dict.fromkeys(one + two)) if one and two else ()
+    return both if len(both) <= _MAX_FOLDERS else ()
+
+
+def _blur(state: State, other: State) -> None:
+    """Make everything unknown that differs between the two states."""
+    for name in {*state.vars, *other.vars}:
+        one, two = state.vars.get(name), other.vars.get(name)
+        if one != two:
+            state.put(name, _either_var(one, two))
+    if state.positional != other.positional:
+        state.positional = _either_list(state.positional, other.positional)
+    state.files = either_of_each(state.files, other.files)
+    state.fds = either_of_each(state.fds, other.fds)
+    state.env = either_of_each(state.env, other.env)
+    state.hashed = either_of_each(state.hashed, other.hashed)
+    functions = dict(state.functions)
+    for name, bodies in other.functions.items():
+        functions[name] = _bodies(functions.get(name, ()), bodies)
+    state.functions = functions
+    state.aliases = {**other.aliases, **state.aliases}
+    state.options |= other.options
+    state.traps = tuple(dict.fromkeys(state.traps + other.traps))
+    state.wild |= other.wild
+    if state.stdin != other.stdin:
+        state.stdin = either(state.stdin or EMPTY, other.stdin or EMPTY)
+    if state.out is not other.out:
+        state.out = (None, either(state.printed(), other.printed()))
+    _unite(state, other)
+
+
+def _bodies(left: tuple[Body, ...], right: tuple[Body, ...]) -> tuple[Body, ...]:
+    return left + tuple(body for body in right if not any(body.command is known.command for known in left))
+
+
+def _either_var(one: Var | None, two: Var | None) -> Var:
+    left, right = one or Var(), two or Var()
+    flags = "".join(sorted({*left.flags, *right.flags}))
+    if left.items is None and right.items is None:
+        if left.value is None or right.value is None:
+            return Var(unknown((left.value or right.value or EMPTY).taint), None, flags)
+        return Var(either(left.value, right.value), None, flags)
+    items: dict[str, Value] = dict(left.items or {"0": left.value or EMPTY})
+    for key, value in (right.items or {"0": right.value or EMPTY}).items():
+        items[key] = either(items[key], value) if key in items else either(EMPTY, value)
+    return Var(None, items, flags, open=True)
+
+
+def _either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(one) == len(two):
+        return tuple(either(left, right) for left, right in zip(one, two, strict=True))
+    taint = Taint.NONE
+    for value in one + two:
+        taint |= value.taint
+    return (Value(HOLE, taint | Taint.UNKNOWN),)
+
+
+def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mapping[str, Value]:
+    if one is two or one == two:
+        return one
+    out = dict(one)
+    for key, value in two.items():
+        out[key] = either(out[key], value) if key in out else value
+    return out

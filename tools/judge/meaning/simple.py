@@ -1,0 +1,299 @@
+"""Simple commands: aliases, assignments, redirects, and then whatever the name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tools.judge.meaning import assigning, expand, external, flow, streams, tables
+from tools.judge.meaning.act import RedirectTarget
+from tools.judge.meaning.call import BuiltinCall
+from tools.judge.meaning.shellstate import Body, State
+from tools.judge.meaning.streams import Streams
+from tools.judge.meaning.value import HOLE, Value, joined
+from tools.judge.meaning.walk import Doubts, Walker
+from tools.judge.shell.tree import (
+    AndOr,
+    Assignment,
+    Command,
+    Function,
+    Group,
+    Pipeline,
+    Plain,
+    Redirected,
+    Script,
+    ScriptItem,
+    Simple,
+    Word,
+)
+
+
+class Prepared(NamedTuple):
+    argv: list[Value]
+    streams: Streams
+
+
+def run(it: Walker, cmd: Simple, state: State) -> list[State]:
+    it.limits.step()
+    if it.context.span is None:
+        it.span = (cmd.start, cmd.end)
+    if state.aliases and cmd.words:
+        spliced = _aliased(it, cmd, state)
+        if spliced is not None:
+            return spliced
+    context = it.context
+    outer, doubts = context.doubts, Doubts(0, None if cmd.words else 0)
+    context.doubts = doubts
+    try:
+        before = state.copy()
+        passes = [(state, _prepared(it, cmd, state))]
+        failed = _failed(it, state) if doubts.mishap else []
+        for number in _more_passes(doubts):
+            doubts.choice, other = number, before.copy()
+            passes.append((other, _prepared(it, cmd, other)))
+        doubts.choice, doubts.mishap = 0, False
+        results: list[State] = []
+        for one, prepared in passes:
+            results += _assigned(it, cmd, one, prepared)
+        return it.merge(results + failed) if failed or len(passes) > 1 else results
+    finally:
+        context.doubts = outer
+
+
+def _prepared(it: Walker, cmd: Simple, state: State) -> Prepared:
+    return Prepared(expand.fields(it, state, cmd.words), streams.opened(it, state, cmd.redirects))
+
+
+def _more_passes(doubts: Doubts) -> Sequence[int]:
+    """Besides the pass in which all that may be set is: where none is, and, since some may be, where nothing is known."""
+    return ((), (1,), (1, 2))[min(len(doubts.names), 2)]
+
+
+def _failed(it: Walker, state: State) -> list[State]:
+    """Return the states after a failed expansion: neither the command nor the list around it runs; inherited traps may."""
+    kept = state.copy()
+    kept.status = -1
+    ended = state.copy()
+    ended.status, ended.flow = -1, "abort"
+    it.traps([ended])
+    return [kept, ended]
+
+
+def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
+    if not cmd.assignments:
+        return _execute(it, cmd, state, prepared)
+    if not prepared.argv:
+        return _assignments_only(it, cmd, state, prepared)
+    before = {one.name: state.vars.get(one.name) for one in cmd.assignments}
+    for one in cmd.assignments:
+        assigning.assign(it, state, one)
+        var = state.vars.get(one.name)
+        if var is not None and "x" not in var.flags:
+            state.put(one.name, var._replace(flags=var.flags + "x"))
+    results = _execute(it, cmd, state, prepared)
+    for result in results:
+        for name, old in before.items():
+            result.put(name, old)
+    return results
+
+
+def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
+    states, doubts = [state], it.context.doubts
+    for one in cmd.assignments:
+        after: list[State] = []
+        for current in states:
+            doubts.choice, doubts.names = 0, set()
+            before = current.copy()
+            assigning.assign(it, current, one)
+            after.append(current)
+            if doubts.mishap:
+                after += _failed(it, before)
+                doubts.mishap = False
+            for number in _more_passes(doubts):
+                doubts.choice, other = number, before.copy()
+                assigning.assign(it, other, one)
+                after.append(other)
+        doubts.choice, doubts.names = 0, set()
+        states = after if len(after) == 1 else it.merge(after)
+    for current in states:
+        current.status = doubts.substituted
+        made: dict[str, Value] = {}
+        for one in cmd.assignments:
+            var = current.vars.get(one.name)
+            if var is not None:
+                made[one.name] = (
+                    var.value if var.items is None and var.value is not None else joined((var.items or {}).values(), " ")
+                )
+        it.act(current, (), prepared.streams.targets, environment=made)
+        streams.through(it, current, prepared.streams, lambda one: [one])
+    return states
+
+
+def _execute(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
+    argv, stream = prepared
+    if argv and argv[0].text == "exec" and len(argv) == 1:
+        it.act(state, argv, stream.targets)
+        streams.kept(it, state, stream)
+        return [state]
+    if stream is streams.PLAIN:
+        return dispatch(it, state, argv, (), cmd)
+    return streams.through(it, state, stream, lambda one: dispatch(it, one, argv, stream.targets, cmd))
+
+
+def dispatch(
+    it: Walker,
+    state: State,
+    argv: Sequence[Value],
+    targets: Sequence[RedirectTarget],
+    cmd: Simple | None = None,
+    *,
+    functions: bool = True,
+) -> list[State]:
+    """Run the command that a name stands for: a function, a builtin, a program."""
+    if not argv:
+        if targets:
+            it.act(state, (), targets)
+            if state.capture and state.stdin is not None and targets[0].op == "<":
+                state.emit(state.stdin)
+        state.status = it.context.doubts.substituted
+        return [state]
+    first = argv[0]
+    name = first.text
+    if HOLE in name or first.pattern:
+        return external.unknown_command(it, state, argv, targets, cmd)
+    if functions and (bodies := _function(it, state, name)):
+        if targets:
+            it.act(state, (), targets)
+        passed_on = "child" not in state.options or name in state.functions
+        if passed_on and name not in _SPECIAL and "functions?" not in state.options:
+            return flow.call(it, state, name, bodies, argv[1:])
+        flow.call(it, state.copy(), name, bodies, argv[1:])  # it may not count: not exported, forgotten, in POSIX mode
+    if name in state.hashed:
+        argv = [state.hashed[name], *argv[1:]]
+        name = argv[0].text
+    handler = tables.BUILTINS.rows.get(name)
+    if handler is not None:
+        return handler(BuiltinCall(it, state, argv, targets, cmd))
+    return external.run(it, state, argv, targets)
+
+
+_SPECIAL = frozenset({"break", ":", ".", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift",
+                      "source", "times", "trap", "unset"})  # fmt: skip
+"""Builtins that a shell in POSIX mode knows before its functions."""
+
+
+def _function(it: Walker, state: State, name: str) -> tuple[Body, ...]:
+    bodies = state.functions.get(name)
+    if bodies is not None:
+        return bodies
+    text = it.now.functions.get(name)
+    if text is None:
+        return ()
+    script = it.parse(text)
+    if script is None:
+        return ()
+    command: Command = Group(script)
+    for item in script.items:
+        if isinstance(item.command, Function) and item.command.name == name:
+            command = item.command.body
+    found = (Body(command, text),)
+    if "child" not in state.options:
+        state.functions = {**state.functions, name: found}
+    return found
+
+
+def define(it: Walker, command: Function, state: State) -> None:
+    state.functions = {**state.functions, command.name: (Body(command.body, it.context.text),)}
+
+
+def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
+    with it.inside() as inner:
+        inner.doubts = Doubts()
+        stream = streams.opened(it, state, command.redirects)
+    if stream.targets:
+        it.act(state, (), stream.targets)
+    return streams.through(it, state, stream, lambda one: it.command(command.command, one))
+
+
+# -- aliases -------------------------------------------------------------------------------------------------------
+
+
+def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
+    """The states after the command with its alias put in; None where there is none."""
+    word = cmd.words[0]
+    if not isinstance(word, Word) or len(word.parts) != 1:
+        return None
+    part = word.parts[0]
+    entry = state.aliases.get(part.text) if isinstance(part, Plain) else None
+    if entry is None or not isinstance(part, Plain):
+        return None
+    text, epoch, line = entry
+    aliases = state.aliases
+    inner = {name: value for name, value in aliases.items() if name != part.text}
+    certain = epoch < it.context.epoch or (epoch == it.context.epoch and line < it.context.line)
+    certain = certain and "expand_aliases" in state.options
+    plain: list[State] = []
+    other = state if certain else state.copy()
+    script = _spliced(it, cmd, text, inner)
+    if script is None:
+        if not certain:
+            return None
+        it.fault("opaque", f"the alias {part.text} can't be put in its place")
+        return [state]
+    other.aliases = inner
+    results = it.script(script, other)
+    for one in results:
+        if one.aliases is inner:
+            one.aliases = aliases
+    if not certain:
+        state.aliases = inner
+        plain = run(it, cmd, state)
+        for one in plain:
+            if one.aliases is inner:
+                one.aliases = aliases
+    return it.merge(results + plain)
+
+
+def _spliced(it: Walker, cmd: Simple, text: str, aliases: Mapping[str, tuple[str, int, int]]) -> Script | None:
+    rest = list(cmd.words[1:])
+    if text[-1:] in (" ", "\t") and rest and isinstance(rest[0], Word):
+        follower = getattr(rest[0].parts[0], "text", "") if len(rest[0].parts) == 1 else ""
+        if follower in aliases:
+            text += aliases[follower][0]
+            rest = rest[1:]
+    faults = dict(it.found.faults)
+    script = it.parse(text)
+    if script is None:
+        it.found.faults = faults
+        source = it.context.text[cmd.start : cmd.end]
+        name = getattr(getattr(cmd.words[0], "parts", [None])[0], "text", "")
+        at = source.find(name)
+        script = it.parse(f"{source[:at]}{text}{source[at + len(name) :]}") if at >= 0 else None
+        it.found.faults = faults
+        return script
+    if not script.items:
+        return Script([ScriptItem(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end))]) if rest else script
+    items = list(script.items)
+    last = _extended(items[-1].command, cmd, rest)
+    if last is None:
+        items.append(ScriptItem(Simple(cmd.assignments, rest, cmd.redirects, cmd.start, cmd.end)))
+    else:
+        items[-1] = ScriptItem(last, items[-1].background)
+    return Script(items)
+
+
+def _extended(command: Command, cmd: Simple, rest: Sequence[Word | Assignment]) -> Command | None:
+    """The alias's last command with the words that stood behind the alias."""
+    if isinstance(command, Simple):
+        words = [*command.words, *rest]
+        assignments = [*cmd.assignments, *command.assignments]
+        return Simple(assignments, words, [*command.redirects, *cmd.redirects], cmd.start, cmd.end)
+    if isinstance(command, Pipeline):
+        last = _extended(command.commands[-1], cmd, rest)
+        if last is None:
+            return None
+        return Pipeline([*command.commands[:-1], last], command.negated, command.timed, command.stderr_too)
+    if isinstance(command, AndOr):
+        right = _extended(command.right, cmd, rest)
+        return None if right is None else AndOr(command.left, command.op, right)
+    return None

@@ -1,0 +1,237 @@
+"""Programs that run commands from places of their own: find, xargs, ssh, env, git, tar and their like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning import textual
+from tools.judge.meaning.value import EMPTY, Taint, Value, joined, names, unknown
+from tools.judge.meaning.wrappers import Inner, takes_next, words_of
+from tools.judge.options import read
+
+Values = Sequence[Value]
+
+_GIT_RUNS = Regex(
+    r"(?:core\.(?:sshcommand|pager|editor|fsmonitor|askpass|gitproxy)|diff\.external|diff\.[^=]*\.(?:command|textconv)|sequence\.editor|"
+    r"pager\.\w+|credential(?:\.[^=]*)?\.helper|alias\.[\w-]+|filter\.[^=]*\.(?:clean|smudge|process)|(?:merge|difftool|mergetool)"
+    r"\.[^=]*\.(?:driver|cmd)|gpg(?:\.\w+)?\.program|uploadpack\.packobjectshook)$",
+    re.IGNORECASE,
+)
+_GIT_HARMLESS = Regex(r"(?:cat|less|more|true|false|vi|vim|nano|code|store|cache|manager|osxkeychain|delta|ssh|)$")
+
+
+_ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
+"""``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
+_SPLITS = Regex(r"-[iv0]*S|--s(?:p(?:l(?:i(?:t(?:-.*)?)?)?)?)?(?:=|$)")
+"""``--split-string``, abbreviated or not."""
+
+
+def _env(argv: Values, stdin: Value | None) -> list[Inner]:
+    environment: dict[str, Value] = {}
+    cwd: Value | None = None
+    bare = False
+    at = 1
+    while at < len(argv):
+        value = argv[at]
+        text = value.text
+        following = argv[at + 1] if at + 1 < len(argv) else None
+        if text == "--":
+            at += 1
+        elif _SPLITS.match(text):
+            given = text.partition("=")[2] if text.startswith("--") else text.partition("S")[2]
+            head = value._replace(text=given) if given.strip() else (following if following is not None else Value(""))
+            rest = argv[at + 1 + (not given.strip()) :]
+            words = [Value(word, head.taint) for word in words_of(head.text)]
+            return _env([argv[0], *words, *rest], stdin)
+        elif text in ("-C", "--chdir"):
+            cwd = following
+            at += 2
+        elif text in ("-u", "--unset", "-a", "--argv0"):
+            if following is not None and text in ("-u", "--unset"):
+                environment[following.text] = EMPTY
+            at += 2
+        elif text[:1] == "-":
+            bare = bare or text == "-" or re.match(r"-[v0]*i|--i", text) is not None
+            if unset := re.match(r"-[v0i]*u(.+)|--unset=(.+)", text):
+                environment[unset[1] or unset[2]] = EMPTY
+            cwd = value._replace(text=text[8:]) if text.startswith("--chdir=") else cwd
+            at += 1
+        elif (match := _ANY_NAME.match(text)) is not None:
+            environment[match[1]] = value._replace(text=text[match.end() :])
+            at += 1
+        else:
+            return [Inner(argv=list(argv[at:]), environment=environment, bare=bare, cwd=cwd)]
+    return []
+
+
+def _git(argv: Values, stdin: Value | None) -> list[Inner]:
+    found: list[Inner] = []
+    reading = read([value.text for value in argv], "git")
+    at = reading.operands[0] if reading.operands else len(argv)
+    for option in reading.options:
+        if option.name == "-c" and option.at < at and option.value is not None:
+            found += _git_setting(argv[option.value_at]._replace(text=option.value))
+    rest = argv[at:]
+    words = [value.text for value in rest]
+    if words[:1] == ["submodule"] and "foreach" in words:
+        start = words.index("foreach") + 1
+        while start < len(words) and words[start].startswith("-"):
+            start += 1
+        found.append(Inner(text=joined(rest[start:], " "), own=True))
+    elif words[:2] == ["bisect", "run"] and len(words) > 2:
+        found.append(Inner(argv=list(rest[2:]), own=True))
+    elif words[:1] in (["rebase"], ["filter-branch"], ["difftool"], ["mergetool"]):
+        found += textual.filters(rest)
+    elif words[:1] == ["config"]:
+        given = [value for value in rest[1:] if not value.text.startswith("-")]
+        given = given[1:] if given and given[0].text in ("set", "--add") else given
+        if len(given) > 1:
+            found += _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint))
+    elif words[:1] == ["grep"]:
+        found += textual.pagers(rest)
+    elif words[:1] and words[0] in _GIT_CONNECTS:
+        found += textual.packs(rest)
+    for one in found:
+        one.own = True
+    return found
+
+
+_GIT_CONNECTS = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "archive", "fetch-pack", "send-pack", "submodule"})
+
+
+def _git_setting(value: Value) -> list[Inner]:
+    name, _, text = value.text.partition("=")
+    if not _GIT_RUNS.match(name) or _GIT_HARMLESS.match(text.partition(" ")[0]):
+        return []
+    if text.startswith("!"):
+        return [Inner(text=value._replace(text=text[1:], shown=""))]
+    if name.lower().startswith(("alias.", "credential")):
+        return []
+    return [Inner(text=value._replace(text=text, shown=""))]
+
+
+def _socat(argv: Values, stdin: Value | None) -> list[Inner]:
+    found: list[Inner] = []
+    for value in argv[1:]:
+        match = re.match(r"(?:exec|system):(.*)", value.text, re.IGNORECASE | re.DOTALL)
+        if match is not None:
+            text = match[1].split(",")[0].strip("'\"")
+            found.append(Inner(text=Value(text, value.taint), own=True, stdin=unknown(Taint.REMOTE)))
+    return found
+
+
+_TWO_AFTER = names(
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data --ro-bind-data"
+    " --chmod --bind-fd --ro-bind-fd --overlay"
+)
+_ONE_AFTER = names(
+    "--args --chdir --unsetenv --lock-file --sync-fd --remount-ro --overlay-src --tmp-overlay --ro-overlay --proc --dev --tmpfs"
+    " --mqueue --dir --seccomp --add-seccomp-fd --exec-label --file-label --block-fd --userns-block-fd --info-fd"
+    " --json-status-fd --cap-add --cap-drop --uid --gid --hostname --userns --userns2 --pidns --perms --size --argv0"
+)
+
+
+def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
+    """Find the command that bwrap runs where no ``--`` precedes it, which the table looks for."""
+    at = 1
+    while at < len(argv) and argv[at].text[:1] == "-":
+        if argv[at].text == "--":
+            return []
+        at += 3 if argv[at].text in _TWO_AFTER else 2 if argv[at].text in _ONE_AFTER else 1
+    return [Inner(argv=list(argv[at:]))] if at < len(argv) else []
+
+
+def _each(argv: Values, stdin: Value | None) -> list[Inner]:
+    return [Inner(text=value) for value in argv[1:] if value.text[:1] != "-"]
+
+
+_FZF_TEXTS = textual.texts("--preview")
+_FZF_RUNS = Regex(r"(?:execute(?:-silent)?|become|reload|preview|transform)[(\[{]([^)\]}]*)")
+
+
+def _fzf(argv: Values, stdin: Value | None) -> list[Inner]:
+    bound = [match for value in argv[1:] for match in _FZF_RUNS.finditer(value.text) if not value.text.startswith("--preview=")]
+    return [*_FZF_TEXTS(argv, stdin), *(Inner(text=Value(match[1]), own=True) for match in bound)]
+
+
+def _gcc(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``-wrapper rm,-rf,x``: what every part of the compiler is started with."""
+    for at, value in enumerate(argv[1:-1], start=1):
+        if value.text == "-wrapper":
+            return [Inner(argv=[value._replace(text=one, shown="") for one in argv[at + 1].text.split(",")], own=True)]
+    return []
+
+
+def _at(argv: Values, stdin: Value | None) -> list[Inner]:
+    return [Inner(text=stdin, own=True)] if stdin is not None else []
+
+
+def _xterm(argv: Values, stdin: Value | None) -> list[Inner]:
+    for at, value in enumerate(argv):
+        if value.text in ("-e", "-x") and argv[at + 1 :]:
+            rest = list(argv[at + 1 :])
+            return [Inner(text=rest[0])] if len(rest) == 1 else [Inner(argv=rest)]
+    return []
+
+
+def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``runuser -u USER COMMAND`` runs without a shell; the texts of ``-c`` are found by the table."""
+    words = [value.text for value in argv]
+    if "-u" not in words and "--user" not in words:
+        return []
+    at = 1
+    while at < len(words) and words[at][:1] == "-" and words[at] != "--":
+        at += 2 if takes_next(words[at], frozenset({"-u", "-g", "-G", "--user", "--group"})) else 1
+    at += at < len(words) and words[at] == "--"
+    return [Inner(argv=list(argv[at:]), own=True)] if at < len(argv) else []
+
+
+def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
+    """A shell of another kind that reads commands from its input."""
+    if stdin is None or any(value.text[:1] != "-" or value.text in ("-c", "--commands") for value in argv[1:]):
+        return []
+    return [Inner(text=stdin, own=True)]
+
+
+SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
+    "bwrap": _bwrap,
+    "pee": _each,
+    "fzf": _fzf,
+    "rg": textual.texts("--pre --hostname-bin"),
+    "go": textual.texts("-exec -toolexec --exec --toolexec"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), _gcc),
+    "split": textual.texts("--filter"),
+    "ssh": textual.ssh,
+    "autossh": textual.ssh,
+    "env": _env,
+    "git": _git,
+    "tar": textual.tar,
+    "bsdtar": textual.texts("-I --use-compress-program"),
+    "rsync": textual.texts("-e --rsh --rsync-path"),
+    "zip": textual.texts("-TT --unzip-command"),
+    "man": textual.texts("-P --pager --html"),
+    "scp": textual.copying,
+    "sftp": textual.copying,
+    "sort": textual.texts("--compress-program"),
+    "gdb": textual.words(r"--?(?:ex|eval-command)=(?:shell |!)"),
+    "apt-get": textual.words(r".*(?:Pre|Post)-Invoke[^=]*=(?:\{\")?"),
+    "apt": textual.words(r".*(?:Pre|Post)-Invoke[^=]*=(?:\{\")?"),
+    **dict.fromkeys(("csh", "tcsh", "nu", "xonsh", "elvish"), _fed_shell),
+    "less": textual.words(r"\+!|\+&!"),
+    "socat": _socat,
+    "at": _at,
+    "batch": _at,
+    "xterm": _xterm,
+    "konsole": _xterm,
+    "alacritty": _xterm,
+    "kitty": _xterm,
+    "runuser": _runuser,
+    "gcloud": textual.texts("--command"),
+    "nix": textual.nix,
+    "start-stop-daemon": textual.daemon,
+    "cmake": textual.cmake,
+    "capsh": textual.texts("-c"),
+    "make": textual.words(r"SHELL=(?=.)"),
+}

@@ -1,0 +1,111 @@
+"""The way in: a text, a shell, files; out comes the Meaning, whatever happens."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Container
+
+from tools.judge.budget import Budget
+from tools.judge.meaning.act import Fault, Meaning
+from tools.judge.meaning.run import Interpreter
+from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.state import ShellNow, Snapshot
+from tools.judge.meaning.value import Value, unknown
+from tools.judge.meaning.walk import Stop
+from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
+
+_MOST_ELEMENTS = 1_000
+"""Limit for all arrays of the session's shell; elements beyond it are unknown."""
+
+
+def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
+    it = Interpreter(now, snapshot, budget, programs)
+    try:
+        script = parse(text, budget)
+        it.context.text = text
+        first = _begin(now)
+        if first.traps:
+            _trapped(it, first, [end for begin in _signalled(it, first) for end in it.whole(script, begin)])
+        else:
+            it.traps(it.whole(script, first))
+    except ShellSyntaxError as error:
+        it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
+    except ShellTooComplex as error:
+        it.found.faults[Fault(getattr(error, "kind", "depth"), str(error), getattr(error, "offset", 0) or 0)] = None
+    except Stop as stop:
+        it.found.faults[Fault(stop.kind, str(stop), it.span[0])] = None
+    except RecursionError:
+        it.found.faults[Fault("depth", "nested too deeply", it.span[0])] = None
+    except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never let pass
+        it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
+    found = it.found
+    left = (found.tainted, found.copies, tuple(found.links), tuple(found.unsure))
+    return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps)
+
+
+def _begin(now: ShellNow) -> State:
+    state = State()
+    if now.cwd.startswith("/"):
+        state.cwds = (now.cwd,)
+    state.positional = tuple(map(Value, now.positional))
+    variables = now.variables
+    for name in ("IFS", "CDPATH"):  # all others are looked up where they are used
+        if name in variables:
+            state.put(name, Var(Value(variables[name])))
+    if "POSIXLY_CORRECT" in variables:
+        state.env = {"POSIXLY_CORRECT": Value(variables["POSIXLY_CORRECT"])}
+    if "SHELLOPTS" in variables or "BASHOPTS" in variables:
+        state.options = _options(variables.get("SHELLOPTS", ""), variables.get("BASHOPTS", ""))
+    if now.interactive:
+        state.aliases = {name: (text, -1, -1) for name, text in now.aliases.items()}
+        state.options |= {"expand_aliases"}
+    if now.attributes or now.arrays:
+        _declared(now, state)
+    if now.traps:
+        state.traps = tuple(text for text in now.traps.values() if text)
+    return state
+
+
+@functools.lru_cache(maxsize=16)
+def _options(*lists: str) -> frozenset[str]:
+    return frozenset(":".join(lists).split(":"))
+
+
+def _declared(now: ShellNow, state: State) -> None:
+    whole = sum(map(len, now.arrays.values())) <= _MOST_ELEMENTS
+    for name in {**now.arrays, **now.attributes}:
+        flags = now.attributes.get(name, "")
+        if flags == "x" or name == "PPID":
+            continue
+        elements = now.arrays.get(name, {} if "a" in flags or "A" in flags else None)
+        if elements is None:
+            known = now.variables.get(name)
+            state.put(name, Var(None if known is None else Value(known), None, flags))
+        elif whole:
+            state.put(name, Var(None, {key: Value(text) for key, text in elements.items()}, flags))
+        else:
+            state.put(name, Var(None, {"0": unknown()}, flags, open=True))
+
+
+# -- traps of the session's shell: what they do was judged when they were set ---------------------------------------
+
+
+def _signalled(it: Interpreter, first: State) -> list[State]:
+    """The shell as it is, and as it is after its traps: a signal may have come since it was last looked at."""
+    acts, faults = dict(it.found.acts), dict(it.found.faults)
+    after: list[State] = []
+    for signal, text in it.now.traps.items():
+        if text and signal != "EXIT":
+            after += it.text(text, first.copy())
+    it.found.acts, it.found.faults = acts, faults
+    for one in after:
+        one.flow = ""
+    return it.merge([first.copy(), *after])
+
+
+def _trapped(it: Interpreter, first: State, ends: list[State]) -> None:
+    """Judges them again where something changed that they may go by."""
+    for end in ends:
+        functions = any(body.text != it.now.functions.get(name) for name, found in end.functions.items() for body in found)
+        changed = functions or end.vars != first.vars or end.aliases != first.aliases or end.cwds != first.cwds
+        it.traps([end], () if changed else first.traps)

@@ -1,0 +1,175 @@
+"""Redirects: what a command reads and where its output goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field
+
+from toolcrib._dataclass import dataclass
+from tools.judge.meaning import expand, filestate
+from tools.judge.meaning.act import RedirectTarget
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.value import EMPTY, Taint, Value, either, joined, unknown
+from tools.judge.meaning.walk import Walker
+from tools.judge.shell.tree import ProcessSub, Redirect, Script
+
+
+@dataclass(slots=True)
+class Streams:
+    """``out``: where standard output goes instead: (operator, path), or a process, or nowhere (None in the tuple)."""
+
+    targets: list[RedirectTarget] = field(default_factory=list)
+    stdin: Value | None = None
+    diverted: bool = False
+    path: tuple[str, Value] | None = None
+    process: Script | None = None
+    doubtful: bool = False
+    opened: dict[str, Value] = field(default_factory=dict)
+
+
+PLAIN = Streams()
+
+
+def opened(it: Walker, state: State, redirects: Sequence[Redirect]) -> Streams:
+    if not redirects:
+        return PLAIN
+    found = Streams()
+    for one in redirects:
+        if one.op in ("<", "<>", "<<", "<<-", "<<<", "<&"):
+            _input(it, state, one, found)
+        else:
+            _output(it, state, one, found)
+    return found
+
+
+def _number(it: Walker, state: State, one: Redirect, default: int) -> int:
+    if isinstance(one.fd, str):
+        name = one.fd.strip("{}")
+        it.assign_name(state, name, Value("10"))
+        return 10
+    return default if one.fd is None else one.fd
+
+
+def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
+    fd = _number(it, state, one, 0)
+    value: Value | None
+    if one.op in ("<", "<>"):
+        path = expand.single(it, state, one.target)
+        found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
+        value = filestate.content(it, state, path)
+        value = value if value is not None else unknown()
+        if one.op == "<>" and fd not in (0, 1):
+            found.opened[f"{fd}>"] = path
+    elif one.op == "<&":
+        text = expand.single(it, state, one.target).text
+        if text == "0" or text.startswith("-"):
+            return
+        value = state.fds.get(text.rstrip("-"))
+        if value is None and text.rstrip("-") not in ("1", "2"):
+            value = unknown()
+        if value is None:
+            return
+    else:
+        value = expand.single(it, state, one.target)
+        if one.op == "<<<":
+            value = value._replace(text=value.text + "\n", shown="")
+    if fd == 0:
+        found.stdin = value
+    else:
+        found.opened[str(fd)] = value
+
+
+def _output(it: Walker, state: State, one: Redirect, found: Streams) -> None:
+    op = one.op
+    fd = _number(it, state, one, 1)
+    parts = one.target.parts
+    if len(parts) == 1 and isinstance(parts[0], ProcessSub) and parts[0].direction == ">":
+        if fd == 1 or op.startswith("&"):
+            found.diverted, found.process = True, parts[0].body
+        else:
+            it.process(parts[0], state)
+        return
+    path = expand.single(it, state, one.target)
+    if op == ">&":
+        text = path.text.rstrip("-")
+        if text.isdigit() or not text:
+            if len(text) > 1 and f"{text}>" not in state.fds and f"{text}>" not in found.opened:
+                it.fault("opaque", "it writes to a descriptor that it did not open: the shell's own stand there")
+            _duplicated(state, fd, text, found)
+            return
+        op = "&>"
+    found.targets.append(RedirectTarget(op, path, fd))
+    if fd == 1 or op.startswith("&"):
+        found.diverted, found.path, found.process = True, (op, path), None
+    elif fd > 2:
+        found.opened[f"{fd}>"] = path
+        if op != ">>":
+            filestate.write(it, state, path, EMPTY, append=False)
+    elif fd == 2:
+        filestate.write(it, state, path, unknown(), append=op == ">>")
+
+
+def _duplicated(state: State, fd: int, text: str, found: Streams) -> None:
+    """``>&N``"""
+    if fd != 1 or text == "1":
+        return
+    if text == "2" or not text:
+        found.diverted, found.path, found.process = True, None, None
+    elif f"{text}>" in state.fds or f"{text}>" in found.opened:
+        path = state.fds.get(f"{text}>") or found.opened[f"{text}>"]
+        found.diverted, found.path = True, (">>", path)
+    else:
+        found.doubtful = True
+
+
+def through(it: Walker, state: State, streams: Streams, run: Callable[[State], list[State]]) -> list[State]:
+    """Runs with the streams in place, and puts back what was there."""
+    if streams is PLAIN or (streams.stdin is None and not streams.diverted and not streams.opened and not streams.doubtful):
+        return run(state)
+    stdin, out, capture, fds = state.stdin, state.out, state.capture, state.fds
+    if streams.stdin is not None:
+        state.stdin = streams.stdin
+    if streams.opened:
+        state.fds = {**fds, **streams.opened}
+    if streams.diverted or streams.doubtful:
+        state.out, state.capture = None, True
+    results = run(state)
+    for one in results:
+        if streams.opened:
+            one.fds = fds
+        if streams.stdin is not None:
+            one.stdin = stdin
+        if streams.diverted or streams.doubtful:
+            produced = one.printed()
+            one.out, one.capture = out, capture
+            _deliver(it, one, streams, produced)
+    return results
+
+
+def _deliver(it: Walker, state: State, streams: Streams, produced: Value) -> None:
+    if streams.doubtful and not streams.diverted:
+        if produced.text:
+            state.emit(either(EMPTY, produced))
+    elif streams.process is not None:
+        child = state.copy()
+        child.stdin, child.out = produced, None
+        ends = it.nested(streams.process, child)
+        state.files = ends[0].files
+        if state.capture:
+            state.emit(ends[0].printed())
+    elif streams.path is not None:
+        op, path = streams.path
+        filestate.write(it, state, path, produced, append=op.endswith(">>"))
+
+
+def kept(it: Walker, state: State, streams: Streams) -> None:
+    """``exec`` with redirects alone: they stay."""
+    if streams.stdin is not None:
+        state.stdin = streams.stdin
+    state.fds = {**state.fds, **streams.opened}
+    if streams.path is not None:
+        filestate.write(it, state, streams.path[1], unknown(), append=True)
+    if streams.process is not None:
+        child = state.copy()
+        child.stdin, child.out = joined([unknown(Taint.NONE)]), None
+        it.nested(streams.process, child)

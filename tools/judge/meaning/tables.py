@@ -1,0 +1,67 @@
+"""The tables of this package: each module exports its rows under the table's name, and is listed here.
+
+So a new row goes to the module of its topic, and a new module into one of these lists; they load when a table is first used.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from tools.judge.meaning.call import BuiltinCall
+from tools.judge.meaning.interpreters import InterpreterOptions
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.value import Value
+from tools.judge.meaning.walk import Walker
+from tools.judge.meaning.wrappers import Inner, Wrapper
+
+Row = TypeVar("Row")
+_Values: TypeAlias = Sequence[Value]
+
+
+class Table(Generic[Row]):
+    """Rows by the name of a command."""
+
+    def __init__(self, name: str, *modules: str) -> None:
+        self.name = name
+        self.modules = modules
+
+    @functools.cached_property
+    def rows(self) -> Mapping[str, Row]:
+        found: dict[str, Row] = {}
+        for module in self.modules:
+            given = getattr(importlib.import_module(f"tools.judge.meaning.{module}"), self.name)
+            if twice := found.keys() & given.keys():
+                raise ValueError(f"{module}.{self.name} has rows that another module has too: {', '.join(sorted(twice))}")
+            found |= given
+        return found
+
+
+BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "declare", "reading")
+"""The shell's own commands."""
+WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
+"""Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
+SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]]("SPECIALS", "specials", "feeding", "containers", "multiplexers")
+"""Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
+RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]]("RECIPES", "recipes")
+"""Programs that run shell text out of files of the session's own."""
+INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
+"""Interpreters of other languages; a language is read by the module of its name in tools/judge/languages."""
+FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
+"""Programs whose output follows from their input: ``(words, operands, input)`` to output, None where it is unknown."""
+OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
+"""Programs whose output follows from more than that."""
+EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects")
+"""Programs that leave something in files which a later command may run or send."""
+
+
+CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes")
+"""Programs that change files in ways that nobody can follow: what they may have touched is unsure from then on."""
+
+
+def interpreter(name: str) -> InterpreterOptions | None:
+    """Return the row of an interpreter, whatever version stands in its name."""
+    found = INTERPRETERS.rows.get(name)
+    return found if found is not None else INTERPRETERS.rows.get(name.rstrip("0123456789.").rstrip("-"))

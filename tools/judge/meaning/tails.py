@@ -1,0 +1,161 @@
+"""Commands in the arguments of programs that no table describes: ``chamber exec prod -- rm -rf x``, ``pueue add 'rm -rf x'``.
+
+A program that nobody knows may be one that runs another. Its arguments are followed as a command from each word on that is the
+name of a program which the rules know, and so is a whole command in one word. Nothing is lost where it is none: only what a rule
+finds in it is ever asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning import interpreters, tables
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.value import HOLE, Value, names
+from tools.judge.meaning.walk import Walker
+from tools.judge.options import path_of
+
+Values = Sequence[Value]
+
+_MOST = 48
+"""Places in one command from which its arguments are followed; one that has more of them asks."""
+
+_LAUNCHERS = names(
+    "az aws gcloud heroku fly flyctl railway infisical nix limactl lima multipass wsl distrobox toolbox toolbx vercel netlify"
+    " supabase doctl hcloud openstack platform upsun dokku kamal wezterm kitty alacritty konsole orb colima dotenv op doppler"
+    " vagrant podman-compose devbox direnv mise asdf pixi poetry pdm hatch rye uv pipenv conda mamba bundle sail lando ddev"
+    " entr nomad consul watchexec nodemon concurrently hyperfine xvfb-run systemd-run machinectl incus lxc dtach"
+    " abduco pueue nq tsp"
+)
+"""Programs that the rules know, and that run commands in ways which the tables may lack: looked at behind ``--``, ``run`` ..."""
+
+_DIRECT = names("dotenv limactl sshpass chpst")
+"""Of these, the ones that take a command wherever it stands."""
+
+_ENDS = frozenset({"--"})
+_RUNS = names("-- exec run x with shell cmd command do start -c -e -x --command --cmd --exec --run -C")
+"""Words behind which a command stands, whatever it is called."""
+
+_TEXTS = names(
+    "-- --command --exec --execute --run --wrap --run-command --ssh-command --scripts --script --remote-command -C -c -e -x"
+)
+"""Options of programs that nobody knows, whose values may be whole commands."""
+
+_TALKS = names(
+    "echo printf print cowsay cowthink figlet banner toilet lolcat say espeak notify-send logger wall write mail mailx mutt"
+    " sendmail zenity kdialog yad dialog whiptail gum xmessage slack man info tldr cheat navi which whereis whatis apropos type"
+    " help locate mlocate plocate grep egrep fgrep zgrep zegrep ugrep rg ag ack git-grep pgrep pkill killall pidof look strings"
+    " jq yq jo bat cat less more most head tail tac nl wc diff cmp comm file stat ls ll la tree du df touch mkdir rmdir"
+    " basename dirname realpath readlink sort uniq cut tr tee paste join column fold fmt pr od xxd hexdump md5sum sha1sum"
+    " sha256sum cksum seq test expr bc dc shellcheck shfmt explainshell thefuck fuck history fc complete compgen hub gh glab"
+    " tea git hg svn jj bzr darcs fossil yadm jira bspc bd todo.sh todo topydo jrnl nb zk dnote toolcrib claude codex aider llm"
+    " sgpt gemini ollama mods copilot chatgpt opencode goose cursor-agent curl wget http https xh httpie xclip xsel pbcopy"
+    " wl-copy code subl vi vim nvim nano emacs micro hx open xdg-open apt-cache apt-file apt-mark apt-get apt aptitude dpkg rpm"
+    " dnf yum zypper pacman yay paru pamac emerge apk brew port snap flatpak choco scoop winget npm pnpm yarn pip pip3 pipx gem"
+    " cargo go composer pkg opam stack cabal luarocks nuget dotnet mvn gradle make cmake ninja meson just task rake apropos ln"
+    " cp mv rm install chmod chown chgrp tar zip unzip gzip rsync scp sftp dd kill systemctl service journalctl crontab at"
+)
+"""Programs whose words are data: they print, search, store or fetch them."""
+
+_VERBS = names(
+    "start stop restart reload halt reboot shutdown poweroff kill wipe erase del mount umount service restore set unset install"
+    " init run exec remove manage migrate at batch import script drop power host head tail history now prune source export"
+    " enable expose fetch format render replicate sort watch make go test time open move copy dash base arc seq split link"
+    " links unlink manage console daemon cancel modal metal platform portal profiles read readonly declare local eject env"
+    " format image image http nova sail sam screen shell code config console cluster nohup nice all cat less rev ed ex view dc"
+    " R trash rename transfer purge user group network red star strace net star edit select reset clean reg passwd adduser"
+    " deluser pkg openssh dropbear where lt"
+)
+"""Names of programs that are ordinary words as well: verbs and nouns of others' subcommands."""
+
+_COMMAND = Regex(r"\s*(?:[A-Za-z_]\w*=\S*\s+)*([\w./+-]+)\s+(?=\S)")
+_PARTS = Regex(r"&&|\|\||[;|\n]")
+_QUOTED = Regex(r'"((?:[^"\\]|\\.){4,})"')
+
+
+def follow(it: Walker, state: State, name: str, argv: Values) -> None:
+    """Note the acts of the commands among the arguments of ``name``, on a copy of ``state``; what can't be read is none."""
+    if len(argv) < 2 or name in _TALKS or tables.interpreter(name) is not None:
+        return
+    if path_of(name) and name not in _LAUNCHERS:
+        return
+    texts, tails = [*_texts(it, name, argv)], [*_tails(it, name, argv)]
+    if not (texts or tails) or it.too_deep("arguments within arguments too deeply"):
+        return
+    if len(texts) + len(tails) > _MOST:
+        it.fault("size", "its arguments may be too many commands")
+        return
+    faults = dict(it.found.faults)
+    with it.inside() as inner:
+        inner.wrappers = (*inner.wrappers, name)
+        inner.depth += 1
+        followed = inner.followed = inner.followed if inner.followed is not None else set()
+        for text in texts:
+            it.text(text.text, _aside(state))
+        for tail in tails:
+            place = (len(tail), inner.place, tuple(tail))
+            if place not in followed:
+                followed.add(place)
+                it.program(_aside(state), tail)
+    it.found.faults.clear()
+    it.found.faults.update(faults)
+
+
+def _aside(state: State) -> State:
+    child = state.copy()
+    child.capture, child.out = False, None
+    return child
+
+
+def _known(it: Walker, name: str) -> bool:
+    if name in it.programs or name in tables.WRAPPERS.rows or name in interpreters.SHELLS or name in tables.SPECIALS.rows:
+        return True
+    return bool(path_of(name)) or tables.interpreter(name) is not None or name.startswith(("mkfs.", "fsck."))
+
+
+def _tails(it: Walker, name: str, argv: Values) -> Iterator[list[Value]]:
+    """The arguments from each program's name on; of a program that others know only behind a word that says so."""
+    unheard = _unheard(it, name)
+    behind = _RUNS if unheard or name in _LAUNCHERS else _ENDS
+    last = len(argv) - 1
+    for at in range(1, last + 1):
+        text = argv[at].text
+        if not text[:1].isalpha() and text[:1] not in ("/", "."):
+            continue
+        program = text.rpartition("/")[2]
+        if not program[:1].isalnum() or not _known(it, program):
+            continue
+        if argv[at - 1].text in behind or (unheard and at < last and program.rstrip("0123456789.") not in _VERBS):
+            yield list(argv[at:])
+
+
+def _unheard(it: Walker, name: str) -> bool:
+    return name in _DIRECT or (name not in it.programs and name not in tables.WRAPPERS.rows and name not in tables.SPECIALS.rows)
+
+
+def _texts(it: Walker, name: str, argv: Values) -> Iterator[Value]:
+    """Whole commands that stand in one word, or behind its ``=``."""
+    if (name in tables.WRAPPERS.rows or name in tables.SPECIALS.rows) and name not in _LAUNCHERS:
+        return
+    unheard = _unheard(it, name)
+    for at, value in enumerate(argv[1:]):
+        text = value.text
+        if " " not in text or HOLE in text[:1]:
+            continue
+        before = argv[at].text
+        if text[:2] == "--":
+            before, _, text = text.partition("=")
+        if unheard and before[:1] == "-" and before not in _TEXTS:
+            continue
+        pieces = [text, *(match[1] for match in _QUOTED.finditer(text))] if '["' in text else [text]
+        for piece in pieces:
+            if any(_begins(it, part) for part in _PARTS.split(piece)):
+                yield value._replace(text=piece, shown="")
+
+
+def _begins(it: Walker, text: str) -> bool:
+    """Return whether a text begins with a program that is known, and does not read like a sentence."""
+    match = _COMMAND.match(text)
+    program = match[1].rpartition("/")[2] if match is not None else ""
+    return bool(program) and _known(it, program) and (program not in _VERBS or " -" in text)

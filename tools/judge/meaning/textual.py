@@ -1,0 +1,127 @@
+"""Texts for a shell in the options of programs: ``rsync -e``, ``tar --to-command``, ``ssh -o ProxyCommand=``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.value import Value, joined, names
+from tools.judge.meaning.wrappers import Inner
+from tools.judge.options import GivenOption, path_of, read, values
+
+Values = Sequence[Value]
+
+_SSH_RUNS = Regex(r"\s*(?:Proxy|Local|KnownHosts)Command\s*[ =]\s*(.+)", re.IGNORECASE | re.DOTALL)
+
+
+def ssh(argv: Values, stdin: Value | None) -> list[Inner]:
+    reading = read([value.text for value in argv], "ssh")
+    found = _connecting(argv, reading.options)
+    if not reading.operands:
+        return found
+    host, *command = (argv[at] for at in reading.operands)
+    place = f"ssh:{host.text}"
+    if command:
+        found.append(Inner(text=joined(command, " "), place=place, own=True))
+    elif stdin is not None:
+        found.append(Inner(text=stdin, place=place, own=True))
+    return found
+
+
+def _connecting(argv: Values, options: Sequence[GivenOption]) -> list[Inner]:
+    """The commands that ssh and its kin connect through."""
+    found: list[Inner] = []
+    for given in options:
+        match = _SSH_RUNS.match(given.value) if given.name == "-o" and given.value is not None else None
+        if match is not None:
+            found.append(Inner(text=Value(match[1], argv[given.value_at].taint), own=True))
+    return found
+
+
+def copying(argv: Values, stdin: Value | None) -> list[Inner]:
+    """scp and sftp: the programs that they start ssh with."""
+    name = argv[0].text.rpartition("/")[2]
+    options = read([value.text for value in argv], name).options
+    wanted = ("-S", "-D") if name == "sftp" else ("-S",)
+    return [*(_text(argv, given) for given in options if given.name in wanted and given.value), *_connecting(argv, options)]
+
+
+def _text(argv: Values, given: GivenOption) -> Inner:
+    """An option's value as a text for a shell."""
+    value = argv[given.value_at]
+    return Inner(text=value if given.value_at != given.at else value._replace(text=given.value or "", shown=""), own=True)
+
+
+def texts(options: str) -> Callable[[Values, Value | None], list[Inner]]:
+    """Texts for a shell that are the values of ``options``."""
+    wanted = names(options)
+
+    def look(argv: Values, stdin: Value | None) -> list[Inner]:
+        words = [value.text for value in argv]
+        return [_text(argv, given) for given in values(words, path_of(words[0].rpartition("/")[2]), wanted)]
+
+    return look
+
+
+def words(pattern: str) -> Callable[[Values, Value | None], list[Inner]]:
+    """Texts for a shell behind ``pattern`` in a word of its own."""
+    before = re.compile(pattern, re.IGNORECASE)
+
+    def look(argv: Values, stdin: Value | None) -> list[Inner]:
+        found = ((value, before.match(value.text)) for value in argv[1:])
+        return [Inner(text=value._replace(text=value.text[match.end() :], shown=""), own=True) for value, match in found if match]
+
+    return look
+
+
+def pagers(argv: Values) -> list[Inner]:
+    """``git grep -lOPAGER``"""
+    given = values([value.text for value in argv], "git grep", names("-O --open-files-in-pager"))
+    return [_text(argv, one) for one in given]
+
+
+_TAR_TEXTS = texts("-I --use-compress-program --to-command -F --info-script --new-volume-script --rsh-command")
+
+
+def filters(argv: Values) -> list[Inner]:
+    """``git rebase -ix COMMAND``, ``git filter-branch --tree-filter COMMAND``; ``argv`` begins with the subcommand."""
+    wanted = names("-x --exec --extcmd --tree-filter --index-filter --msg-filter --parent-filter --commit-filter --env-filter")
+    words = [value.text for value in argv]
+    return [_text(argv, given) for given in values(words, f"git {words[0]}", wanted | {"--tag-name-filter"})]
+
+
+def packs(argv: Values) -> list[Inner]:
+    """``git clone -u COMMAND``, ``git fetch --upload-pack COMMAND``: what serves the other side."""
+    wanted = names("--upload-pack --receive-pack --exec") | (frozenset({"-u"}) if argv[0].text == "clone" else frozenset())
+    words = [value.text for value in argv]
+    return [_text(argv, given) for given in values(words, f"git {words[0]}", wanted)]
+
+
+def daemon(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``start-stop-daemon --exec /bin/rm -- -rf x``"""
+    words = [value.text for value in argv]
+    reading = read(words, "start-stop-daemon")
+    programs = [argv[one.value_at] for one in reading.options if one.name in ("-x", "--exec", "-a", "--startas") and one.value]
+    rest = [argv[at] for at in reading.operands]
+    return [Inner(argv=[programs[-1]._replace(text=programs[-1].text.rpartition("=")[2]), *rest], own=True)] if programs else []
+
+
+def cmake(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``cmake -E rm -rf x``: its own tools are called as the system's, and do the same."""
+    return [Inner(argv=list(argv[2:]), own=True)] if len(argv) > 2 and argv[1].text == "-E" else []
+
+
+def tar(argv: Values, stdin: Value | None) -> list[Inner]:
+    actions = values([value.text for value in argv], "tar", names("--checkpoint-action"))
+    found = _TAR_TEXTS(argv, stdin)
+    for given in actions:
+        if given.value is not None and given.value.startswith("exec="):
+            found.append(Inner(text=Value(given.value[5:], argv[given.value_at].taint), own=True))
+    return found
+
+
+def nix(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``nix shell PACKAGE -c COMMAND``, ``nix develop --command COMMAND``"""
+    at = next((at for at, value in enumerate(argv) if value.text in ("-c", "--command")), len(argv))
+    return [Inner(argv=list(argv[at + 1 :]), own=True)] if argv[at + 1 :] else []

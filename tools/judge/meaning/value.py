@@ -1,0 +1,155 @@
+"""Values that a word may have, as far as they can be known without running anything."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from enum import IntFlag
+from typing import NamedTuple
+
+from toolcrib._regex import Regex
+
+HOLE = "\ufffc"
+"""Placeholder in a text for a part that cannot be known: any text, also an empty one. In a script it counts as unknown too."""
+
+
+class Taint(IntFlag):
+    """Origin of a text; it sticks to whatever is made of the text."""
+
+    NONE = 0
+    UNKNOWN = 1
+    """Holds something that only running would show."""
+    REMOTE = 2
+    """Came over the network."""
+    DECODED = 4
+    """Was encoded, encrypted or compressed in a way that hides it from a reader."""
+    SECRET = 8
+    """Holds a key, a password, a token."""
+    LOCAL = 16
+    """The content of a file of this machine that was not read."""
+    MANY = 32
+    """Mark of the elements of a list that is only known when it runs (``for f in *``, ``while read f``)."""
+    MAYBE = 64
+    """Known, unless there is nothing: what ``command -v`` finds may be missing."""
+    ENDLESS = 128
+    """Never ends by itself: what ``yes`` prints."""
+    OURS = 256
+    """The number of the process that started the shell: our own."""
+    PROGRAM = 512
+    """Bytes of a compiled program: a file that is made of them is a program that nobody knows."""
+    WRITTEN = 1024
+    """Mark of a file that this session wrote; no value has it."""
+
+
+class Value(NamedTuple):
+    """``text`` with HOLEs for what is unknown; ``pattern``: unquoted ``* ? [`` in it are active, so it may stand for several.
+
+    ``shown`` is how the source wrote it (``$DATA_DIR/x``), where that says more than ``text``; else "".
+    """
+
+    text: str
+    taint: Taint = Taint.NONE
+    pattern: bool = False
+    shown: str = ""
+
+    @property
+    def known(self) -> bool:
+        return HOLE not in self.text
+
+    def for_people(self) -> str:
+        return self.shown or self.text
+
+
+class Elastic(Value):
+    """A word with an unquoted unknown: when it runs it may be several words, or none."""
+
+    __slots__ = ()
+
+
+def settled(values: Sequence[Value]) -> tuple[Value, ...]:
+    """A list of words as far as their places are sure: what follows an Elastic one is a HOLE that stands for any number."""
+    for index, value in enumerate(values):
+        if isinstance(value, Elastic):
+            taint = Taint.UNKNOWN
+            for one in values[index:]:
+                taint |= one.taint
+            return (*values[:index], Value(HOLE, taint))
+    return tuple(values)
+
+
+EMPTY = Value("")
+ANYTHING = Value(HOLE, Taint.UNKNOWN)
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of ``text``: tables are easier to read so."""
+    return frozenset(text.split())
+
+
+def unknown(taint: Taint = Taint.NONE, shown: str = "") -> Value:
+    """Return a value that may be any text, with a taint besides UNKNOWN."""
+    return Value(HOLE, taint | Taint.UNKNOWN, shown=shown) if taint or shown else ANYTHING
+
+
+def tainted(value: Value, taint: Taint) -> Value:
+    """``value`` with more taint."""
+    if value.taint & taint == taint:
+        return value
+    return value._replace(taint=value.taint | taint)
+
+
+def joined(values: Iterable[Value], between: str = "") -> Value:
+    """The values after one another."""
+    texts: list[str] = []
+    taint = last = Taint.NONE
+    for value in values:
+        texts.append(value.text)
+        if value.taint is not last:  # joining flags is slow, and mostly they are the same
+            last = value.taint
+            taint |= last
+    return Value(plain(between.join(texts)), taint)
+
+
+def listed(values: Iterable[Value], between: str) -> Value:
+    """Join as ``joined`` does; a word that is only a HOLE may be missing together with its separator."""
+    words = list(values)
+    found = joined(words, between)
+    if not between or not any(word.text == HOLE or isinstance(word, Elastic) for word in words):
+        return found
+    text = between.join(
+        word.text.replace(HOLE, "\0") if word.text == HOLE or isinstance(word, Elastic) else word.text for word in words
+    )
+    around = re.escape(between)
+    text = re.sub(f"(?:{around})?[{HOLE}\0]*\0(?:[{HOLE}\0]|{around}\0)*(?:{around})?", HOLE, text)
+    return Value(text, found.taint | Taint.UNKNOWN)
+
+
+def plain(text: str) -> str:
+    """HOLEs side by side as one."""
+    return _HOLES.sub(HOLE, text) if _TWO in text else text
+
+
+def either(left: Value, right: Value) -> Value:
+    """Join two values: the beginning and end that both share, and a HOLE between."""
+    if left.text == right.text:
+        return tainted(left, right.taint)
+    one, two = left.text, right.text
+    least = min(len(one), len(two))
+    start = 0
+    while start < least and one[start] == two[start]:
+        start += 1
+    end = 0
+    while end < least - start and one[-1 - end] == two[-1 - end]:
+        end += 1
+    text = f"{one[:start]}{HOLE}{one[len(one) - end :]}" if end else one[:start] + HOLE
+    return Value(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
+
+
+def any_of(values: Iterable[Value]) -> Value:
+    """Join values of which nobody knows which it is; there is at least one."""
+    return functools.reduce(either, values)
+
+
+_TWO = HOLE + HOLE
+_HOLES = Regex(f"{HOLE}{HOLE}+")

@@ -1,0 +1,118 @@
+"""Values of variables: set by the script, by the shell itself, or unknown."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, unknown
+from tools.judge.meaning.walk import Walker
+
+
+class ManyWords(NamedTuple):
+    """``$@`` (star False) and ``$*``, and the like of arrays."""
+
+    values: tuple[Value, ...]
+    star: bool
+
+
+MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
+"""A variable that the script did not set: it may hold anything, or nothing."""
+
+_GUESSED = {
+    "HOME": None,
+    "IFS": " \t\n",
+    "SHELL": "/bin/bash",
+    "BASH": "/bin/bash",
+    "PATH": f"/{HOLE}",
+    "OPTIND": "1",
+    "OSTYPE": "linux-gnu",
+}
+"""Variables with which nearly every shell starts."""
+
+
+def home(it: Walker, state: State) -> str:
+    var = state.vars.get("HOME")
+    if var is not None and var.value is not None:
+        return var.value.text
+    return it.now.home or "~"
+
+
+def positional(state: State, number: int) -> Value | None:
+    if number == 0:
+        return state.zero
+    for index, value in enumerate(state.positional):
+        if not value.known and value.text == HOLE:
+            return unknown(value.taint)
+        if index == number - 1:
+            return value
+    return None
+
+
+def find(state: State, name: str) -> Var | None:
+    """The variable, through name references."""
+    for _ in range(8):
+        var = state.vars.get(name)
+        if var is None or "n" not in var.flags or var.value is None:
+            return var
+        name = var.value.text
+    return None
+
+
+def _meant(state: State, name: str) -> str:
+    """Return the name that a reference (``declare -n``) leads to."""
+    var = state.vars.get(name)
+    return var.value.text if var is not None and "n" in var.flags and var.value is not None else name
+
+
+def scalar(it: Walker, state: State, name: str) -> Value:
+    """``$name``: "" where it is certainly not set, MAYBE_UNSET where that is unknown."""
+    var = find(state, name)
+    if var is not None:
+        value = var.scalar()
+        return value if value is not None else EMPTY
+    name = _meant(state, name)
+    if state.wild:
+        return unknown(state.wild)
+    if name in state.vars:
+        return unknown()
+    return _special(it, state, name)
+
+
+def _special(it: Walker, state: State, name: str) -> Value:
+    if name == "?":
+        return Value(str(state.status)) if state.status is not None and state.status >= 0 else unknown()
+    if name == "#":
+        many = [value for value in state.positional if value.text == HOLE]
+        return unknown() if many else Value(str(len(state.positional)))
+    if name == "PWD":
+        return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
+    if name == "OLDPWD":
+        return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
+    if name == "PPID":  # which of all numbers it is, nobody would know any more
+        return unknown(Taint.OURS)
+    if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
+        return Value(it.now.variables[name])
+    if name == "HOME":
+        return Value(home(it, state))
+    if name in ("USER", "LOGNAME"):
+        return Value(it.now.user) if it.now.user else unknown()
+    guess = _GUESSED.get(name)
+    if guess is not None:
+        return Value(guess, Taint.UNKNOWN if HOLE in guess else Taint.NONE)
+    return MAYBE_UNSET
+
+
+def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
+    keys = list(listed) if "A" in var.flags else sorted(listed, key=as_number)
+    values = tuple(listed[key] for key in keys)
+    return (*values, unknown()) if var.open and not any(map(any_number, values)) else values
+
+
+def any_number(value: Value) -> bool:
+    """Return whether an element may stand for several, or none."""
+    return value.text == HOLE or isinstance(value, Elastic)
+
+
+def as_number(key: str) -> int:
+    return int(key) if key.lstrip("-").isdigit() else 0

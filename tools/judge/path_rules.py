@@ -1,0 +1,256 @@
+"""Rules about paths that nobody should change unasked, whatever changes them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
+from tools.judge.findings import Level
+from tools.judge.meaning.value import HOLE
+
+Mode: TypeAlias = Literal["write", "delete", "permission", "folder"]
+"""Kind of change to a path; ``folder``: a folder is made there."""
+
+_CHANGES: frozenset[Mode] = frozenset({"write", "delete", "permission"})
+_ALL: frozenset[Mode] = _CHANGES | {"folder"}
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """``pattern`` is searched in an absolute, normalised path, or in one from ``~``; HOLEs stand in it for what is unknown."""
+
+    key: str
+    level: Level
+    pattern: Regex[str]
+    why: str
+    example: str
+    counter: str
+    modes: frozenset[Mode] = _CHANGES
+
+
+def _rule(
+    key: str, level: Level, pattern: str, why: str, example: str, counter: str, modes: frozenset[Mode] = _CHANGES
+) -> PathRule:
+    return PathRule(key, level, Regex(pattern), why, example, counter, modes)
+
+
+_HOME = rf"(?:^~[^/]*|^/(?:private/)?var/root|^/root|^/home/[^/]+|^/Users/[^/]+|^/etc/skel|^{HOLE})"
+_BLOCK_DEVICE = (
+    r"^/dev/(?:sd[a-z]|hd[a-z]|x?vd[a-z]|nvme|mmcblk|r?disk|mapper/|dm-|md\d|md/|loop\d|nbd|zd\d|zvol|sr\d|cdrom|pmem"
+    r"|dasd|vg[\w-]*/"
+    r"|ubi|mtd|fd\d|nst|st\d|by-|block/|root$|mem$|kmem$|port$)"
+)
+
+PATH_RULES: tuple[PathRule, ...] = (
+    _rule(
+        "self.settings",
+        "block",
+        r"(?:^|/)\.(?:config/|local/(?:share|state)/)?toolcrib(?:/|$)",
+        "changes toolcrib's own settings or state",
+        "/home/dev/.config/toolcrib/config.yaml",
+        "/home/dev/toolcrib/config.yaml",
+    ),
+    _rule(
+        "self.channel",
+        "block",
+        rf"(?:^|/)\.toolcrib-[\w*?{HOLE}]|(?:^|/)toolcrib-\d+-\w{{8}}(?:/|$)|^/(?:dev/shm|tmp|var/tmp)/toolcrib-[\d*?{HOLE}]",
+        "changes the folder through which toolcrib and its shells talk",
+        "/dev/shm/toolcrib-123-a_b4c5d6/0/s",  # noqa: S108 - named, not used
+        "/tmp/toolcrib-notes",  # noqa: S108 - as above
+        _ALL,
+    ),
+    _rule(
+        "process.descriptor",
+        "ask-once",
+        rf"^/proc/(?:self/(?:task/[^/]+/)?fd/(?![012]$)|thread-self/fd/(?![012]$)|1/fd/(?![012]$)|(?!1/|self/|thread-self/)[^/]+/"
+        rf"(?:task/[^/]+/)?fd/)|^/proc/{HOLE}|^/dev/fd/\d\d",
+        "writes into what a process has open",
+        "/proc/4711/fd/10",
+        "/proc/self/fd/2",
+        frozenset({"write"}),
+    ),
+    _rule(
+        "self.packages",
+        "ask-once",
+        rf"{HOLE}.*/(?:(?:site|dist)-packages(?:/|$)|(?:site|user)customize\.py$)|{HOLE}.*/lib/python\d[\d.]*/",
+        "may change the packages of the Python that runs toolcrib: where they lie is only known when it runs",
+        f"/x/{HOLE}/site-packages/x.pth",
+        "/home/dev/project/.venv/lib/python3.12/site-packages/x.pth",
+    ),
+    _rule(
+        "terminal.device",
+        "ask-once",
+        rf"^/dev/(?:pts/[^/]+|tty\w*|console|vcsa?\w*|[^/]*{HOLE}.*)$",
+        "writes to a terminal at which a person may sit: a prompt could be painted over there",
+        "/dev/pts/3",
+        "/dev/shm/pts",  # noqa: S108 - named, not used
+        frozenset({"write", "permission"}),
+    ),
+    _rule(
+        "device.write",
+        "block",
+        _BLOCK_DEVICE,
+        "writes a block device or memory",
+        "/dev/sda",
+        "/dev/null",
+        frozenset({"write"}),
+    ),
+    _rule(
+        "device.change",
+        "ask",
+        r"^/dev/(?!shm/|fd/|pts/|std(?:in|out|err)$|tty\w*$|tcp/|udp/|null$|zero$|full$|u?random$|ptmx$|mqueue)",
+        "changes a device file",
+        "/dev/kvm",
+        "/dev/pts/3",
+        frozenset({"delete", "permission"}),
+    ),
+    _rule(
+        "device.change",
+        "ask",
+        r"^/dev/(?:null|zero|full|u?random|std\w+)$",
+        "changes a device file",
+        "/dev/null",
+        "/dev/pts/3",
+        frozenset({"delete", "permission"}),
+    ),
+    _rule(
+        "device.unknown",
+        "ask",
+        rf"^/dev/[^/]*{HOLE}",
+        "writes a device that is only known when it runs",
+        f"/dev/{HOLE}",
+        "/dev/null",
+    ),
+    _rule(
+        "power.off",
+        "block",
+        r"^/proc/sysrq-trigger$",
+        "restarts or halts the machine at once",
+        "/proc/sysrq-trigger",
+        "/proc/self/oom_score_adj",
+    ),
+    _rule(
+        "persist.start-file",
+        "ask-once",
+        _HOME
+        + r"/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|bash_functions|bash_completion|profile|zshrc|zshenv"
+        r"|zprofile|zlogin|zlogout|kshrc|mkshrc|cshrc|tcshrc|login|logout|inputrc|xinitrc|xprofile|xsession|xsessionrc"
+        r"|Xresources|vimrc"
+        r"|gvimrc|exrc|emacs|emacs\.d/(?:init|early-init)\.el|pythonrc(?:\.py)?|pdbrc|irbrc|pryrc|psqlrc|gdbinit|lldbinit"
+        r"|tmux\.conf"
+        r"|screenrc|gitconfig|pam_environment|environment|curlrc|wgetrc|direnvrc|envrc|aliases|zsh/.*|bashrc\.d/.*|bash_it/.*"
+        r"|config/(?:fish|autostart|systemd|environment\.d|git|direnv|nvim|bash|zsh|plasma-workspace/env|i3|sway|hypr|tmux)/.*"
+        r"|config/fish|local/share/(?:systemd|dbus-1|applications)/.*|local/bin/.*|ipython/profile_\w+/startup/.*"
+        r"|local/lib/python[\d.]+/site-packages/(?:(?:site|user)customize\.py|[^/]+\.pth))$",
+        "changes what runs when a shell, editor or session starts",
+        "/home/dev/.bashrc",
+        "/home/dev/project/.editorconfig",
+        frozenset({"write", "delete"}),
+    ),
+    _rule(
+        "persist.ssh",
+        "ask-once",
+        rf"(?:^|/)\.ssh(?:/(?:authorized_keys2?|config(?:\.d/.*)?|rc|environment|[^/]*{HOLE}.*|[^/]*[*?].*))?$|(?:^"
+        rf"|/)authorized_keys2?$|^/etc/ssh/",
+        "changes who may log in by ssh, or how",
+        "/home/dev/.ssh/authorized_keys",
+        "/home/dev/project/ssh.md",
+        frozenset({"write", "delete"}),
+    ),
+    _rule(
+        "persist.git-hooks",
+        "ask-once",
+        r"(?:^|/)\.git/(?:modules/.*|worktrees/[^/]*/)?(?:hooks(?:/(?!.*\.sample$)|$)|config$|config\.worktree$|commondir$|gitdir$"
+        r"|info/attributes$)",
+        "changes what git runs by itself",
+        "/home/dev/project/.git/hooks/pre-commit",
+        "/home/dev/project/.gitignore",
+    ),
+    _rule(
+        "git.damage",
+        "ask",
+        r"(?:^|/)\.git/(?:HEAD|index|packed-refs|ORIG_HEAD|refs/[^*]*|logs/.*|objects/.*|shallow)$",
+        "damages what git keeps",
+        "/home/dev/project/.git/index",
+        "/home/dev/project/.git/index.lock",
+        frozenset({"delete"}),
+    ),
+    _rule(
+        "persist.scheduled",
+        "ask-once",
+        r"^/etc/(?:cron|anacron|at\.)|^/var/(?:spool/(?:cron|at|anacron)|at/tabs|cron/tabs)(?:/|$)"
+        r"|^(?:/etc|/lib|/usr/lib|/usr/local/lib|/run|/var/lib)/systemd/|/\.config/systemd/|/\.local/share/systemd/"
+        r"|^/etc/(?:init\.d|init/|inittab|rc\d?\.d|rc\.local|rc\.conf|profile\.d|profile|bash\.bashrc|bashrc|zsh|zshrc|zshenv"
+        r"|environment"
+        r"|ld\.so\.preload|ld\.so\.conf|update-motd\.d|X11/Xsession\.d|xdg/autostart|udev/rules\.d|NetworkManager/dispatcher\.d"
+        r"|network/if-up\.d|dbus-1|modules-load\.d|apt/apt\.conf\.d|logrotate\.d|periodic|launchd\.conf|emond\.d|runit|sv/|s6)"
+        r"|/(?:LaunchAgents|LaunchDaemons|StartupItems)/|^/(?:usr/)?lib/udev/rules\.d/|^/usr/share/autostart",
+        "plants something that starts by itself",
+        "/etc/cron.d/job",
+        "/home/dev/project/cron.py",
+        frozenset({"write", "delete"}),
+    ),
+    _rule(
+        "system.accounts",
+        "ask-once",
+        r"^(?:/private)?/etc/(?:passwd|shadow|group|gshadow|master\.passwd|sudoers|sudoers\.d|doas\.conf|pam\.d|pam\.conf"
+        r"|security|login\.defs"
+        r"|subuid|subgid|polkit-1|krb5\.keytab|shells)(?:-|/|$)",
+        "changes users or their rights",
+        "/etc/sudoers.d/dev",
+        "/home/dev/etc/passwd",
+    ),
+    _rule(
+        "system.log",
+        "ask",
+        r"^(?:/private)?/var/log(?:/|$)|^/run/log(?:/|$)|^/var/(?:run|adm|account)/(?:[uw]tmpx?|btmp|wtmp|pacct)|^/run/utmp"
+        r"|(?:^|/)\.(?:bash|zsh|sh|ksh|python|node_repl|mysql|psql|sqlite|rediscli|irb|php|dash|fish)_?_?history$|(?:^"
+        r"|/)\.zhistory$"
+        r"|(?:^|/)\.lesshst$|(?:^|/)fish_history$|(?:^|/)\.zsh_sessions|(?:^|/)\.histfile$",
+        "erases or changes logs or history",
+        "/var/log/syslog",
+        "/home/dev/project/build.log",
+    ),
+    _rule(
+        "container.socket",
+        "ask-once",
+        r"/(?:docker|containerd|podman|crio|cri-dockerd)(?:/[\w-]+)?\.sock$",
+        "changes who may command the container engine, and with it the machine",
+        "/var/run/docker.sock",
+        "/home/dev/project/docker.py",
+        frozenset({"write", "delete", "permission"}),
+    ),
+    _rule(
+        "secret.keys",
+        "ask",
+        _HOME
+        + r"/\.(?:aws|gnupg|kube|docker|azure|config/gcloud|password-store|local/share/keyrings|mozilla|netrc|git-credentials"
+        r"|pgpass|ssh/(?!known_hosts|authorized_keys|config$|rc$|environment$)[^/]+)(?:/|$)",
+        "deletes or replaces keys and credentials",
+        "/home/dev/.aws/credentials",
+        "/home/dev/project/aws.md",
+        frozenset({"delete", "write"}),
+    ),
+    _rule(
+        "system.file",
+        "ask",
+        r"^(?:/private)?/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|root|sys|efi|System|Library|Applications|nix|snap"
+        r"|Windows"
+        r"|var/(?:lib|spool|backups?|mail|db|named|cache|opt|local|root)|proc/(?:sys|irq|acpi|bus|fs|kcore|kallsyms|sysrq\w+)"
+        r"|run/(?:systemd|docker|containerd|udev|lock|sshd|initramfs)|cdrom|lost\+found|swapfile|vmlinuz|initrd)(?:[/.]|$)",
+        "changes a system file",
+        "/etc/hosts",
+        "/home/dev/project/etc/hosts",
+        _ALL,
+    ),
+    _rule(
+        "system.service-file",
+        "ask",
+        r"^/(?:opt|srv|var/www)(?:/|$)",
+        "deletes or opens what services serve",
+        "/srv/app/data.db",
+        "/home/dev/project/srv/a",
+        frozenset({"delete", "permission"}),
+    ),
+)

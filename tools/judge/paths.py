@@ -1,0 +1,234 @@
+"""Findings about files, the same whether a file tool or a shell command touches them."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.findings import UNKNOWN_PATH, Finding, visible
+from tools.judge.folders import under
+from tools.judge.gitfolders import GitFolders
+from tools.judge.meaning.state import NoFiles, Seen
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.path_rules import PATH_RULES, Mode, PathRule
+
+__all__ = [
+    "PATH_RULES",
+    "READABLE",
+    "ROOTS",
+    "Mode",
+    "PathRule",
+    "goes_on",
+    "is_protected",
+    "judge_change",
+    "judge_process",
+    "judge_read",
+    "may_match",
+    "path_rules",
+    "resolve_value",
+    "root_of",
+    "spelled",
+]
+
+READABLE = (".md", ".py", ".txt")
+
+ROOTS = Regex(
+    r"(?:~|~[a-z_][\w-]*|/|/(?:private/)?(?:home|Users|export/home)(?:/[^/]+)?|/root"
+    r"|/(?:bin|boot|dev|efi|etc|lib\w*|media|mnt|opt|proc|run|sbin|srv|sys|usr|var|System|Library|Applications|private"
+    r"|Volumes|nix)"
+    r"|/(?:usr|var)/(?:bin|sbin|lib\w*|share|local|local/bin|local/lib|spool|log)|/private/(?:etc|var)|/mnt/[a-z]|/etc/(?:ssh"
+    r"|systemd|pam\.d))",
+    re.ASCII,
+)
+"""Folders whose recursive deletion ends the system or a home."""
+
+_ROOT_NAMES = (
+    *("bin boot dev efi etc home lib lib64 media mnt opt proc root run sbin srv sys usr var Users System Library").split(),
+)
+_GLOB = Regex(r"[*?\[{]")
+"""The beginning of what a shell pattern matches."""
+_WHOLE = Regex(r"(?:\*+|\.\*|\*\.\*|\.\[!\.\]\*|\.\[\^\.\]\*|\.\?\?\*|\.\[a-zA-Z0-9\]\*|\{[*.,!?\[\]]+\}|\[!\.\]\*|\?\*)")
+"""Patterns that stand for (nearly) all that a folder holds."""
+
+
+def is_protected(path: str, protected: Sequence[str]) -> bool:
+    return any(under(path, folder) for folder in protected)
+
+
+def may_match(pattern: str, folder: str) -> bool:
+    """Return whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
+    words, parts = pattern.split("/"), folder.split("/")
+    return len(words) >= len(parts) and all(
+        fnmatch.fnmatchcase(part, word) and (word.startswith(".") or not part.startswith("."))
+        for word, part in zip(words, parts, strict=False)
+    )
+
+
+# where a word points to
+
+
+def spelled(value: Value, cwds: Sequence[str], home: str = "") -> list[str]:
+    """The absolute paths or patterns that ``value`` may mean, HOLEs and patterns still in them; ``~`` where a home is unknown.
+
+    Empty where it is relative and nobody knows to what.
+    """
+    text = value.text
+    if not text:
+        return []
+    if text[0] == "~" and value.shown[:1] != "'":
+        if home and (text == "~" or text[1] == "/"):
+            text = home + text[1:]
+        return [_absolute(text)]
+    if text.startswith("/proc/self/cwd"):
+        text = f".{text[14:]}"
+    if text[0] == "/" or text[0] == HOLE:
+        return [_absolute(text)]
+    return [_absolute(f"{cwd}/{text}") for cwd in cwds]
+
+
+def resolve_value(value: Value, cwds: Sequence[str], home: str = "") -> tuple[str, ...]:
+    """The absolute paths that ``value`` may mean from each of ``cwds``; a pattern counts as the folder that it stands in.
+
+    UNKNOWN_PATH where only running would show it.
+    """
+    found: list[str] = []
+    for path in spelled(value, cwds, home):
+        text = path
+        if HOLE in text or text[0] == "~":
+            text = UNKNOWN_PATH
+        elif value.pattern and (glob := _GLOB.search(value.text)) is not None:
+            text = UNKNOWN_PATH if ".." in value.text[glob.start() :] else _folder(path)
+        if text not in found:
+            found.append(text)
+    return tuple(found) or (UNKNOWN_PATH,)
+
+
+def goes_on(path: str, written: str) -> bool:
+    """Return whether an absolute pattern names what lies in the folders that it matches: ``a/*/b``, ``*/``."""
+    glob = _GLOB.search(path)
+    return glob is not None and ("/" in path[glob.start() :] or written.endswith("/")) and HOLE not in path
+
+
+def _folder(path: str) -> str:
+    glob = _GLOB.search(path)
+    return path if glob is None else path[: path.rfind("/", 0, glob.start())] or "/"
+
+
+def root_of(value: Value, cwds: Sequence[str], home: str = "") -> bool:
+    """Return whether ``value`` names a system root or a home, or all that is in one."""
+    return any(_is_root(path, value.pattern, home) for path in spelled(value, cwds, home))
+
+
+def _is_root(path: str, pattern: bool, home: str) -> bool:
+    if HOLE in path:
+        return False
+    if pattern:
+        head, _, tail = path.rpartition("/")
+        while _WHOLE.fullmatch(tail):
+            path = head or "/"
+            head, _, tail = path.rpartition("/")
+    if (home and path == home) or ROOTS.fullmatch(path):
+        return True
+    return pattern and any(may_match(path, f"/{name}") for name in _ROOT_NAMES) and path.count("/") == 1
+
+
+def _absolute(path: str) -> str:
+    if path[0] != "/":
+        return posixpath.normpath(path)
+    if "//" not in path and "/." not in path and path[-1] != "/" and path[:6] != "/proc/":
+        return path
+    path = posixpath.normpath(path)
+    path = path[1:] if path.startswith("//") else path
+    return _SAME_ROOT.sub("", path) or "/" if path.startswith("/proc/") else path
+
+
+_SAME_ROOT = Regex(rf"^(?:/proc/(?:self|thread-self|\d+|{HOLE})/(?:task/[^/]+/)?root(?=/|$))+")
+"""The root of a process is the root, under another name."""
+
+
+# what a change or a look means
+
+_TERMINAL = Regex(r"/dev/(?:pts/.+|tty\w*|console|vcsa?\w*)")
+TERMINAL_WHY = "uses a terminal at which a person may sit: a prompt could be painted over or answered there"
+
+
+def judge_change(
+    path: str,
+    text: str,
+    protected: Sequence[str] = (),
+    *,
+    mode: Mode = "write",
+    home: str | None = None,
+    look: Callable[[str], Seen] | None = None,
+) -> list[Finding]:
+    """Judge a change of ``path`` by the command ``text``. ``home``: of the account that it runs as (None: of this process);
+    ``look`` sees what lies around it.
+    """
+    if is_protected(path, protected):
+        return [_own(path, text, "changes toolcrib's own settings or state")]
+    rules = [(rule.key, rule.level, rule.why) for rule in path_rules(path, mode, home)]
+    known = {rule[0] for rule in rules}
+    rules += [rule for rule in GitFolders(look or NoFiles().look, home or "").rules(path, mode) if rule.key not in known]
+    return [Finding(key, level, why, visible(text), scope=visible(path), paths=(path,)) for key, level, why in rules]
+
+
+def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:
+    """The rules that ``path`` (absolute, or from ``~``) falls under; the general one only where no other does."""
+    if not _MAY_CONCERN.search(path):
+        return []
+    named = _from_home(path, posixpath.expanduser("~") if home is None else home)
+    found = [rule for rule in PATH_RULES if mode in rule.modes and rule.pattern.search(named)]
+    return [rule for rule in found if rule.key != "system.file"] or found
+
+
+_MAY_CONCERN = Regex(
+    r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
+)
+"""No rule matches a path without one of these: most paths are ruled out by this one look."""
+
+_PROCESS = Regex(rf"/proc/(?P<process>[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:(?P<fd>fd/)[^/]|(?P<name>[^/\s:;,\"')]+))")
+_KEPT = ("environ", "mem", "fd")
+"""Files of a process that hold its variables, its memory, and what it has open."""
+_OWN_PROCESS = frozenset({"self", "thread-self"})
+
+
+def judge_process(path: str, text: str) -> list[Finding]:
+    """Judge access to another process's variables, memory and open files: keys stand there, in a form that nothing redacts from a
+    result. What a command itself has open is its own.
+    """
+    if "/proc/" not in path or not any(_is_kept(match) for match in _PROCESS.finditer(path)):
+        return []
+    why = "reads a process's variables or memory, where keys stand"
+    return [Finding("secret.process", "ask-once", why, visible(text), scope=visible(path), paths=(path,))]
+
+
+def _is_kept(match: re.Match[str]) -> bool:
+    if match["fd"]:
+        return match["process"] not in _OWN_PROCESS
+    return any(fnmatch.fnmatchcase(kept, match["name"]) for kept in _KEPT[:2])
+
+
+def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
+    """Judge a read of ``path``: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
+
+    A folder above them is closed too, since reading it (a search) would show them.
+    """
+    if found := judge_process(path, text):
+        return found
+    if _TERMINAL.fullmatch(path):
+        return [Finding("terminal.device", "ask-once", TERMINAL_WHY, visible(text), scope=visible(path), paths=(path,))]
+    if (is_protected(path, protected) and not path.endswith(READABLE)) or any(under(own, path) for own in protected):
+        return [_own(path, text, "reads toolcrib's own keys or state; name a narrower folder")]
+    return []
+
+
+def _from_home(path: str, home: str) -> str:
+    """``~/...`` for what lies in the person's own home, wherever that is; any other path as it is."""
+    return f"~{path[len(home) :]}" if home not in ("", "~", "/") and under(path, home) else path
+
+
+def _own(path: str, text: str, why: str) -> Finding:
+    return Finding("self.settings", "block", why, visible(text), scope=visible(path), paths=(path,))

@@ -1,0 +1,44 @@
+"""Commands so plain that they mean the same to any shell."""
+
+from __future__ import annotations
+
+import re
+
+from toolcrib._regex import Regex
+
+_PLAIN_WORD = Regex(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
+_READS_MORE = frozenset(
+    ". source su eval exec command builtin trap alias export declare typeset function coproc awk".split()
+    + "if then else elif fi for while until do done case esac select".split()
+)
+"""Names behind which another command may stand, beside shells and wrappers."""
+_OWN_WORK = frozenset(
+    "docker docker-compose podman nerdctl npm yarn pnpm git tar bsdtar rsync scp zip make sort less man apt apt-get"
+    " gcloud".split()
+)
+"""Commands that can run another command, and mostly don't; the command they run is judged, and granted, apart."""
+
+
+def simple_argv(command: str) -> tuple[str, ...] | None:
+    """The argv of ONE simple command that means the same to any shell, else None.
+
+    None for anything with a quote, expansion, pattern, redirect, operator, comment, leading assignment or wrapper
+    (sudo, env, xargs, bash, find ...).
+    """
+    if "\n" in command or not command.isascii():
+        return None
+    argv = tuple(command.split())
+    if not argv or not all(_PLAIN_WORD.fullmatch(word) for word in argv):
+        return None
+    name = argv[0].rpartition("/")[2] if argv[0].startswith("/") else argv[0]
+    if "=" in name or name.startswith(("-", "%")) or _stands_before_others(name):
+        return None
+    return argv if name not in ("docker", "podman") or "exec" not in argv else None
+
+
+def _stands_before_others(name: str) -> bool:
+    from tools.judge.meaning.interpreters import SHELLS  # the judge loads where it is needed, not at the start
+    from tools.judge.meaning.tables import SPECIALS, WRAPPERS
+    from tools.judge.rules import family
+
+    return not set(family(name)).isdisjoint(SHELLS | _READS_MORE | ((WRAPPERS.rows.keys() | SPECIALS.rows.keys()) - _OWN_WORK))

@@ -1,0 +1,151 @@
+"""The rules table: every row of the modules beside this one, filed by command.
+
+A module here has a tuple ``RULES`` of rows (see tools/judge/table.py). They are imported when the first command is judged.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Mapping, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.table import Rule
+
+MODULES = (
+    "files",
+    "emptying",
+    "permissions",
+    "disks",
+    "system",
+    "services",
+    "processes",
+    "accounts",
+    "network",
+    "persistence",
+    "exfiltration",
+    "uploads",
+    "shells",
+    "terminals",
+    "environment",
+    "self",
+    "platforms",
+    "git",
+    "uncommitted",
+    "forges",
+    "sql",
+    "migrations",
+    "nosql",
+    "queues",
+    "containers",
+    "machines",
+    "kubernetes",
+    "cloud",
+    "storage",
+    "infrastructure",
+    "packages",
+    "exhaustion",
+    "backups",
+    "schedulers",
+)
+"""The files of this folder that hold rows, by name; one that isn't there yet is passed over."""
+
+ALL = "*"
+"""Rows filed under this name are held against every command."""
+
+ENVIRONMENT = "@environment"
+"""Rows filed under this name are held against every command that has variables set for it."""
+
+_VERSION = Regex(r"[-.]?\d[\d.]*$")
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every row."""
+    found: list[Rule] = []
+    for name in MODULES:
+        full = f"{__name__}.{name}"
+        if importlib.util.find_spec(full) is not None:
+            found.extend(importlib.import_module(full).RULES)
+    return tuple(found)
+
+
+@functools.cache
+def filed() -> Mapping[str, Sequence[Rule]]:
+    """The rows by the names they are filed under."""
+    return file_rules(all_rules())
+
+
+def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
+    """``rules`` by the names they are filed under."""
+    by_name: dict[str, list[Rule]] = {}
+    for one in rules:
+        for name in one.names:
+            by_name.setdefault(name, []).append(one)
+    return by_name
+
+
+@functools.lru_cache(maxsize=4096)
+def family(name: str) -> tuple[str, ...]:
+    """The names that it may be filed under: ``mkfs.ext4`` -> itself and ``mkfs``; ``python3.12`` -> itself and ``python``."""
+    if name.startswith("@"):
+        return (name,)
+    lowered = name.lower()
+    found = [name]
+    if "/" in name:  # a folder's own: not the system's program of that name, but tools that are kept there
+        own = lowered.rpartition("/")[2]
+        if own in _KEPT_IN_FOLDERS or "-" in own:
+            found += [own, own.removesuffix(".sh")]
+    else:
+        head = lowered.partition(".")[0]
+        found += [lowered, lowered.removesuffix(".exe").removesuffix(".sh"), _VERSION.sub("", lowered)]
+        found.append(head if head in _WITH_KINDS else "")
+    return tuple(dict.fromkeys(other for other in found if other))
+
+
+_WITH_KINDS = frozenset(["mkfs", "fsck", "vim", "nc", "netcat", "mount", "umount", "ksh", "awk"])
+"""Programs of several kinds, named by a suffix (``mkfs.ext4``); any other suffix makes another program (``kill.py``)."""
+
+_KEPT_IN_FOLDERS = frozenset(
+    [
+        "rails",
+        "rake",
+        "bundle",
+        "console",
+        "artisan",
+        "manage.py",
+        "gradlew",
+        "mvnw",
+        "rimraf",
+        "prisma",
+        "sequelize",
+        "knex",
+        "typeorm",
+        "alembic",
+        "flask",
+        "django-admin",
+        "terraform",
+        "tofu",
+        "toolcrib",
+        "python",
+        "python3",
+        "node",
+        "php",
+        "ruby",
+        "perl",
+        "pip",
+        "npm",
+        "npx",
+        "catalina.sh",
+        "zkcli.sh",
+        "wp",
+        "drush",
+        "spring",
+        "magento",
+        "phinx",
+        "yii",
+        "cake",
+        "doctrine",
+    ]
+)

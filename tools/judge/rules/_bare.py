@@ -1,0 +1,63 @@
+"""Git's folders that a command works in under another name than ``.git``: by --git-dir, GIT_DIR, or because it runs there."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.gitfolders import HOOKS, GitFolders
+from tools.judge.looks import Looks
+from tools.judge.meaning.value import HOLE
+from tools.judge.table import ActView
+
+_SECTION = Regex(r"^\s*\[([\w.-]+)(?:\s+\"(.*)\")?\]\s*(.*)$")
+_PAIR = Regex(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$")
+_MOST_LINES = 2_000
+
+
+def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
+    """Return the folders by whose settings git would work, as far as they are not called ``.git``."""
+    act = view.act
+    if act.name != "git" or act.place:
+        return ()
+    folders = list(act.cwds)
+    named = [act.environment["GIT_DIR"].text] if "GIT_DIR" in act.environment else []
+    words = iter(view.words)
+    for word in words:
+        if word[:1] != "-":
+            break
+        given = next(words, "") if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else word.partition("=")[2]
+        if word == "-C" and HOLE not in given:
+            folders = [_joined(folder, given) for folder in folders]
+        elif word.startswith("--git-dir"):
+            named = [given]
+    found = [_joined(folder, name) for folder in folders for name in named or ["."] if HOLE not in name]
+    shapes = GitFolders(looks.look)
+    return [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+
+
+def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a folder of git's, by key; a hook that a person's commands run counts as a setting of hooks."""
+    seen = [looks.look(f"{folder}/{name}") for name in ("config", "config.worktree")]
+    hooks = [looks.look(f"{folder}/hooks/{name}").kind for name in sorted(HOOKS)]
+    if not set(hooks) <= {"missing"}:
+        yield "core.hooksPath", f"{folder}/hooks"
+    for one in seen:
+        if one.kind == "unreadable":
+            yield "include.path", "unreadable"
+        yield from _settings(one.text or "")
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    section = ""
+    for line in text.splitlines()[:_MOST_LINES]:
+        if (head := _SECTION.match(line)) is not None:
+            section = ".".join(part for part in head.groups()[:2] if part)
+            line = head[3]
+        if (pair := _PAIR.match(line)) is not None:
+            yield f"{section}.{pair[1]}", pair[2].strip('"')
+
+
+def _joined(folder: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, name))

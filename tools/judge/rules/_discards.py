@@ -1,0 +1,123 @@
+"""Uncommitted work: which git commands throw it away, and whether there is any where they would work."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+
+from tools.judge.looks import Looks, moves_git
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.rules._git import WIDE, git
+from tools.judge.table import ActView, Test, opt
+
+_ELSEWHERE = ("--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source", "--bare")
+"""Options before the subcommand by which git works on other files than those of the folder that it is started in."""
+
+_HARMLESS_SETTINGS = ("user.", "color.", "advice.", "commit.", "pager.", "core.pager=", "core.editor=", "init.", "gc.")
+
+
+def folders(view: ActView) -> Sequence[str] | None:
+    """Return the absolute folders in which git would begin to look for its repository; None where that is not known."""
+    act = view.act
+    if act.name != "git" or act.place or not act.cwds or any(map(moves_git, act.environment)):
+        return None
+    found = list(act.cwds)
+    words = iter(view.words)
+    for word in words:
+        if word == "-C":
+            given = next(words, HOLE)
+            if HOLE in given or given[:1] == "~":
+                return None
+            found = [posixpath.normpath(posixpath.join(folder, given)) for folder in found]
+        elif word == "-c":
+            if not next(words, "").lower().startswith(_HARMLESS_SETTINGS):
+                return None
+        elif word[:1] != "-":
+            return None if HOLE in word else found
+        elif word.startswith(_ELSEWHERE):
+            return None
+    return None
+
+
+def may_lose(kinds: str | Callable[[ActView], str]) -> Callable[[ActView, Looks], bool]:
+    """Make a row's ``seen``: True unless the working tree was seen to have none of ``kinds`` (fields of WorkTree)."""
+
+    def seen(view: ActView, looks: Looks) -> bool:
+        where = folders(view)
+        wanted = (kinds if isinstance(kinds, str) else kinds(view)).split()
+        # All are looked at, also after the first that is dirty: what is wanted is read in one go.
+        trees = [looks.work_tree(folder) for folder in where or ()]
+        return where is None or any(getattr(tree, kind) for tree in trees for kind in wanted)
+
+    return seen
+
+
+_GLOB = frozenset("*?[")
+_MAKES_BRANCH = ("-b", "-B", "--orphan", "-t", "--track", "--detach", "-d")
+
+
+def _names_files(view: ActView) -> bool:
+    """Return whether words behind ``checkout`` name files: after ``--``, a pattern, or more than one commit's name."""
+    words = view.words
+    if any(word.startswith("--pathspec-from-file") for word in words) or (view.act.fed and "--" in words):
+        return True
+    if "--" in words:
+        return words[-1] != "--"
+    given = view.operands()
+    if any(word.startswith(_MAKES_BRANCH) for word in words):
+        return False
+    return len(given) > 1 or any(map(_is_pathspec, given))
+
+
+def _is_pathspec(given: Value) -> bool:
+    """Return whether no branch can be called so."""
+    return given.pattern or given.text.startswith(("./", "../", "/", ":")) or not _GLOB.isdisjoint(given.text)
+
+
+NAMES_FILES = Test(_names_files)
+"""Test for files among the words behind ``checkout``, as far as the words show it."""
+
+ONE_NAME = Test(
+    lambda view: len(view.operands()) == 1 and "--" not in view.words and not any(w.startswith(_MAKES_BRANCH) for w in view.words)
+)
+"""Test for the word behind ``checkout`` that is a branch, or a file: ``git checkout NAME``."""
+
+_SURE = git("checkout", WIDE | NAMES_FILES | opt("-f --force"))
+
+
+def checked_out(view: ActView, looks: Looks) -> bool:
+    """A row's ``seen`` for ``git checkout``: True if it may throw work away. ``NAME`` is a file where there is one."""
+    if not _SURE(view):
+        name = next((one.text for one in reversed(view.operands())), HOLE)
+        where = folders(view) or view.act.cwds
+        paths = [posixpath.normpath(posixpath.join(folder, name)) for folder in where if HOLE not in name]
+        if {looks.look(path).kind for path in paths} <= {"missing"}:
+            return False
+    return may_lose(overwritten)(view, looks)
+
+
+def overwritten(view: ActView) -> str:
+    """Kinds of work that are lost to files of a commit: untracked ones too, where it is another than the last."""
+    if _FROM_COMMIT(view):
+        return "changed untracked"
+    return "changed"
+
+
+def _from_commit(view: ActView) -> bool:
+    words = view.words
+    before = words[: words.index("--")] if "--" in words else words
+    operands = [word for word in before if word[:1] != "-"]
+    return bool(operands) if "--" in words else len(operands) > 1
+
+
+_FROM_COMMIT = (
+    git("checkout", Test(_from_commit))
+    | git("restore", Test(lambda view: any(word.startswith(("-s", "--source")) for word in view.words)))
+    | git("checkout|switch", opt("-f --force --discard-changes") & Test(lambda view: bool(view.operands())))
+)
+
+
+def cleaned(view: ActView) -> str:
+    """Kinds of work that ``git clean`` deletes: ignored files with -x, only those with -X."""
+    letters = "".join(word[1:] for word in view.words if word[:1] == "-" and word[:2] != "--")
+    return "ignored" if "X" in letters else "untracked ignored" if "x" in letters else "untracked"

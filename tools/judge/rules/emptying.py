@@ -1,0 +1,113 @@
+"""Rows: emptying files, wholly or in part."""
+
+from __future__ import annotations
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.value import Taint, Value
+from tools.judge.table import ActView, Test, last, opt, rule, text, value, word
+
+_DATA_FILE = Regex(
+    r".*\.(?:db|sqlite3?|mdb|accdb|sql|dump|kdbx|dat|data|csv|parquet|xlsx?|docx?|tar|tgz|gz|zip|7z|bak|backup|rdb|aof|ibd"
+    r"|frm|myd|img|qcow2|vmdk|iso|pst)"
+)
+
+
+_SCRATCH = Regex(r"/tmp/.*|.*\.(?:log|out|tmp|pid)")  # noqa: S108  # a pattern, no file is made
+
+
+def _is_one_of_many(path: Value) -> bool:
+    return bool(path.taint & Taint.MANY) and _SCRATCH.fullmatch(path.text) is None
+
+
+def _emptied(view: ActView) -> bool:
+    """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
+    act = view.act
+    return (
+        bool(act.redirects)
+        and (view.name in ("", ":", "true") or view.words in _PRINTS_NOTHING.get(view.name, ()))
+        and any(
+            target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or _is_one_of_many(target.path))
+            for target in act.redirects
+        )
+    )
+
+
+_PRINTS_NOTHING = {"cat": (["/dev/null"],), "printf": ([""], ["%s", ""]), "echo": (["-n"], ["-n", ""])}
+
+
+_ALL_LINES = Regex(r"(?:1,\$|0,/\^/|//|/\.\*/|/\^/)?\s*d(?:;.*)?")
+"""The script of sed that leaves no line."""
+
+
+def _drops_all(view: ActView) -> bool:
+    return any(code.language == "sed" and _ALL_LINES.fullmatch(code.text.text.strip()) for code in view.act.code)
+
+
+RULES = (
+    rule(
+        "fs.truncate",
+        "ask",
+        "*",
+        Test(_emptied),
+        "empties a file",
+        yes=(
+            "> production.db",
+            ": > data.csv",
+            "cat /dev/null > app.db",
+            "printf '' > app.db",
+            'for f in *.py; do : > "$f"; done',
+        ),
+        no=("> out.log", ": > a.txt", "echo a > b.csv", "cat /dev/null > a.log", 'for f in *.log; do : > "$f"; done'),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "dd gdd",
+        word("if=/dev/null")
+        & Test(lambda view: any(_DATA_FILE.fullmatch(word) for word in view.words))
+        & ~word("conv=.*notrunc.*"),
+        "empties a file",
+        yes="dd if=/dev/null of=app.db",
+        no=("dd if=/dev/null of=out.log", "dd if=/dev/null of=app.db bs=1 seek=4096 conv=notrunc"),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "sed gsed",
+        Test(_drops_all) & (opt("--in-place") | word(r"-[nEerszul]*i.*")),
+        "empties files",
+        yes=("sed -i '1,$d' data/a.csv", "sed -i d src/a.py"),
+        no=("sed -i 3d notes.md", "sed -i '/x/d' a", "sed 1,$d a", "sed -i '1,3d' a"),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "perl",
+        word(r"-[a-hj-zA-Z0]*i(\..*)?")
+        & word(r"-\w*n\w*")
+        & Test(lambda view: bool(view.act.code) and not any(code.text.text.strip() for code in view.act.code)),
+        "empties files",
+        yes="perl -i -ne '' src/a.js",
+        no=("perl -ne '' a", "perl -i -ne 'print unless /x/' a"),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "truncate gtruncate",
+        value("-s --size", r"[<-]?0.*|-\d.*|[/%].*") | text(r"(?:-s ?|--size[= ])(?:0|-\d)"),
+        "empties or cuts a file",
+        yes=("truncate -s 0 app.db", "truncate --size=0 x", "truncate -s0 x"),
+        no="truncate -s 10M sparse.bin",
+        paths=lambda view: view.operands(frozenset({"-s", "--size", "-r", "--reference"})),
+    ),
+    rule(
+        "fs.truncate",
+        "ask",
+        "fallocate",
+        opt("-p --punch-hole -z --zero-range -c --collapse-range"),
+        "cuts a part out of a file",
+        yes="fallocate -c -o 0 -l 4096 app.db",
+        no="fallocate -l 1M x.img",
+        paths=last,
+    ),
+)

@@ -1,0 +1,209 @@
+"""Rules that need several commands of a line: a process is looked up and killed, files are packed and sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from toolcrib._regex import Regex
+from tools.judge.findings import Level
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.rules.exfiltration import leaves, names_secret, to_others
+from tools.judge.table import ActView
+from tools.judge.walks import FINDERS, walk
+
+_FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
+_LOOKED_UP = Regex(
+    r"\$\(.*\b(?:pgrep|pidof|ps|lsof|fuser|jps|ss|netstat|docker|systemctl|jobs)\b|`.*\b(?:pgrep|pidof|ps|lsof)\b", re.DOTALL
+)
+_NAME = Regex(r"['\"]?\$\{?(\w+)\}?['\"]?")
+_PACKERS = frozenset(
+    [
+        "tar",
+        "gtar",
+        "bsdtar",
+        "zip",
+        "7z",
+        "7za",
+        "cpio",
+        "pax",
+        "gpg",
+        "gpg2",
+        "openssl",
+        "gzip",
+        "bzip2",
+        "xz",
+        "zstd",
+        "rar",
+        "ar",
+        "dump",
+        "rsync",
+        "age",
+        "find",
+        "fd",
+        "fdfind",
+        "ls",
+        "dd",
+        "secret-tool",
+        "printenv",
+        "git",
+        "pass",
+        "op",
+        "security",
+        "mysqldump",
+        "pg_dump",
+        "pg_dumpall",
+        "mongodump",
+        "sqlite3",
+        "redis-cli",
+        "kubectl",
+        "vault",
+        "bw",
+        "keepassxc-cli",
+        "aws",
+        "gcloud",
+        "az",
+        "gh",
+    ]
+)
+_GIVES_KEYS = Regex(
+    r"--export-secret|export-secret|show-secret|dump-keychain|find-\w+-password|\bitem get\b|\bget secrets?\b"
+    r"|print-access-token|get-secret-value"
+    r"|kv get|auth token|get-access-token|secrets versions access"
+)
+_PRINTS_SECRET = Regex(
+    r"pass (?:show )?[\w./-]+$|aws configure (?:get|export-credentials)|printenv \w*(?:SECRET|TOKEN|PASSW|KEY|CREDENTIAL)\w*"
+    r"|secret-tool lookup|git credential fill|security find-",
+    re.IGNORECASE,
+)
+"""Commands that show a key or a password; with their names, since the same words mean something else elsewhere."""
+_SENDERS = frozenset(
+    [
+        "nc",
+        "ncat",
+        "netcat",
+        "socat",
+        "ssh",
+        "curl",
+        "wget",
+        "telnet",
+        "openssl",
+        "mail",
+        "mailx",
+        "sendmail",
+        "mutt",
+        "ftp",
+        "sftp",
+        "http",
+        "https",
+        "xh",
+        "aws",
+        "gsutil",
+        "cryptcat",
+    ]
+)
+_TAKERS = frozenset({"curl", "wget", "scp", "rsync", "sftp", "rclone", "aws", "gsutil", "http", "https", "xh", "croc", "gist"})
+_READS_INPUT = frozenset({"-", "@-", "-T-", "/dev/stdin", "@/dev/stdin"})
+
+
+class Across(NamedTuple):
+    act: Act
+    key: str
+    level: Level
+    why: str
+
+
+def across(acts: Sequence[Act]) -> Iterator[Across]:
+    """Yield the effects that several of ``acts`` have only together."""
+    if len(acts) < 2:
+        return
+    names = {act.name for act in acts}
+    if "kill" in names:
+        yield from _killed(acts)
+    if not names.isdisjoint(_PACKERS) and not names.isdisjoint(_SENDERS):
+        yield from _sent(acts)
+    if not names.isdisjoint(FINDERS) and any(act.fed and act.name in _TAKERS for act in acts):
+        yield from _handed_over(acts)
+
+
+def _killed(acts: Sequence[Act]) -> Iterator[Across]:
+    looked_up = False
+    from_lists: dict[str, bool] = {}
+    for act in acts:
+        if act.name in _FINDERS:
+            looked_up = True
+        for name, given in act.environment.items():
+            if not act.argv:
+                from_lists[name] = HOLE in given.text and _LOOKED_UP.search(given.shown) is not None
+        if act.name == "kill" and not any(word in ("-0", "-l", "-L") for word in act.words()):
+            for given in act.argv[1:]:
+                match = _NAME.fullmatch(given.shown) if HOLE in given.text else None
+                if match is not None and from_lists.get(match[1], looked_up):
+                    yield Across(act, "process.kill-list", "ask", "kills processes that were looked up by name")
+
+
+def _sent(acts: Sequence[Act]) -> Iterator[Across]:
+    packed = False
+    for act in acts:
+        if act.name in _PACKERS and not act.place:
+            packed = (
+                packed
+                or any(names_secret(given) for given in act.argv[1:])
+                or _from_within(act)
+                or _GIVES_KEYS.search(" ".join(act.words())) is not None
+                or _PRINTS_SECRET.match(" ".join((act.name, *act.words()))) is not None
+            )
+        if (
+            packed
+            and act.name in _SENDERS
+            and act.stdin is not None
+            and act.stdin.taint & Taint.UNKNOWN
+            and _reads(act)
+            and to_others(ActView(act))
+        ):
+            yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
+
+
+def _from_within(act: Act) -> bool:
+    """``cd ~/.ssh; tar c .``, ``find ~/.config``: secrets that no word names."""
+    if act.name in FINDERS:
+        return _finds_secrets(act)
+    return any(value.text in (".", "./", "*") for value in act.argv[1:]) and any(
+        names_secret(Value(f"{cwd}/")) for cwd in act.cwds if cwd.count("/") > 2
+    )
+
+
+def _finds_secrets(act: Act) -> bool:
+    found = walk(act)
+    if any(names_secret(one) or one.text.startswith("id_") for one in found.names):
+        return True
+    every = not found.names
+    return any(
+        (every and start.endswith("/.config")) or (names_secret(Value(start)) and (every or start.count("/") > 2))
+        for start in found.starts
+    )
+
+
+def _handed_over(acts: Sequence[Act]) -> Iterator[Across]:
+    """``find ~ -name id_rsa -exec scp {} x@h: \\;``: what is sent is what is found."""
+    found = False
+    for act in acts:
+        if act.name in FINDERS and not act.place:
+            found = found or _finds_secrets(act)
+        elif found and act.fed and act.name in _TAKERS and any(HOLE in word for word in act.words()):
+            view = ActView(act)
+            out = leaves(view) if act.name in ("scp", "rsync", "rclone", "aws", "gsutil", "sftp") else to_others(view)
+            if out:
+                yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
+
+
+def _reads(act: Act) -> bool:
+    if act.name not in ("curl", "wget", "http", "https", "xh", "aws", "gsutil"):
+        return True
+    return any(word in _READS_INPUT or word.endswith(("@-", "=-", "<-", "@/dev/stdin")) for word in act.words()) or act.name in (
+        "http",
+        "https",
+        "xh",
+    )

@@ -1,0 +1,173 @@
+"""Findings about text that is run, and commands whose name is unknown, where nobody could read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.act import Act, Code
+from tools.judge.meaning.value import HOLE, Taint
+
+# -- code that nobody could read -------------------------------------------------------------------------------------
+
+_INITIALISERS = Regex(
+    r"(?:eval )?['\"]?(?:\$\(|`|<\()\s*(?:\w+=\w+ )*(?:(?!curl|wget|cat|echo|printf|base64|nc|xxd|openssl)[\w.-]+"
+    r" (?:completions?|shell-?init|hook|activate|shellenv|completion script|init)\b"
+    r"|(?:[\w./~${}-]*/)?(?:ssh-agent|gpg-agent|keychain|dircolors|lesspipe(?:\.sh)?|tset|resize|thefuck|direnv|rbenv|pyenv"
+    r"|nodenv|jenv|goenv"
+    r"|plenv|phpenv|luaenv|tfenv|asdf|mise|rtx|fnm|nvm|volta|n|conda|mamba|micromamba|pixi|starship|zoxide|atuin|mcfly|fzf"
+    r"|sheldon|brew|opam|cs|sdk|gh|glab|kubectl|oc"
+    r"|helm|k3d|kind|minikube|docker-machine|colima|podman-machine|op|aws|aws-vault|gcloud|doctl|heroku|terraform|poetry|pipx"
+    r"|pipenv|uv|rustup|cargo|luarocks|perl|register-python-argcomplete\d?"
+    r"|activate-global-python-argcomplete|pip\d?|npm|pnpm|yarn|bun|deno|rake|bundle|hub|rbw|swiftenv|xcrun|vfox|devbox|nix"
+    r"|guix|getopt|locale|tput|stty|shadowenv|hermit|proto|pkgx|tmuxifier"
+    r"|oh-my-posh|navi|scmpuff|jump|autojump|fasd|z|complete|grunt|gulp|ng|vault|consul|nomad|packer|just|task|dagger|tilt"
+    r"|skaffold|eksctl|flux|argocd|istioctl|stern|sam|pulumi"
+    r"|dbus-launch|gnome-keyring-daemon|xdg-user-dirs|systemctl|modulecmd|lmod|spack|module)\b)[^|;&`$()]*(?:\)|`)['\"]?\s*"
+)
+"""``eval "$(ssh-agent -s)"``: programs whose output is made to be evaluated."""
+
+_EXTRA_PIPE = Regex(r"\|\s*(?:ba|z|da)?sh\b")
+_ASSIGNS = Regex(r"^(?:\s*(?:export |local |declare |readonly )?[A-Za-z_]\w*=[^\s;&|`$()]*\s*;?)*$")
+
+
+def code_findings(act: Act, before: Act | None = None) -> Iterator[tuple[str, str]]:
+    """(key, why) for what ``act`` runs without anybody having read it; ``before`` is the act that was found before it."""
+    told: set[str] = set()
+    for code in act.code:
+        if before is not None and code.path.startswith("/dev/fd/") and _is_initialiser(before):
+            continue
+        found = _of_code(act, code)
+        if found is not None and found[0] not in told:
+            told.add(found[0])
+            yield found
+
+
+def _of_code(act: Act, code: Code) -> tuple[str, str] | None:
+    taint, text = code.text.taint, code.text.text
+    if taint & Taint.REMOTE:
+        return "code.remote", "runs what was just downloaded"
+    if taint & Taint.DECODED and code.source == "file":
+        return "code.decoded", "runs a file that was decoded from something else"
+    if not _unread(code):
+        return None
+    if code.language in _DATA and text.strip() == HOLE:
+        return None  # a dump that is loaded
+    if code.changed:
+        return "opaque.changed", f"runs a file that {code.changed} may have changed; nobody read what it holds now"
+    if taint & Taint.DECODED:
+        return "code.decoded", "runs text that was encoded and cannot be read before it runs"
+    if _is_harmless(act, code):
+        return None
+    if code.source == "file":
+        return _of_file(code)
+    if code.source == "stdin" and not taint & Taint.LOCAL and _from_missing_file(act):
+        return None
+    if taint & Taint.LOCAL:
+        return "code.piped", "runs what a file holds, which was not read"
+    return "opaque.code", "runs text that is only known when it runs"
+
+
+_DATA = frozenset({"sql", "redis", "mongo", "ed", "powershell"})
+"""Languages that are read by rows over the whole text, or that cannot start programs."""
+
+_SMALL = frozenset({"sed", "vim"})
+
+_FOREIGN = frozenset(
+    (
+        "applescript clojure crystal dc elisp elixir erlang gnuplot groovy haskell java julia lisp ocaml octave r raku scala"
+        " scheme swift"
+    ).split()
+)
+"""Languages without a reader: only what starts programs or deletes files is looked for."""
+
+_FOREIGN_ACTS = Regex(
+    r"\b(?:system2?|shell|exec\w*|spawn|popen|run|cmd|eval\w*|unlink|delete\w*|rm|remove\w*|rmtree|mv|process|kill\w*"
+    r"|download\w*|url|socket\w*"
+    r"|open-network\w*|call-process\w*|start-process\w*|shell-command\w*|make-process|source|do shell script"
+    r"|halt|reboot"
+    r"|chmod|write\w*|file\.remove|File\.(?:rm|write)\w*|System\.\w*cmd|Port\.open|execute)\b|`|!\s*\w",
+    re.IGNORECASE,
+)
+
+
+def _unread(code: Code) -> bool:
+    """Return whether nobody could look into the code: it is unknown as a whole, or no reader understood it."""
+    text = code.text.text
+    if HOLE in text:
+        whole = not text.replace(HOLE, "").strip("\"' \t\n;")
+        return (whole and code.language not in _SMALL) or (code.language == "shell" and _COMMAND_PLACE.search(text) is not None)
+    if code.language in _FOREIGN:
+        return _FOREIGN_ACTS.search(text) is not None
+    return (
+        bool(code.text.taint & (Taint.UNKNOWN | Taint.DECODED))
+        and code.language != "shell"
+        and (code.language not in _DATA and bool(code.text.taint & Taint.UNKNOWN))
+    )
+
+
+def _of_file(code: Code) -> tuple[str, str] | None:
+    """A file that is there and could not be read; one whose folder only is unknown (``. "$NVM_DIR/nvm.sh"``) is let be."""
+    if code.text.taint & Taint.SECRET:
+        return None  # `source .env`: it is never looked into
+    if HOLE in code.path and code.path.strip("\"'") != HOLE:
+        return None
+    return "opaque.file", "runs a file that cannot be read"
+
+
+def _from_missing_file(act: Act) -> bool:
+    return any(target.op == "<" and HOLE not in target.path.text and "(" not in target.path.shown for target in act.redirects)
+
+
+def _is_initialiser(act: Act) -> bool:
+    """``source <(kubectl completion bash)``: the substitution's own command was reported just before."""
+    return _INITIALISERS.fullmatch(f"$({' '.join(one.text for one in act.argv)})") is not None
+
+
+def _is_harmless(act: Act, code: Code) -> bool:
+    """The output of a program that is made to be evaluated."""
+    text = code.text.text
+    shown = code.text.shown or next((one.shown for one in act.argv[1:] if one.text == text), "")
+    if not shown and code.source == "file":
+        shown = next((one.shown for one in act.argv[1:] if one.shown.startswith("<(")), "")
+    return bool(shown) and _INITIALISERS.fullmatch(shown.strip()) is not None and _EXTRA_PIPE.search(shown) is None
+
+
+_COMMAND_PLACE = Regex(rf"(?:^|[;&|\n(]|\$\(|`|\b(?:do|then|else|sudo|exec|eval|xargs|command|nohup|time)\s)\s*['\"]?{HOLE}")
+"""An unknown part of shell text where a command's name would stand."""
+
+# -- commands that nobody could name ---------------------------------------------------------------------------------
+
+_TOOLS = Regex(
+    r"['\"]?\$\{?(?:\w*_)?(?:EDITOR|VISUAL|PAGER|BROWSER|SHELL|TERMINAL|PYTHON\d*|PY|PYTHON_?\w*|PIP\d*|PYTEST|NODE|NPM|NPX"
+    r"|YARN|PNPM|BUN|DENO|CC|CXX|CPP|LD|AR|AS|NM|RANLIB|STRIP|OBJCOPY|OBJDUMP|MAKE|CMAKE|NINJA"
+    r"|GO|GOBIN|CARGO|RUSTC|JAVA|JAVAC|MVN|GRADLE|RUBY|BUNDLE|GEM|PERL|PHP|COMPOSER|DOCKER|PODMAN|COMPOSE|DOCKER_COMPOSE"
+    r"|KUBECTL|HELM|TERRAFORM|TF|GIT|GH|GREP|SED|AWK|FIND|CURL|WGET|TAR|BIN|EXE|BINARY"
+    r"|CMD_PREFIX|RUN|RUNNER|LINTER|FORMATTER|TEST_CMD|BUILD_CMD|TOOL|PROG|PROGRAM|APP|CLI|SCRIPT|INTERPRETER|EXECUTABLE|DIFF"
+    r"|MERGE|LESS|MAN|SUDO|SSH|VENV\w*|EMACS|VIM|NVIM|TEST|BUILD|LINT|COVERAGE|MYPY|RUFF|BLACK|FLAKE8)(?::?-[^}]*)?\}?['\"]?",
+    re.IGNORECASE,
+)
+_WHICH = Regex(
+    r"['\"]?(?:\$\(|`)\s*(?:which|command -v|type -[pP]|whence(?: -p)?|pyenv which|rbenv which|npm bin|yarn bin|poetry env"
+    r" info(?: -p| --path| -e| --executable)*|brew --prefix \S+|git --exec-path|go env GOPATH|mise which|asdf which|xcrun -f"
+    r"|rustup which|readlink -f|realpath|dirname)\s*[^|;&`$()]*(?:\)|`)[\w./-]*['\"]?"
+)
+
+
+def unknown_command(act: Act) -> str:
+    """Return why a command whose name is unknown needs an approval; "" where it is plainly a tool that a variable names."""
+    first = act.argv[0] if act.argv else None
+    shown = first.shown if first is not None else ""
+    if first is not None and first.taint & (Taint.REMOTE | Taint.DECODED):
+        return "the command itself was downloaded or decoded"
+    if shown and (
+        _TOOLS.fullmatch(shown)
+        or _WHICH.fullmatch(shown)
+        or shown.strip("\"'") in ("$@", "${@}", "$*", "$1", "$0", "${1}", "${0}")
+    ):
+        return ""
+    text = first.text if first is not None and not first.pattern else HOLE
+    if "/" in text and not text.endswith(HOLE) and text.rpartition("/")[2].replace(HOLE, ""):
+        return ""  # $HOME/bin/tool: a program of its own name, wherever it stands
+    return "which command this is will only be known when it runs"

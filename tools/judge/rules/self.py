@@ -1,0 +1,279 @@
+"""Rows: toolcrib's own settings and approvals, which only a person may change."""
+
+from __future__ import annotations
+
+from toolcrib._regex import Regex
+from tools.judge.table import ActView, Test, opt, rule, sub, text
+
+_NOUNS = frozenset(
+    [
+        "config",
+        "plugin",
+        "plugins",
+        "tool",
+        "tools",
+        "toolset",
+        "toolsets",
+        "mcp",
+        "skill",
+        "skills",
+        "hook",
+        "hooks",
+        "server",
+        "servers",
+        "gateway",
+        "models",
+        "providers",
+        "users",
+        "user",
+        "cron",
+    ]
+)
+_VERBS = frozenset(
+    [
+        "set",
+        "unset",
+        "edit",
+        "reset",
+        "import",
+        "enable",
+        "disable",
+        "install",
+        "add",
+        "remove",
+        "trust",
+        "allow",
+        "grant",
+        "delete",
+        "update",
+        "write",
+        "approve",
+        "use",
+    ]
+)
+_GRANTS = frozenset(
+    [
+        "approvals",
+        "approval",
+        "approve",
+        "approves",
+        "grants",
+        "grant",
+        "allow",
+        "trust",
+        "yolo",
+        "deny",
+        "revoke",
+        "setup",
+        "init",
+        "login",
+        "undo",
+    ]
+)
+_VALUED = frozenset({"--profile", "--platform", "--project"})
+_ENDS = frozenset({"prune", "shell", "stop"})
+_LISTS = frozenset({"list", "show", "pending", "history", "log"})
+
+
+def _changes(view: ActView) -> bool:
+    return _is_change([value.text for value in view.operands(_VALUED)])
+
+
+def _is_change(given: list[str]) -> bool:
+    if not given:
+        return False
+    if given[0] in _GRANTS:
+        return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
+    if given[0] == "sessions":
+        return given[1:2] == ["prune"]
+    if given[0] == "env":  # other sessions' places
+        return bool(_ENDS.intersection(given[1:2]))
+    return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
+
+
+def _as_module(view: ActView) -> bool:
+    """``python -m agent.cli config set ...``, ``python .venv/bin/toolcrib config set ...``"""
+    words = view.words
+    for at, word in enumerate(words):
+        if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
+            name, rest = (word[2:], words[at + 1 :]) if len(word) > 2 else ("".join(words[at + 1 : at + 2]), words[at + 2 :])
+            return name in ("agent", "agent.cli", "agent.cli.app", "toolcrib") and _is_change(_bare(rest))
+        if word[:1] != "-":
+            return word.rpartition("/")[2] == "toolcrib" and _is_change(_bare(words[at + 1 :]))
+    return False
+
+
+def _bare(words: list[str]) -> list[str]:
+    return [word for at, word in enumerate(words) if word[:1] != "-" and (not at or words[at - 1] not in _VALUED)]
+
+
+_TERMINALS = frozenset({"script", "expect", "unbuffer", "tmux", "screen", "dtach", "abduco", "zellij", "socat", "xterm", "ssh"})
+
+
+def _has_terminal(view: ActView) -> bool:
+    """Return whether toolcrib would get a terminal that the same command can type into: it could answer its own prompts there."""
+    first = next((value.text for value in view.operands(_VALUED)), "chat")
+    given = view.act.language != "shell" or not _TERMINALS.isdisjoint(view.act.wrappers)
+    return given and first in ("chat", "call")
+
+
+_OWN_CODE = Regex(
+    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|process|run|store|undo|workspace)(?:\.|$)"
+    r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
+)
+"""Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""
+
+
+def _is_own(view: ActView) -> bool:
+    return _OWN_CODE.match(view.words[0]) is not None
+
+
+def _maybe_own(view: ActView) -> bool:
+    """A project may have a package of its own that is called agent. Where it lies beside the source, it is meant."""
+    return not _is_own(view) and view.words[1] != "beside"
+
+
+_WRITTEN_HERE = Test(_is_own) & Test(lambda view: view.words[1] == "here")
+
+
+_ANSWERS = opt(
+    "--yes --yolo --auto-approve --dangerously-skip-permissions --config --no-approval --approve --debuggable --develop-toolcrib"
+) | text(r"(?:^| )-y(?: |$)")
+
+RULES = (
+    rule(
+        "self.approval",
+        "block",
+        "toolcrib",
+        Test(_changes) | _ANSWERS,
+        "changes toolcrib's own settings or approvals, or takes changes back; only a person may",
+        yes=(
+            "toolcrib config set approval off",
+            "toolcrib plugins enable x",
+            "toolcrib approve 42",
+            "toolcrib --config /tmp/x.yaml chat",
+            "toolcrib run --develop-toolcrib x",
+            "toolcrib --debuggable chat",
+            "toolcrib grants add x",
+            "toolcrib undo --turn 3",
+            "toolcrib sessions prune --older-than 1d",
+            "toolcrib approvals answer 81aa --scope once",
+        ),
+        no=(
+            "toolcrib tools",
+            "toolcrib approvals",
+            "toolcrib explain 'rm -rf /'",
+            "toolcrib config show",
+            "toolcrib sessions show prune",
+            "toolcrib approvals list",
+        ),
+        dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "python",
+        text(
+            r"^(?:-[a-zA-Z]\S* )*-m ?(?:agent|toolcrib)(?:\.cli)?(?:[. ].*)?(?<= )(?:set|unset|edit|reset|enable|install|add"
+            r"|trust|approve|grant|allow|yolo)(?: |$)"
+        ),
+        "changes toolcrib's own settings or approvals; only a person may",
+        yes="python -m agent.cli config set approval off",
+        no=("python -m pytest", "python -m agent.cli tools", "python -m agentlib set"),
+        dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "python",
+        text(r"-c .*(?:\bagent\.(?:crib|conversation|approvals|allowlist)\b|tools\.approval|toolcrib\._store)"),
+        "changes toolcrib's own settings or approvals; only a person may",
+        yes="python -c 'f(\"agent.crib\")'",
+        no=("python -c 'import toolcrib'", "python a.py", "python -c 'agent.run(x)'"),
+        dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "python",
+        Test(_as_module),
+        "changes toolcrib's own settings or approvals; only a person may",
+        yes=(
+            "python3 -m agent.cli approvals revoke x",
+            "python -m agent.cli approvals answer 81aa",
+            "python -I /srv/venv/bin/toolcrib config set a b",
+        ),
+        no=("python -m agent.cli approvals", "python bin/toolcrib tools"),
+        dry=False,
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "toolcrib",
+        Test(_has_terminal),
+        "gives toolcrib a terminal on which the same command could answer its questions",
+        yes=("script -qc 'toolcrib call terminal x' /dev/null", "tmux new -d 'toolcrib chat'"),
+        no=("toolcrib call terminal x", "script -qc 'toolcrib tools' /dev/null"),
+        dry=False,
+    ),
+    rule(
+        "self.packages",
+        "ask",
+        "uv pipx",
+        (sub("tool install|upgrade|uninstall") | sub("install|inject|upgrade|uninstall|reinstall|runpip"))
+        & text(r"\btoolcrib\b|(?:^| )--all(?: |$)")
+        & Test(lambda view: view.name == "pipx" or view.words[0] == "tool")
+        | Test(lambda view: view.name == "pipx" and view.words[:1] in (["upgrade-all"], ["reinstall-all"], ["uninstall-all"])),
+        "changes toolcrib's own installation, or the packages beside it",
+        yes=(
+            "uv tool install --with evil toolcrib",
+            "uv tool upgrade toolcrib",
+            "uv tool upgrade --all",
+            "pipx inject toolcrib evil",
+            "pipx runpip toolcrib install evil",
+            "pipx upgrade-all",
+        ),
+        no=(
+            "uv tool install ruff",
+            "uv tool list",
+            "pipx install black",
+            "pipx list",
+            "uv pip install toolcrib",
+            "uv add toolcrib",
+        ),
+    ),
+    rule(
+        "self.approval",
+        "block",
+        "@own-code",
+        _WRITTEN_HERE,
+        "runs code that uses toolcrib's own settings and approvals; only a person may",
+        yes=(
+            "python - <<< 'from agent.config import load_config'",
+            "python -c 'from toolcrib import Agent'",
+            "python -c 'from agent import crib, run'",
+        ),
+        no=("python - <<< 'import agents.config'", "python -c 'from toolcrib import ToolResult'"),
+        dry=False,
+    ),
+    rule(
+        "self.code",
+        "ask-once",
+        "@own-code",
+        Test(_is_own) & ~_WRITTEN_HERE,
+        "runs code that uses toolcrib's own settings and approvals",
+        yes=("@own-code agent.config file", "@own-code agent.crib beside", "@own-code toolcrib.Agent file"),
+        no="@own-code agent beside",
+        dry=False,
+    ),
+    rule(
+        "self.code",
+        "ask-once",
+        "@own-code",
+        Test(_maybe_own),
+        "runs code that may be toolcrib's own, which can change settings and approvals",
+        yes=("python -c 'import agent'", "python - <<< 'import model_tools'", "python -c 'from toolcrib import *'"),
+        no=("python -c 'import agents'", "@own-code agent.models beside"),
+        dry=False,
+    ),
+)

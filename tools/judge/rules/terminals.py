@@ -1,0 +1,148 @@
+"""Rows: terminal devices, at which a person may sit before a prompt, and requests that type into them; multiplexers."""
+
+from __future__ import annotations
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.multiplexers import READERS, SERVERS, driven
+from tools.judge.paths import TERMINAL_WHY
+from tools.judge.table import ANY, ActView, Test, count, opt, rule, sub, text
+
+_TERMINAL = Regex(r"(?:[^/]*[=:,]|-[a-zA-Z])?(?:file:)?/dev/(?:pts/.+|tty\d*|console|vcsa?\d*)")
+_NAMES = frozenset(
+    {"ls", "stat", "test", "[", "[[", "echo", "printf", "file", "realpath", "readlink", "dirname", "basename", "ps"}
+)
+"""Programs that tell of a file's name at most."""
+
+
+def _named(view: ActView) -> bool:
+    for word in view.words:
+        if "/dev/" in word and _TERMINAL.fullmatch(word):
+            return view.name not in _NAMES
+    for target in view.act.redirects:
+        path = target.path.text
+        if path[:5] == "/dev/" and "<" in target.op and path != "/dev/tty" and _TERMINAL.fullmatch(path):
+            return True
+    return False
+
+
+def _drives(view: ActView) -> bool:
+    return not SERVERS.isdisjoint(view.act.environment) or driven(view.name, view.act.argv).asks
+
+
+RULES = (
+    rule(
+        "terminal.device",
+        "ask-once",
+        "*",
+        Test(_named),
+        TERMINAL_WHY,
+        yes=(
+            "cat /dev/pts/3",
+            "cat < /dev/pts/3",
+            "stty -F /dev/pts/1 raw",
+            "stty --file=/dev/tty1 -echo",
+            "socat - file:/dev/pts/3,raw",
+            "dd if=/dev/tty2 of=x",
+            "script -a /dev/pts/2",
+        ),
+        no=("ls -l /dev/pts/3", "test -e /dev/tty", "read -r x < /dev/tty", "ps -t pts/3", "echo /dev/pts/1", "cat /dev/null"),
+        dry=False,
+    ),
+    rule(
+        "terminal.device",
+        "ask-once",
+        "wall write conspy ttyecho openvt chvt deallocvt setterm",
+        (Test(lambda view: view.name not in ("wall", "write", "setterm")) & ANY)
+        | (Test(lambda view: view.name in ("wall", "write")) & count(1))
+        | (Test(lambda view: view.name == "setterm") & opt("--dump --file --append")),
+        TERMINAL_WHY,
+        yes=("wall hello", "write bob pts/3", "conspy 1", "chvt 2"),
+        no=("setterm --cursor on", "wall"),
+    ),
+    rule(
+        "terminal.type",
+        "ask-once",
+        "@terminal",
+        ANY,
+        "sends a request to a device that may be a terminal: it could type the answer to a prompt",
+        yes=(
+            "@terminal",
+            "python3 -c 'import fcntl, termios; fcntl.ioctl(0, termios.TIOCSTI, b\"y\")'",
+            "python3 - <<< 'import fcntl; fcntl.ioctl(0, 0x5412, \"y\")'",
+            'python3 -c \'import fcntl, termios; fcntl.ioctl(0, getattr(termios, "TIOC" + "STI"), b"y")\'',
+            "perl -e 'ioctl(STDIN, 0x5412, $_) for split //, \"y\\n\"'",
+            "ruby -e '$stdin.ioctl(0x5412, \"y\")'",
+        ),
+        no=(
+            "python3 -c 'import fcntl, termios; fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))'",
+            "python3 -c 'import fcntl, termios; fcntl.ioctl(1, termios.FIONREAD, b\"\")'",
+            "python3 -c 'print(\"no ioctl here\")'",
+        ),
+        dry=False,
+    ),
+    rule(
+        "shell.attach",
+        "ask-once",
+        "kitty wezterm xdotool ydotool wtype",
+        sub("@|send-text|type|key") | text(r"cli send-text"),
+        "types into a terminal that a person may use",
+        yes="xdotool type x",
+        no="xdotool getactivewindow",
+    ),
+    rule(
+        "shell.attach",
+        "ask-once",
+        " ".join(READERS),
+        Test(_drives),
+        "does more in a terminal multiplexer than to run or type a whole line: it may reach a terminal that a person uses",
+        yes=(
+            "tmux send-keys -t 0 'make test' Enter",
+            "tmux send-keys -t %3 'make test' Enter",
+            "tmux send-keys 'make test' Enter",
+            "tmux send-keys -t dev 'make test'",
+            "tmux send-keys -t dev C-c",
+            "tmux send-keys -t dev a Enter",
+            "tmux send-keys -t dev 'once' C-m",
+            "tmux send-keys -t dev Enter",
+            "tmux -L other send-keys -t dev ls Enter",
+            "tmux -S /tmp/s ls",
+            "TMUX_TMPDIR=/tmp/x tmux ls",
+            "tmux new -d -s x -t main",
+            "tmux new -d -s x ';' kill-window -t main",
+            "tmux attach -t dev",
+            "tmux new-window -t dev ls",
+            "tmux paste-buffer -t dev",
+            "tmux display-message -p '#(ls)'",
+            "tmux capture-pane -t dev",
+            "screen -S a -X stuff x",
+            "screen -X stuff 'ls\\n'",
+            "screen -S a -X quit",
+            "zellij action write-chars ls",
+            "zellij run -- ls",
+            "dtach -p /tmp/s",
+        ),
+        no=(
+            "tmux ls",
+            "tmux new -d",
+            "tmux new-session -d -s dev 'npm run dev'",
+            "tmux new -d -s dev -c app -e PORT=1 npm run dev",
+            "tmux send-keys -t dev 'make test' Enter",
+            "tmux send-keys -t dev:1.0 'make test' C-m",
+            "tmux send-keys -t dev make Space test Enter",
+            "tmux send-keys -t dev -l $'make test\\n'",
+            "tmux send-keys -t dev 'cd app' Enter 'npm start' Enter",
+            "tmux has-session -t dev",
+            "tmux capture-pane -p -t dev",
+            "tmux capture-pane -pt dev",
+            "tmux display-message -p '#S'",
+            "screen -ls",
+            "screen -dmS dev npm start",
+            "screen -S dev -X stuff 'make test\\n'",
+            "screen -S dev -Q windows",
+            "zellij ls",
+            "zellij -s dev action write-chars $'make test\\n'",
+            "dtach -n /tmp/s npm start",
+        ),
+        dry=False,
+    ),
+)

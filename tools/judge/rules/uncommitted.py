@@ -1,0 +1,113 @@
+"""Rules: git commands that throw away work which no commit has. They ask unless it was seen that there is none."""
+
+from __future__ import annotations
+
+from tools.judge.rules._discards import NAMES_FILES, ONE_NAME, checked_out, cleaned, may_lose, overwritten
+from tools.judge.rules._git import DRY, GIT, WIDE, git
+from tools.judge.table import Test, count, opt, rule, text, word
+
+_LOSES = "throws uncommitted work away"
+_FROM_LIST = word("--pathspec-from-file(=.*)?")
+_OTHER_COMMIT = Test(lambda view: any(value.text not in ("HEAD", "@", "") for value in view.operands()))
+
+RULES = (
+    rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("reset", (opt("--hard") & ~_OTHER_COMMIT) | opt("--merge")),
+        _LOSES,
+        yes=("git reset --hard", "git reset --hard HEAD", "git reset -q --hard @", "git reset --merge"),
+        no=("git reset", "git reset -q HEAD", "git reset --keep HEAD~1"),
+        seen=may_lose("changed"),
+    ),
+    rule(
+        "git.clean",
+        "ask",
+        GIT,
+        git("clean", opt("-f --force") & ~DRY)
+        | (git("clean", ~DRY & ~opt("-i --interactive")) & text(r"clean\.requireforce=(false|0|no)")),
+        "deletes untracked files",
+        yes=("git clean -fd", "git clean -xdf src", "git clean --force -d", "git -c clean.requireForce=false clean -d"),
+        no=("git clean -nd", "git clean -nxdf", "git clean -i", "git clean --dry-run -f"),
+        seen=may_lose(cleaned),
+    ),
+    rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("checkout", opt("-f --force") & ~opt("-p --patch"))
+        | git("checkout", (WIDE | NAMES_FILES | ONE_NAME) & ~opt("-p --patch -b -B --orphan")),
+        _LOSES,
+        yes=(
+            "git checkout .",
+            "git checkout -- .",
+            "git checkout -- src/a.py",
+            "git checkout HEAD~1 -- :/",
+            "git checkout main README.md",
+            "git checkout '*.py'",
+            "git checkout -f main",
+            "git checkout -fB topic",
+            "git ls-files -m | xargs git checkout --",
+            "git -C sub checkout -- a.py",
+        ),
+        no=(
+            "git checkout -b hotfix",
+            "git checkout -b hotfix origin/main",
+            "git checkout --track origin/topic",
+            "git checkout main",  # README.md is a branch too, where no file is called so
+            "git checkout README.md",
+            "git checkout main --",
+            "git checkout -q -",
+            "git checkout -p .",
+        ),
+        seen=checked_out,
+    ),
+    rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("restore", (~opt("-S --staged") | opt("-W --worktree")) & ~opt("-p --patch") & (count(1) | _FROM_LIST))
+        | git("switch", opt("-f --force --discard-changes"))
+        | git("read-tree", opt("--reset") & opt("-u"))
+        | git("checkout-index", opt("-f --force") & opt("-a --all") & ~opt("-n --prefix")),
+        _LOSES,
+        yes=(
+            "git restore .",
+            "git restore src/a.py",
+            "git restore -SW ./",
+            "git restore --source=HEAD~2 --worktree --staged :/",
+            "git restore --pathspec-from-file=list",
+            "git switch --discard-changes main",
+            "git read-tree -u --reset HEAD",
+        ),
+        no=(
+            "git restore --staged .",
+            "git restore -S src/a.py",
+            "git switch main",
+            "git add .",
+            "git stash",
+            "git stash push -u -m wip",
+        ),
+        seen=may_lose(overwritten),
+    ),
+    rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("submodule deinit", opt("-f --force"))
+        | git("submodule foreach", text(r"\bgit (?:reset --hard|clean -\w*f|checkout (?:-- )?\.|checkout -f)")),
+        _LOSES,
+        yes=("git submodule deinit -f lib", "git submodule foreach 'git reset --hard'"),
+        no=("git submodule update", "git submodule foreach 'git status'"),
+    ),
+    rule(
+        "git.stash-delete",
+        "ask",
+        GIT,
+        git("stash drop|clear"),
+        "deletes stashed work",
+        yes=("git stash clear", "git stash drop stash@{1}"),
+        no=("git stash list", "git stash pop", "git stash push -m clear", "git stash"),
+    ),
+)

@@ -1,0 +1,35 @@
+"""Circumstances by which the calls of a session are judged."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib._dataclass import dataclass
+from tools.judge.findings import MAX_COMMAND_CHARS
+from tools.judge.ours import Installed
+
+if TYPE_CHECKING:  # the table loads with the first command
+    from tools.judge.table import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Circumstances of a judgement besides the call.
+
+    ``protected`` are toolcrib's own folders, absolute; ``home`` is that of the account that commands run as, "" where unknown;
+    ``rules`` are the operator's rows, looked at beside the table's. ``installed`` is toolcrib's own code, which can be read.
+    """
+
+    protected: Sequence[str] = ()
+    max_chars: int = MAX_COMMAND_CHARS
+    home: str = ""
+    rules: Sequence[Rule] = ()
+    installed: Installed = Installed()
+
+
+def person_home() -> str:
+    """The home of whoever runs toolcrib; "" where it has none."""
+    home = posixpath.expanduser("~")
+    return home if home.startswith("/") else ""

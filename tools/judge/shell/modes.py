@@ -1,0 +1,64 @@
+"""Surroundings in which text is read: its ends, and the characters that are special in it."""
+
+from __future__ import annotations
+
+import re
+
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
+from tools.judge.shell.tree import Plain, Quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """``run`` matches characters without a meaning; ``ends`` are those that end the text outside of ``opens`` ... ``closes``."""
+
+    name: str
+    run: Regex[str]
+    ends: frozenset[str]
+    text: type[Plain] | type[Quoted] = Plain
+    opens: str = ""
+    closes: str = ""
+    quoted: bool = False
+    """True as in double quotes: a backslash only escapes a few characters, and single quotes are characters."""
+    escapes: str = ""
+    """Characters that a backslash escapes, besides a newline."""
+    single: bool = True
+    """True where ``'...'`` quotes; elsewhere it is a character."""
+    processes: bool = True
+    """True where ``<(...)`` runs commands; where that is unclear, it is refused."""
+    globs: bool = False
+    """True where ``@(...)`` and its like are patterns."""
+
+
+def _run(special: str) -> Regex[str]:
+    return Regex(f"[^{re.escape(special)}]++")
+
+
+# In double quotes a backslash before most characters is a character itself.
+_IN_DOUBLE = Regex(r'(?:[^"\\$`]|\\[^"\\$`\n])++', re.DOTALL)
+_IN_HEREDOC = Regex(r"(?:[^\\$`]|\\[^\\$`\n])++", re.DOTALL)
+_IN_DOUBLE_ARGUMENT = Regex(r"(?:[^\"'\\$`}]|\\[^\"\\$`\n}])++", re.DOTALL)
+
+META = " \t\n;&|()<>"
+WORD = Mode("word", _run(META + "\\'\"$`"), frozenset(META) | {""}, globs=True)
+REGEX = Mode("regular expression", _run(META + "\\'\"$`"), frozenset(" \t\n;&<>)") | {""}, opens="(", closes=")")
+DOUBLE = Mode("double quotes", _IN_DOUBLE, frozenset('"'), Quoted, quoted=True, escapes='$`"\\', single=False)
+HEREDOC = Mode("here-document", _IN_HEREDOC, frozenset([""]), Quoted, quoted=True, escapes="$`\\", single=False)
+ARGUMENT = Mode("${...}", _run("}\\'\"$`<>"), frozenset("}"))
+QUOTED_ARGUMENT = Mode("${...} in double quotes", _run("}\\'\"$`<>"), frozenset("}"), processes=False)
+QUOTED_PATTERN = Mode("${...} in double quotes", _run("/}\\'\"$`<>"), frozenset("/}"), processes=False)
+PATTERN = Mode("${...}", _run("/}\\'\"$`<>"), frozenset("/}"))
+DOUBLE_ARGUMENT = Mode(
+    "${...} in double quotes", _IN_DOUBLE_ARGUMENT, frozenset("}"), Quoted, quoted=True, escapes='$`"\\}', single=False
+)
+HEREDOC_ARGUMENT = Mode(
+    "${...} in a here-document", _IN_DOUBLE_ARGUMENT, frozenset("}"), Quoted, quoted=True, escapes="$`\\}", single=False
+)
+ARITHMETIC = Mode("arithmetic", _run("()\\'\"$`"), frozenset(")"), opens="(", closes=")")
+ARITHMETIC_PART = Mode("arithmetic", _run("();\\'\"$`"), frozenset(");"), opens="(", closes=")")
+BRACKET_ARITHMETIC = Mode("$[...]", _run("[]\\'\"$`"), frozenset("]"), opens="[", closes="]")
+SUBSCRIPT = Mode("[...]", _run("[]\\'\"$`<>"), frozenset("]"), opens="[", closes="]", processes=False)
+BRACE_SUBSCRIPT = Mode("[...]", _run("[]}\\'\"$`<>"), frozenset("]}"), opens="[", closes="]", processes=False)
+ARGUMENT_SUBSCRIPT = Mode("[...]", _run(META + "[]\\'\"$`"), frozenset(META + "]") | {""}, opens="[", closes="]")
+ALTERNATIVE = Mode("pattern", _run("|()\\'\"$`<>"), frozenset("|)"), opens="(", closes=")", globs=True, processes=False)

@@ -1,0 +1,328 @@
+"""Builders for a row of the rules table: a command's name, a test on its resolved arguments, and the reason to ask.
+
+    rule("fs.recursive-delete", "ask", "rm", opt("-r -R --recursive"), "deletes a folder with all that is in it",
+         yes="rm -rf build", no="rm -f a.log", paths=operands, roots=True)
+
+Tests are built with ``opt``, ``word``, ``sub``, ``operand``, ``text``, ``reads``, ``env``; ``&``, ``|`` and ``~`` join them.
+They see words as the program would get them: quoting, variables and wrappers are gone. Every row's ``yes`` commands must be
+flagged by it and its ``no`` commands by no row at all; the tests hold the whole table to that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
+from tools.judge.findings import Level
+from tools.judge.looks import Looks
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.options import CUSTOM, GivenOption, Reading, grammar, path_of, read
+
+_NONE: frozenset[str] = frozenset()
+_SAYS = Regex(r"--help|--version|--dry-?run|--simulate|--just-print|--whatif|--noop")
+_REALLY = Regex(r"none|false|server")
+
+
+class ActView:
+    """An act's arguments, read once as its program reads them, and looked at by many rules."""
+
+    __slots__ = ("_joined", "_operands", "_readings", "_said", "act", "name", "path", "words")
+
+    def __init__(self, act: Act, path: str | None = None) -> None:
+        self.act = act
+        self.name = act.name
+        self.path = path_of(act.name) if path is None else path
+        """The program and the subcommand whose options these are, as tools/judge/options.py calls them."""
+        self._joined: str | None = None
+        self._said: list[str] | None = None
+        self._readings: dict[frozenset[str], Reading] = {}
+        self._operands: dict[frozenset[str], list[Value]] = {}
+        self.words: list[str] = [value.text for value in act.argv[1:]]
+        """argv[1:] as texts, abbreviated options spelled out."""
+        if self.path:
+            self._spell()
+
+    def _spell(self) -> None:
+        words = self.words
+        for given in self.read().options:
+            before = words[given.at - 1]
+            if given.name[:2] == "--" and not before.startswith(given.name):
+                words[given.at - 1] = given.name + before[len(before.partition("=")[0]) :]
+
+    @property
+    def said(self) -> list[str]:
+        """The words but for the values that stand apart from their options, where the program's grammar is written down."""
+        if self._said is None:
+            apart = {given.value_at - 1 for given in self.read().options if given.value_at > given.at} if self.path else None
+            self._said = [text for at, text in enumerate(self.words) if at not in apart] if apart else self.words
+        return self._said
+
+    @property
+    def joined(self) -> str:
+        """The arguments with a blank between them, for tests on whole texts (SQL, option values)."""
+        if self._joined is None:
+            self._joined = " ".join(self.words)
+        return self._joined
+
+    def read(self, valued: frozenset[str] = _NONE) -> Reading:
+        """Return the options and operands. ``valued``: options with a value, of a program whose grammar nobody wrote down."""
+        found = self._readings.get(valued)
+        if found is None:
+            posix = "POSIXLY_CORRECT" in self.act.environment
+            found = self._readings[valued] = read(["", *self.words], self.path, valued, posix=posix)
+        return found
+
+    def operands(self, valued: frozenset[str] = _NONE) -> list[Value]:
+        """The arguments that are neither options nor the separate values of options (see ``read``). Not to be changed."""
+        found = self._operands.get(valued)
+        if found is None:
+            argv = self.act.argv
+            found = self._operands[valued] = [argv[at] for at in self.read(valued).operands]
+        return found
+
+    def after(self, sub: Sequence[str]) -> list[Value]:
+        """The operands after the first words ``sub`` (``git remote add`` -> what is added)."""
+        return self.operands()[len(sub) :]
+
+    def values(self, names: frozenset[str]) -> list[Value]:
+        """Return the values of the options in ``names``: ``-o X``, ``-oX``, ``-sSo X``, ``--output X``, ``--output=X``."""
+        argv = self.act.argv
+        return [
+            argv[given.value_at] if given.value_at != given.at else argv[given.at]._replace(text=given.value, shown="")
+            for given in self.read(names).options
+            if given.value is not None and given.name in names
+        ]
+
+    def below(self, at: int, path: str) -> ActView:
+        """Return a view of what stands behind the subcommand at index ``at`` of argv; ``path`` is that subcommand's."""
+        return ActView(dataclasses.replace(self.act, argv=self.act.argv[at:]), path)
+
+    def dry(self) -> bool:
+        """Return whether an option says that the program only prints what it would do, its help or its version."""
+        reading = self.read()
+        rules = grammar(reading.path)
+        before: GivenOption | None = None
+        for given in reading.options:
+            maybe = before is not None and before.at == given.at - 1 and before.value is None and not rules.knows(before.name)
+            before = given
+            if given.name not in rules.dry and (not _SAYS.fullmatch(given.name) or given.name in rules.valued):
+                continue
+            if given.value is not None and _REALLY.match(given.value):
+                continue
+            if self._certain(given.at) if rules is CUSTOM else not maybe:
+                return True
+        return False
+
+    def _certain(self, at: int) -> bool:
+        """Return whether the word at ``at`` ends the line, and can't be the value of an option that nobody knows."""
+        before = self.words[at - 2] if at > 1 else ""
+        return at == len(self.words) and (before[:1] != "-" or "=" in before or _SAYS.fullmatch(before) is not None)
+
+
+class Test:
+    """A yes or no about a View; ``&``, ``|``, ``~`` join them.
+
+    ``needs``: one of these must be among the words, or the answer is no: most rows of a program with subcommands are passed over
+    by that. None where there is no such condition.
+    """
+
+    __slots__ = ("ask", "needs")
+
+    def __init__(self, ask: Callable[[ActView], bool], needs: frozenset[str] | None = None) -> None:
+        self.ask = ask
+        self.needs = needs
+
+    def __call__(self, view: ActView) -> bool:
+        return self.ask(view)
+
+    def __and__(self, other: Test) -> Test:
+        one, two = self.ask, other.ask
+        return Test(lambda view: one(view) and two(view), self.needs if self.needs is not None else other.needs)
+
+    def __or__(self, other: Test) -> Test:
+        one, two = self.ask, other.ask
+        needs = self.needs | other.needs if self.needs is not None and other.needs is not None else None
+        return Test(lambda view: one(view) or two(view), needs)
+
+    def __invert__(self) -> Test:
+        one = self.ask
+        return Test(lambda view: not one(view))
+
+
+ANY = Test(lambda _view: True)
+"""The command's name is enough."""
+
+
+def opt(names: str) -> Test:
+    """Test for a given option: ``opt("-r -R --recursive")``.
+
+    A short one counts in a cluster too (``-rf``), a long one with ``=value`` or abbreviated as GNU getopt allows (``--recurs``,
+    from three letters on). For programs with long options after one dash use ``word``.
+    """
+    wanted = frozenset(names.split())
+    longs = [name for name in wanted if name.startswith("--")]
+
+    def ask(view: ActView) -> bool:
+        for given in (reading := view.read()).options:
+            name = given.name
+            if name in wanted:
+                return True
+            short = len(name) < 5 or name[1] != "-" or not longs
+            if not short and not grammar(reading.path).knows(name) and any(one.startswith(name) for one in longs):
+                return True
+        return False
+
+    return Test(ask)
+
+
+def word(pattern: str, flags: int = 0) -> Test:
+    """Test for an argument that is wholly this regular expression: ``word("-delete")``, ``word(r"--del(ete)?")``.
+
+    The value of an option does not count, where the option is known to have one.
+    """
+    regex = Regex(pattern, flags)
+    return Test(lambda view: any(map(regex.fullmatch, view.said)))
+
+
+def sub(words: str, valued: str = "-C -c -n -H -p -f --git-dir --work-tree --namespace --context --kubeconfig --file") -> Test:
+    """The first operands are these, after options (those in ``valued`` take the next word): ``sub("remote add|set-url")``.
+
+    Alternatives for one word are joined by ``|``.
+    """
+    wanted = [frozenset(one.split("|")) for one in words.split()]
+    takes = frozenset(valued.split())
+
+    def ask(view: ActView) -> bool:
+        given = view.operands(takes)
+        return len(given) >= len(wanted) and all(value.text in ok for value, ok in zip(given, wanted, strict=False))
+
+    return Test(ask, wanted[0])
+
+
+def value(names: str, pattern: str, flags: int = 0) -> Test:
+    """Test for an option's value that wholly matches a regular expression: ``value("-X --request", "DELETE")``."""
+    regex, wanted = Regex(pattern, flags), frozenset(names.split())
+    return Test(lambda view: any(regex.fullmatch(given.text) for given in view.values(wanted)))
+
+
+def operand(pattern: str, at: int | None = None, flags: int = 0) -> Test:
+    """Test for an operand, or the one at index ``at`` (negative from the end), that is wholly this regular expression."""
+    regex = Regex(pattern, flags)
+
+    def ask(view: ActView) -> bool:
+        given = view.operands()
+        if at is not None:
+            given = given[at : at + 1 or None]
+        return any(regex.fullmatch(value.text) for value in given)
+
+    return Test(ask)
+
+
+def text(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
+    """The arguments, joined by blanks, hold this regular expression."""
+    regex = Regex(pattern, flags)
+    return Test(lambda view: regex.search(view.joined) is not None)
+
+
+def reads(pattern: str, flags: int = re.IGNORECASE | re.DOTALL) -> Test:
+    """Test for a regular expression in the command's standard input, as far as that is known."""
+    regex = Regex(pattern, flags)
+    return Test(lambda view: view.act.stdin is not None and regex.search(view.act.stdin.text) is not None)
+
+
+def env(names: str) -> Test:
+    """Test for one of these variables in the command's environment."""
+    wanted = frozenset(names.split())
+    return Test(lambda view: not wanted.isdisjoint(view.act.environment))
+
+
+def count(least: int) -> Test:
+    """Test for at least so many operands."""
+    return Test(lambda view: len(view.operands()) >= least)
+
+
+FED = Test(lambda view: view.act.fed)
+"""Test for arguments that come from a list that is made while the command runs (xargs, find -exec)."""
+
+UNKNOWN = Test(lambda view: any(HOLE in text for text in view.words))
+"""Test for an argument that is unknown, wholly or in part."""
+
+DRY = Test(ActView.dry)
+"""Test for a dry run: the command only says what it would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the table. ``key`` is what a grant covers, with ``@`` and what ``at`` returns where there is one.
+
+    ``names``: the commands it is filed under (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
+    ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,
+    the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
+    look at files: False where what is there makes it harmless.
+    """
+
+    key: str
+    level: Level
+    names: tuple[str, ...]
+    test: Test
+    why: str
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+    at: Callable[[ActView], str] | None = None
+    paths: Callable[[ActView], Sequence[Value]] | None = None
+    roots: bool = False
+    dry: bool = True
+    seen: Callable[[ActView, Looks], bool] | None = None
+
+
+def rule(
+    key: str,
+    level: Level,
+    names: str,
+    test: Test,
+    why: str,
+    *,
+    yes: str | Sequence[str],
+    no: str | Sequence[str],
+    at: Callable[[ActView], str] | None = None,
+    paths: Callable[[ActView], Sequence[Value]] | None = None,
+    roots: bool = False,
+    dry: bool = True,
+    seen: Callable[[ActView, Looks], bool] | None = None,
+) -> Rule:
+    """A row of the table; ``names`` are separated by blanks. See Rule."""
+    return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry, seen)
+
+
+def operands(view: ActView) -> list[Value]:
+    """Return every operand, for ``paths=``."""
+    return view.operands()
+
+
+def last(view: ActView) -> list[Value]:
+    """Return the last operand, which cp, mv, ln and the like write to, for ``paths=``."""
+    return view.operands()[-1:]
+
+
+def first_operand(view: ActView) -> str:
+    """Return the first operand, for ``at=``."""
+    given = view.operands()
+    return given[0].text if given else ""
+
+
+def nth_operand(index: int) -> Callable[[ActView], str]:
+    """Return the operand at ``index``, "" where there are fewer, for ``at=``."""
+
+    def at(view: ActView) -> str:
+        given = view.operands()
+        return given[index].text if len(given) > index else ""
+
+    return at
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,220 @@
+"""Paths that a command would write, delete or re-permission: one table, by command."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.paths import Mode
+from tools.judge.table import ActView, Test, opt, sub, value, word
+
+
+class Touch(NamedTuple):
+    """A path that is changed."""
+
+    path: Value
+    mode: Mode
+
+
+class Writes(NamedTuple):
+    """Description of the paths that one command changes.
+
+    ``pick``: which operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, what the
+    others are called in it, and the others too where ``takes``; "" for none). ``valued``: options whose next word is no operand.
+    ``outputs``: options whose value is written, ``folders``: those that name the folder to write to. ``prefixes``: beginnings of
+    words that hold a path (``of=``). ``when``: only then the operands are changed. ``takes``: what happens to the sources.
+    """
+
+    mode: Mode
+    pick: str = ""
+    valued: str = ""
+    outputs: str = ""
+    folders: str = ""
+    prefixes: str = ""
+    when: Test | None = None
+    takes: Mode | None = None
+
+
+EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
+    lambda view: bool(view.words) and view.words[0][:1] != "-" and "x" in view.words[0]
+)
+"""tar unpacks: ``-x`` among its letters, or among those of the first word."""
+
+_IN_PLACE = opt("-i --in-place --inplace") | word(r"-[a-zA-Z0-9]*i(\..*)?|-[a-z]*i\S*")
+_DELETES = Writes("delete", "all", "-s --size -n --iterations --random-source")
+_OWNS = Writes("permission", "rest", "--from")
+_SENDS = Writes("write", "destination", "-e --rsh -P -i -F -o -l -S -c --exclude --include --filter --bwlimit --rsync-path")
+_EDITS = Writes(
+    "write",
+    "all",
+    "-c --cmd -S -s -u -U -i -T -w -W --servername --remote-expr --startuptime",
+    when=~(opt("--version --help") | word(r"-[a-zA-Z]*[RM][a-zA-Z]*|--headless")),
+)
+_PACKS = Writes(
+    "write", "all", when=~(opt("-c --stdout --to-stdout -l --list -t --test") | word("-[a-zA-Z0-9]*[ltc][a-zA-Z0-9]*"))
+)
+_CONVERTS = Writes("write", "", outputs="-o --output --out --output-file -out --outfile --output-dir --outdir")
+
+_ROWS: tuple[tuple[str, Writes], ...] = (
+    ("rm unlink rmdir trash trash-put rip srm shred wipe scrub del erase gtrash safe-rm", _DELETES),
+    (
+        "tee sponge touch ed ex nano pico micro joe jed mg emacs emacsclient kate gedit sudoedit rvim",
+        Writes("write", "all", "-t -d -r -l"),
+    ),
+    ("vim vi nvim view gvim elvis vis", _EDITS),
+    ("truncate fallocate", Writes("write", "all", "-s --size -r --reference -l --length -o --offset")),
+    ("chmod chown chgrp", _OWNS),
+    ("chattr chflags setfattr xattr semanage chcon restorecon", Writes("permission", "all", "-n -v -t -u -r -l")),
+    ("setfacl", Writes("permission", "all", "-m -x -M -X --modify --remove --set --set-file --modify-file")),
+    ("setcap", Writes("permission", "rest")),
+    ("mv gmv", Writes("write", "destination", "-S --suffix", folders="-t --target-directory", takes="delete")),
+    ("cp gcp", Writes("write", "destination", "-S --suffix", folders="-t --target-directory")),
+    ("ln link symlink", Writes("write", "destination", "-S --suffix", folders="-t --target-directory")),
+    (
+        "install ginstall",
+        Writes("write", "destination", "-m --mode -o --owner -g --group -S --suffix", folders="-t --target-directory"),
+    ),
+    ("ditto", Writes("write", "destination")),
+    ("rsync scp", _SENDS),
+    ("mkdir", Writes("folder", "all", "-m --mode")),
+    ("mkfifo mknod", Writes("write", "first", "-m --mode")),
+    ("rename prename mmv vidir perl-rename", Writes("write", "rest")),
+    ("dd dcfldd dc3dd", Writes("write", prefixes="of= ofs= wipe= hof=")),
+    ("ddrescue gddrescue", Writes("write", "rest", "-i -o -s -b -c -r -m")),
+    ("pv", Writes("write", outputs="-o --output")),
+    ("sed gsed", Writes("write", "rest", "-l --line-length", when=opt("--in-place") | word(r"-[nEerszul]*i.*"))),
+    ("perl ruby", Writes("write", "all", "-e -E -I -r -M", when=word(r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*"))),
+    ("awk gawk", Writes("write", "rest", "-i -v -F -f", when=value("-i --include", "inplace"))),
+    ("yq dasel", Writes("write", "all", when=_IN_PLACE)),
+    ("crudini", Writes("write", "first", when=opt("--set --del --merge"))),
+    ("augtool", Writes("write", "")),
+    ("tar gtar bsdtar", Writes("write", folders="-C --directory --cd", when=EXTRACTS)),
+    ("unzip", Writes("write", folders="-d")),
+    ("unrar 7z 7za 7zr 7zz", Writes("write", prefixes="-o")),
+    ("cpio pax", Writes("write", folders="-D --directory")),
+    ("zip", Writes("write", "first", "-x -i -n -b -P")),
+    ("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma unlzma compress pigz", _PACKS),
+    ("patch", Writes("write", "first", "-i --input -p -d -o -D -B -z", outputs="-o --output", folders="-d --directory")),
+    ("find gfind", Writes("write", outputs="-fprint -fprint0 -fls -fprintf")),
+    (
+        "curl",
+        Writes("write", outputs="-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii", folders="--output-dir"),
+    ),
+    ("wget", Writes("write", outputs="-O --output-document -o --output-file -a", folders="-P --directory-prefix")),
+    ("aria2c axel", Writes("write", outputs="-o --out --output", folders="-d --dir")),
+    ("sort gcc g++ cc clang clang++ ld as go strace ltrace gpg gpg2 age", Writes("write", outputs="-o --output")),
+    ("openssl", _CONVERTS),
+    ("iconv xsltproc xmllint protoc jq pandoc ffmpeg convert time", Writes("write", outputs="-o --output")),
+    ("pg_dump pg_dumpall tcpdump", Writes("write", outputs="-f --file -w")),
+    ("mysqldump", Writes("write", outputs="-r --result-file", folders="-T --tab")),
+    ("xxd", Writes("write", "rest", "-s -l -c -o -g", when=opt("-r"))),
+    ("script", Writes("write", "all", "-c --command -E -o -O -I -B -T", outputs="-O --log-out")),
+    (
+        "strip objcopy patchelf upx dos2unix unix2dos dos2mac mac2unix recode",
+        Writes("write", "all", "--set-rpath --set-interpreter"),
+    ),
+    ("split csplit", Writes("write", "rest", "-b -l -n -a -C")),
+    ("logsave", Writes("write", "first")),
+    ("debugfs", Writes("write", "all", "-R -f", when=opt("-w"))),
+    ("pip pip3 uv pipx", Writes("write", folders="-t --target --prefix --root")),
+    ("git", Writes("write", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
+    ("plutil", Writes("write", "rest", "-o", when=word("-(replace|insert|remove|convert)"))),
+    ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
+    ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
+    ("gsutil", Writes("write", "destination", "-m", when=sub("cp|mv|rsync"))),
+    (
+        "python python3",
+        Writes(
+            "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
+        ),
+    ),
+    ("ssh-keygen", Writes("write", outputs="-f", when=Test(lambda view: view.act.stdin is not None))),  # told to overwrite
+    ("PlistBuddy", Writes("write", "all", "-c")),
+)
+
+_BY_NAME: Mapping[str, Writes] = {name: writes for names, writes in _ROWS for name in names.split()}
+
+_QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-", "/dev/zero", "/dev/full"})
+
+
+def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
+    """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: of it, where there is one."""
+    for target in act.redirects:
+        if ">" in target.op and target.path.text not in _QUIET and not target.path.text.isdigit():
+            yield Touch(target.path, "write")
+    for name in names:
+        writes = _BY_NAME.get(name)
+        if writes is not None:
+            for touch in _by_command(writes, view or ActView(act)):
+                if (touch.path.text and touch.path.text not in _QUIET) or touch.mode != "write":
+                    yield touch
+            return
+
+
+def _by_command(writes: Writes, view: ActView) -> Iterator[Touch]:
+    if writes.when is not None and not writes.when(view):
+        return
+    if writes.outputs:
+        for given in view.values(_names(writes.outputs)):
+            yield Touch(given, writes.mode)
+    folders = view.values(_names(writes.folders)) if writes.folders else []
+    for given in folders:
+        yield Touch(given, writes.mode)
+    for start in writes.prefixes.split():
+        for given in view.act.argv[1:]:
+            if given.text.startswith(start) and len(given.text) > len(start):
+                yield Touch(given._replace(text=given.text[len(start) :]), writes.mode)
+    if writes.pick:
+        plain = view.operands(_names(f"{writes.valued} {writes.outputs} {writes.folders}"))
+        yield from _PICKS[writes.pick](writes, view, plain, folders)
+
+
+@functools.cache
+def _names(options: str) -> frozenset[str]:
+    return frozenset(options.split())
+
+
+def _all(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    return (Touch(given, writes.mode) for given in plain)
+
+
+def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    return (Touch(given, writes.mode) for given in plain[:1])
+
+
+def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Return the paths after the first word, which is a mode, an owner or a script; all of them where an option says it."""
+    said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
+    return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
+
+
+def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    made = "-d" in view.words  # install -d makes folders
+    if len(plain) < 2 and not folders and not made:
+        return
+    to, sources = (folders, plain) if folders else (plain[-1:], plain[:-1])
+    if made:
+        to, sources = plain, plain[:0]
+    for given in to:
+        if ":" in given.text.partition("/")[0]:
+            continue  # another host's
+        if not folders:
+            yield Touch(given, writes.mode)
+        for source in sources:
+            name = source.text.rstrip("/").rpartition("/")[2]
+            if name and name not in (".", "..", HOLE):
+                yield Touch(given._replace(text=f"{given.text.rstrip('/')}/{name}", shown=""), writes.mode)
+    if writes.takes is not None:
+        for source in sources:
+            yield Touch(source, writes.takes)
+
+
+_PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
+    "all": _all,
+    "first": _first,
+    "rest": _rest,
+    "destination": _destination,
+}
