@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.below import refuse_below
 from agent.config import (
     AllowlistEntry,
     append_allowlist,
@@ -216,6 +217,7 @@ class _KnownEntries:
         return self._change(lambda known: {one for one in known if one.partition("@")[0] in present})
 
     def add(self, digests: Any) -> None:
+        refuse_below([self._file.parent, Path(self._config).parent], "a grant for always")
         new = set(digests)
         self._change(lambda known: known | new)
 
@@ -251,7 +253,8 @@ class _KnownEntries:
 def _digest(entry: AllowlistEntry) -> str:
     if entry.text is not None:  # apart from its folder: what was confirmed in one project is not forgotten in another
         return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
-    return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv)]))
+    links = [list(entry.links)] if entry.links else []
+    return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv), *links]))
 
 
 def _sha256(text: str) -> str:
@@ -263,7 +266,8 @@ def _to_grant(entry: AllowlistEntry) -> Grant:
 
     if entry.text is not None:
         return from_allowlist(entry.text, entry.cwd)
-    return from_allowlist({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version})
+    links = {"links": list(entry.links)} if entry.links else {}
+    return from_allowlist({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version, **links})
 
 
 def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
@@ -282,7 +286,7 @@ def _to_entry(grant: Grant) -> AllowlistEntry:
     from tools.approval.grants import to_allowlist
 
     data = to_allowlist(grant)
-    return AllowlistEntry(tuple(data["argv"]), data["cwd"], data["version"])
+    return AllowlistEntry(tuple(data["argv"]), data["cwd"], data["version"], tuple(data.get("links", ())))
 
 
 if TYPE_CHECKING:

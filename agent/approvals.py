@@ -12,7 +12,7 @@ from agent.allowlist import PermanentGrants
 from agent.conversation.answers import record_answer
 from toolcrib import Answer, Denied, NotFound, ToolcribError
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
-from tools.approval.folders import under
+from tools.judge.folders import under
 
 T = TypeVar("T")
 

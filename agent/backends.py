@@ -13,6 +13,7 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config
 from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
 from toolcrib._dataclass import dataclass
@@ -208,7 +209,7 @@ class Backends:
         options = dict(backend.options)
         match backend.kind:
             case "local":
-                return open_environment(LOCAL, cwd=start, **options)
+                return open_environment(LOCAL, cwd=start, env={BELOW: marks_of(folders_of(self._config))}, **options)
             case "bubblewrap":
                 return self._sandbox(start, options)
             case "docker":

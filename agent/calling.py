@@ -40,11 +40,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people."""
+    """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people.
+
+    ``opens_thinking``: the server's chat template opens a thinking block.
+    """
 
     target: ModelTarget
     protocol: str
     why: str
+    opens_thinking: bool = False
 
 
 async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str]) -> Calling:
@@ -58,7 +62,8 @@ async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[
         return Calling(target, "", why)
     asked = "model.provider is text" if provider == IN_TEXT else "the server says that the model has no native calls"
     protocol, how = text_protocol(target.endpoint.model, configured, told.protocol if told is not None else None)
-    chosen = Calling(replace(target, provider=IN_TEXT), protocol, f"{asked}; {how}")
+    opens = told is not None and told.opens_thinking
+    chosen = Calling(replace(target, provider=IN_TEXT), protocol, f"{asked}; {how}", opens)
     _log.info("%s calls tools in text, as %s: %s", target.endpoint.model, protocol, chosen.why)
     return chosen
 

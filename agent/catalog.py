@@ -78,8 +78,10 @@ class Cache:
             age = time.time() - entry["at"]
             if not 0 <= age < FRESH:
                 return None
-            models = [ModelInfo(str(one["name"]), one["context"], one["tools"], one.get("protocol")) for one in entry["models"]]
-            return tuple(models), age
+            return tuple(
+                ModelInfo(str(one["name"]), one["context"], one["tools"], one.get("protocol"), bool(one.get("opens_thinking")))
+                for one in entry["models"]
+            ), age
         except (TypeError, KeyError, AttributeError):
             return None
 

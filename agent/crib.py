@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import model_tools
 from agent.allowlist import PermanentGrants
 from agent.backends import BUILT_IN, Backends
+from agent.below import Hold
 from agent.config import Config, load_config
 from agent.conversation.session import Session
 from agent.granting import ToolLine
@@ -27,7 +28,6 @@ from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
-from tools.approval.judge import Judge
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
@@ -65,6 +65,8 @@ class Crib:
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
+        self.hold = Hold()
+        """Locks by which commands below our sessions know whose they are."""
         self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
         self.default = self._new_workspace(config, self.project_dir)
@@ -120,6 +122,7 @@ class Crib:
             self._take_back.pop()()
         for workspace in self._workspaces:
             workspace.close()
+        self.hold.close()
         self.store.close()
 
     def __enter__(self) -> Crib:
@@ -237,11 +240,6 @@ class Crib:
     def grants(self) -> PermanentGrants:
         """The default workspace's permanent grants."""
         return self.default.grants
-
-    @property
-    def judge(self) -> Judge:
-        """The default workspace's judge."""
-        return self.default.judge
 
     @property
     def backends(self) -> Backends:

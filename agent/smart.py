@@ -25,9 +25,9 @@ from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderO
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._entry import is_async_callable
 from toolcrib._regex import Regex
-from tools.approval.findings import TOOL_RULE, visible
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_own_thread
+from tools.judge.findings import TOOL_RULE, visible
 
 if TYPE_CHECKING:
     from agent.config import Config

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import Config, state_dir
-from agent.store.memory import MemoryStore
 from toolcrib import Environment, ToolcribError, ToolRegistry
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Store
@@ -16,7 +16,9 @@ from tools.undo import choose
 from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore
 from tools.undo.locks import FileSlots, MemorySlots
-from tools.undo.restore import Done, UndoItem, carry_out, plan
+
+if TYPE_CHECKING:  # it loads with the first undo
+    from tools.undo.restore import Done, UndoItem
 
 What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
@@ -31,7 +33,8 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
     if not undo.enabled:
         return None
     most, seconds = undo.max_mb * _MIB, undo.days * 86_400
-    if isinstance(store, MemoryStore):
+    memory = sys.modules.get("agent.store.memory")  # a process that has such a store has loaded it
+    if memory is not None and isinstance(store, memory.MemoryStore):
         most = min(most, _IN_MEMORY)
         kept, slots = MemoryContents(most), MemorySlots()
         return UndoStore(store.changes, kept, slots, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
@@ -112,6 +115,8 @@ class Undo:
 
     async def plan(self, wanted: UndoRequest, environment: Environment) -> UndoPlan:
         """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
+        from tools.undo.restore import plan
+
         steps = await self.steps()
         chosen = _chosen(steps, wanted)
         if not chosen:
@@ -124,6 +129,8 @@ class Undo:
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
         """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
+        from tools.undo.restore import carry_out
+
         kind: StepKind = "redo" if found.wanted.what == "redo" else "undo"
         revives = choose.reverted(await self.steps(), found.steps[-1]) if kind == "redo" else ()
         return await carry_out(
@@ -183,9 +190,9 @@ def _chosen(steps: Sequence[ChangeStep], wanted: UndoRequest) -> list[ChangeStep
     if wanted.what == "redo":
         return choose.last_undo(steps)
     if wanted.what == "call":
-        return choose.call(steps, wanted.id) if wanted.id else choose.last_call(steps)
+        return choose.call(steps, wanted.id) if wanted.id else choose.last_call(steps, passed=wanted.force)
     if not wanted.id:
-        return choose.last_turn(steps)
+        return choose.last_turn(steps, passed=wanted.force)
     if not wanted.id.isdecimal():
         raise ToolcribError(f"a turn is named by its number, not {wanted.id!r}; `toolcrib undo --list` shows them")
     return choose.turn(steps, int(wanted.id))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import model_tools
 from agent.allowlist import PermanentGrants
 from agent.backends import Backends, Location
+from agent.below import folders_of
 from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.conversation.session import Session
 from agent.events import Event
@@ -21,20 +22,24 @@ from agent.undo import Undo, open_undo
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
-from tools.approval.judge import Harmless, Judge
 from tools.approval.origins import SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules
-from tools.approval.setting import Setting, person_home
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker, CallScope, Limits
+from tools.installed import installed
+from tools.judge.calls import Harmless
+from tools.judge.setting import Setting, person_home
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from tools.approval.table import Rule
+    from tools.judge.table import Rule
 
 _log = logging.getLogger(__name__)
+
+_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
+"""Endings of the store's file and of those beside it."""
 
 
 class Workspace:
@@ -72,8 +77,8 @@ class Workspace:
 
     def protect(self, paths: Sequence[str]) -> None:
         """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
-        self.setting = Setting(protected=paths, home=person_home(), rules=self._rules)
-        self.judge = Judge(self.setting)
+        develop = self.config.approval.develop_toolcrib
+        self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
         self.backends = Backends(self.config, paths)
         self._harmless = Harmless()  # what was harmless may be closed now
 
@@ -140,6 +145,7 @@ class Workspace:
         """Open a session here; see Crib.open for what can be wanted."""
         from agent.conversation.opening import Opening, open_session
 
+        self._crib.hold.add(folders_of(self.config))
         return await open_session(self, Opening(**wanted))
 
     def beside(self, folder: Path) -> Workspace:
@@ -240,7 +246,7 @@ class Workspace:
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent
-    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ("", "-wal", "-shm")]
+    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in _STORE_ENDS]
     own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
     return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 
@@ -260,8 +266,8 @@ def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
     except ConfigError as error:
         raise ConfigError(f"{config.origins.get(key, config.path)}: {error}") from error
 
-    def says(name: str, args: Any) -> RuleSays | None:
-        rule = decide(decisions, name, args if isinstance(args, Mapping) else {})
+    def says(name: str, args: Any, paths: Sequence[str]) -> RuleSays | None:
+        rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths)
         return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
 
     return rows, says if decisions else None

@@ -1,10 +1,10 @@
 """The command ``toolcrib``.
 
 ``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
-they share. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``, ``complete``, ``terminal``. One task:
-``oneshot``, ``jsonl``. What a person sees: ``view``, ``live``, ``markdown``, ``render``, ``escape``, ``trace``, ``faults``,
-``logs``, ``images``. What they are asked: ``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command
-each.
+they share; ``hidden`` closes the process to others. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``,
+``complete``, ``terminal``. One task: ``oneshot``, ``jsonl``. What a person sees: ``view``, ``live``, ``markdown``, ``render``,
+``escape``, ``trace``, ``faults``, ``logs``, ``images``, ``explained``. What they are asked: ``ask``, ``answering`` and
+``parked`` from elsewhere. The rest serves one command each.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ def main(argv: list[str] | None = None) -> int:
     import gc
 
     if argv is None:
+        from agent.cli.hidden import hide
+
+        hide(words)
         gc.set_threshold(*_OBJECTS)
     try:
         from agent.cli.app import run

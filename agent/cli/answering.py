@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from agent.below import folders_of
 from agent.cli.app import FAILED, INTERRUPTED, OK
-from agent.cli.ask import TerminalAsker, answer_of, chosen, covered, describe, offered
+from agent.cli.ask import TerminalAsker, answer_of, chosen, covered, offered
 from agent.cli.escape import exact, one_line
 from agent.cli.parked import leave_open, parked_lines, still_open
 from agent.cli.signals import interrupting
 from agent.conversation.answers import find_ticket, hosted, record_answer
 from toolcrib import Denied, InvalidArguments, ToolcribError
+from tools.approval.prompt import PromptLine, physical, prompt_of
 
 if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
@@ -63,7 +65,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
     record = runner.run(find_ticket(crib.store, wanted.prefix))
     if record.state != "pending":
         return _refused(record)
-    with controlling_terminal() as terminal:
+    with controlling_terminal(folders_of(crib.config)) as terminal:
         try:
             settled = runner.run(_settle(crib.store, record, wanted, terminal))
         except EOFError:
@@ -85,7 +87,9 @@ async def _settle(store: Store, record: TicketRecord, wanted: RequestedAnswer, t
     ticket = record.ticket
     said = _said(ticket, wanted)
     if said is not None:
-        terminal.show("\n".join([*describe(ticket), *_meaning(ticket, said)]))
+        prompt = prompt_of(ticket)
+        lines = [*prompt.call, *prompt.about, *map(PromptLine, _meaning(ticket, said))]
+        terminal.show("\n".join(physical(lines, terminal.size[0])))
     for _ in range(_MOST_TRIES):
         payload = await TerminalAsker(terminal).put(ticket) if said is None else said
         try:

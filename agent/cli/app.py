@@ -10,12 +10,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from agent._version import __version__
 from agent.cli import commands
+from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
@@ -193,6 +195,9 @@ def _common(parser: argparse.ArgumentParser, default: Any) -> None:
     group.add_argument(
         "-v", "--verbose", action="store_true", default=default or False, help="log to stderr, as TOOLCRIB_LOG=debug does"
     )
+    group.add_argument(
+        OPTION, action="store_true", default=default or False, help="let a debugger attach, and other processes read this one"
+    )
 
 
 def _asks_for_more(words: Sequence[str]) -> bool:
@@ -206,7 +211,7 @@ def _help(options: argparse.Namespace, stack: ExitStack, *, full: bool) -> str:
     added = _plugin_help(options, stack)
     if added:
         lines += ["", "of plugins:", *(f"  {name:<12} {text}" for name, text in added)]
-    lines += ["", "options: --help  --version  --verbose  --config FILE  --profile NAME"]
+    lines += ["", "options: --help  --version  --verbose  --debuggable  --config FILE  --profile NAME"]
     lines += ["", _EPILOG] if full else ["", "`toolcrib --help` shows examples; `toolcrib chat` starts.", ""]
     return "\n".join(lines)
 
@@ -268,6 +273,8 @@ def open_crib(options: argparse.Namespace) -> Crib:
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
     config = load_config(file, profile=options.profile, project_dir=folder)
+    if getattr(options, "develop_toolcrib", False):
+        config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
     crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
     for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agent.cli.escape import exact, one_line
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
+from tools.approval.prompt import PromptLine, PromptPages, physical, prompt_of, quoted
 from tools.dispatch.scope import Asker
 
 BY = "terminal"
@@ -26,10 +27,14 @@ _KEYS: Mapping[str, str] = {
 _WORDS: Mapping[str, str] = {"until": "minutes"}
 _NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
 """Scopes that take a number, and what it is called in the answer."""
-_MOST_ARGUMENT_CHARS = 4_000
 
 
 class LineReader(Protocol):
+    @property
+    def size(self) -> tuple[int, int]:
+        """The screen's columns and rows."""
+        ...
+
     def show(self, text: str) -> None: ...
 
     async def read_line(self, prompt: str) -> str:
@@ -85,25 +90,40 @@ class TerminalAsker:
 
     async def _approve(self, ticket: SuspendTicket) -> Any:
         scopes, covers = offered(ticket), ticket.parameters.get("covers") or {}
-        self._terminal.show("\n".join([*describe(ticket), *_legend(scopes, covers)]))
-        keys = "  ".join(_shown_key(scope) for scope in (*scopes, "deny"))
+        pages = PromptPages(prompt_of(ticket), *self._terminal.size)
+        legend = [*(["  v    shows the next page of it; v all, the rest"] if pages.is_long else []), *_legend(scopes, covers)]
+        self._terminal.show("\n".join(pages.first()))
+        self._say(legend)
+        keys = "  ".join([*(["[v]iew"] if pages.is_long else []), *map(_shown_key, (*scopes, "deny"))])
         while True:
             said = (await self._terminal.read_line(f"  {keys}  ? > ")).strip()
             word, _, rest = said.partition(" ")
-            if (answer := chosen(word.lower(), rest.strip(), scopes)) is not None:
-                return answer
-            if word.lower() in ("d", "deny", "n", "no"):
+            if pages.is_long and word.lower() in ("v", "view") and rest.strip() in ("", "all"):
+                self._terminal.show("\n".join(pages.next(whole=bool(rest))))
+            elif (answer := chosen(word.lower(), rest.strip(), scopes)) is not None:
+                if not pages.unseen:
+                    return answer
+                self._say([f"  not run: {pages.missing}; then answer again"])
+            elif word.lower() in ("d", "deny", "n", "no"):
                 reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
                 return {"approved": False, "reason": reason} if reason else {"approved": False}
-            unclear = [f"  {one_line(said, 40)!r} is none of these:"] if said else []
-            self._terminal.show("\n".join([*unclear, *_legend(scopes, covers)]))
+            else:
+                self._say([*([f"  {exact(one_line(said, 40))!r} is none of these:"] if said else []), *legend])
+
+    def _say(self, lines: Iterable[str]) -> None:
+        """Show lines, broken at the terminal's width by us."""
+        self._terminal.show("\n".join(physical(map(PromptLine, lines), self._terminal.size[0])))
 
     async def _question(self, ticket: SuspendTicket) -> Any:
         choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]
         schema = ticket.response_schema or {"type": "string"}
-        lines = [f"❓ {line}" if not index else f"   {line}" for index, line in enumerate(exact(ticket.message).split("\n"))]
-        lines += [f"  {number}. {exact(choice)}" for number, choice in enumerate(choices, 1)]
-        self._terminal.show("\n".join(lines))
+        first, *more = quoted(ticket.message)
+        lines = [
+            f"❓ {first.text}",
+            *map(str, more),
+            *(f"  {number}. {exact(choice)}" for number, choice in enumerate(choices, 1)),
+        ]
+        self._say(lines)
         hint = f"1-{len(choices)}, or your own words" if choices else "your answer"
         while True:
             said = (await self._terminal.read_line(f"  {hint} > ")).strip()
@@ -123,52 +143,7 @@ def offered(ticket: SuspendTicket) -> list[str]:
 
 def covered(ticket: SuspendTicket, scope: str) -> str:
     """Return what a yes of this scope covers, in words."""
-    return exact((ticket.parameters.get("covers") or {}).get(scope, "this call only"))
-
-
-def describe(ticket: SuspendTicket) -> list[str]:
-    """Word an approval prompt: the call, where it would run, and each finding."""
-    parameters = ticket.parameters
-    name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(parameters.get("tool", "a tool")), {})
-    if "command" in parameters:
-        lines = [f"{name} wants to run:", *_quoted(str(parameters["command"])), f"  in {exact(str(parameters.get('cwd', '?')))}"]
-    else:
-        paths = [parameters["path"]] if "path" in parameters else list(parameters.get("paths", ()))
-        lines = [f"{name} wants to {'change' if paths else 'run with'}:"]
-        lines += [line for path in paths for line in _quoted(str(path))]
-        lines += ["  with:"] if paths else []
-        lines += _quoted(_clipped(json.dumps(args, ensure_ascii=False, indent=2)))
-    found: Sequence[Mapping[str, Any]] = parameters.get("findings", ())
-    written = str(parameters.get("command", ""))
-    reasons = [line for one in found for line in _reason(one, written)]
-    lines += list(dict.fromkeys(reasons)) or [f"  ! {line}" for line in exact(ticket.message).split("\n")]
-    if any(one.get("level") == "ask-once" for one in found):
-        lines.append("  This is asked every time.")
-    return lines
-
-
-def _quoted(text: str) -> list[str]:
-    """Quote text behind a bar, so that no line of it can pass for one of ours."""
-    shown = [f"  │ {line}" for line in exact(text).split("\n")]
-    if any(char != "\n" and not char.isprintable() for char in text):
-        shown.append("  ! invisible characters in it are written out, as ^X, \\xNN or \\uNNNN")
-    return shown
-
-
-def _clipped(text: str) -> str:
-    if len(text) <= _MOST_ARGUMENT_CHARS:
-        return text
-    half = _MOST_ARGUMENT_CHARS // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters not shown ...]\n{text[-half:]}"
-
-
-def _reason(finding: Mapping[str, Any], written: str) -> list[str]:
-    """Word the reason, and the resolved command where it differs from the written one."""
-    lines = [f"  ! {exact(str(finding.get('why', '')))} ({exact(str(finding.get('key', '')))})"]
-    resolved = str(finding.get("text", ""))
-    if written and resolved and resolved not in written:
-        lines.append(f"      as: {exact(resolved)}")
-    return lines
+    return exact(str((ticket.parameters.get("covers") or {}).get(scope, "this call only")))
 
 
 def _shown_key(scope: str) -> str:

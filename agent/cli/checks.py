@@ -41,6 +41,10 @@ def _guarded(what: str, check: Callable[[], Iterator[CheckFinding]]) -> Iterator
         yield from check()
     except ToolcribError as error:
         yield CheckFinding("wrong", str(error), "do what the message says")
+    except PermissionError as error:
+        yield CheckFinding(
+            "wrong", f"{what} cannot be checked: {error}", "make the file and its folder readable and writable for you"
+        )
     except Exception as error:  # noqa: BLE001 - doctor must go on whatever is broken
         yield CheckFinding(
             "wrong", f"{what} cannot be checked: {type(error).__name__}: {error}", "run it with --verbose, and report it"

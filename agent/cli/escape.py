@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import unicodedata
 
+from tools.judge.characters import spelled, written
+
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _BREAKS = frozenset("\u2028\u2029")
 
 
 def exact(text: str) -> str:
-    """Write out every character that isn't plainly visible, but for newlines and spaces: for text that a person agrees to."""
-    return "".join(char if char == "\n" or char.isprintable() else _written(char) for char in text)
+    """Return the text on one line, with every character written out that isn't plainly visible or looks like another: for text
+    that a person agrees to.
+    """
+    return spelled(text)
 
 
 def tame(text: str) -> str:
     """Write out control characters (not newline and tab) and those that reorder text; leave all else: for output."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(_written(char) if _acts(char) else char for char in text)
+    return "".join(written(char) if _acts(char) else char for char in text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -30,12 +34,3 @@ def _acts(char: str) -> bool:
     if char in "\n\t":
         return False
     return unicodedata.category(char) in ("Cc", "Cs") or char in _BIDI or char in _BREAKS
-
-
-def _written(char: str) -> str:
-    code = ord(char)
-    if code < 0x20 or code == 0x7F:
-        return f"^{chr(code ^ 0x40)}"
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -31,7 +31,8 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (StreamBroken, "Say it again; what had come of the reply is not part of the conversation."),
     (NoProgress, "Say it in other words, or take another model."),
 )
-
+_SILENT = "The server took the request, so it runs and the address is right. Its log may say what it is busy with."
+"""The fix where nothing of a reply came in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
 """Kinds whose names tell a person nothing: what they say is what was typed or configured wrong."""
@@ -53,6 +54,8 @@ def explained(error: ToolcribError) -> str:
         return text  # no waiting mends it
     if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:
         return f"{text}\n  Wait {_span(error.retry_after)}, as it asks; then say it again."
+    if isinstance(error, ConnectionFailed) and not error.retryable:
+        return f"{text}\n  {_SILENT}"
     fix = next((fix for kind, fix in _FIXES if isinstance(error, kind)), "")
     return f"{text}\n  {fix}" if fix else text
 

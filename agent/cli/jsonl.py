@@ -85,7 +85,12 @@ class JsonLines:
 
     def parked(self, tickets: Sequence[TicketRecord]) -> None:
         told = [
-            {"id": one.ticket.id, "call_id": "" if one.ticket.call is None else one.ticket.call.id, "message": one.ticket.message}
+            {
+                "id": one.ticket.id,
+                "call_id": "" if one.ticket.call is None else one.ticket.call.id,
+                "message": one.ticket.message,
+                "prompt": one.ticket.parameters.get("prompt", one.ticket.message),
+            }
             for one in tickets
         ]
         self.write("run_parked", tickets=told)

@@ -121,14 +121,18 @@ class TaskRun:
         if self._interrupted:
             return self._outcome("interrupted", "")
         fan = Fan([*watches, *([tracer] if tracer is not None else [])], self.interrupt)
-        started(session.model)
         if tracer is not None:
             await tracer.set_up(session.system_prompt(), session.model)
             if task:
                 tracer.said(task, self._images)
+        if session.scope.cancelled or not task:
+            started(session.model)
         if session.scope.cancelled:
             return self._outcome("interrupted", "")
-        result = await (session.ask(task, self._images, emit=fan) if task else session.advance(fan))
+        if task:  # whoever reads the session's id may kill this process, and continue the task elsewhere
+            result: RunResult | None = await session.ask(task, self._images, emit=fan, said=lambda: started(session.model))
+        else:
+            result = await session.advance(fan)
         if fan.broken is not None:
             raise fan.broken
         if result is None:

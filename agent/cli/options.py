@@ -48,6 +48,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--trace", action="store_true", help="report on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
     group.add_argument("--cwd", metavar="DIR", help="work there instead of here; of a host over ssh, a folder there")
     add_place_option(group)
+    add_develop_option(group)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="latest", action="store_true", help="continue the last session of this folder")
     which.add_argument("--resume", metavar="ID", default="", help="continue this session; `toolcrib sessions` lists them")
@@ -59,6 +60,14 @@ def add_place_option(group: argparse._ActionsContainer) -> None:
         metavar="NAME",
         default="",
         help="where commands run, instead of terminal.backend: local, bubblewrap, docker, ssh ...; `toolcrib env` lists them",
+    )
+
+
+def add_develop_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--develop-toolcrib",
+        action="store_true",
+        help="let tools change toolcrib's own sources, where it runs from a checkout that you work on",
     )
 
 

@@ -99,6 +99,18 @@ async def _image(chat: Conversation, rest: str) -> None:
         raise ToolcribError("say which: /image FILE")
 
 
+async def _explain(chat: Conversation, rest: str) -> None:
+    from agent.cli.explained import told
+    from agent.explaining import asked_about
+
+    if not rest:
+        raise ToolcribError("say what: /explain COMMAND")
+    session = chat.session
+    explained = await session.explain(rest)
+    person = asked_about(session.config, session.identity.platform, explained.findings)
+    chat.screen.text("\n".join(told(explained, person)))
+
+
 async def _undo(chat: Conversation, rest: str) -> None:
     from agent.cli.undoing import done, planned
     from agent.undo import UndoRequest, What
@@ -159,6 +171,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/tools": _tools,
     "/model": _model,
     "/image": _image,
+    "/explain": _explain,
     "/undo": _undo,
     "/new": _new,
     "/sessions": _sessions,

@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK
+from agent.cli.escape import one_line
 from agent.cli.finding import CheckFinding
 from toolcrib import StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.config import Config
+    from agent.store._merging import Restored, Source
     from agent.store.repair import Repaired
 
 _REPAIR = "end what uses it, then run `toolcrib doctor --repair-store`"
+_OTHER = "do what the message says; until then no session can be opened"
 _NAMES = {"steps": "undo step*", "audit": "decision*", "origins": "file origin*", "inbox": "taken message*"}
 """Names of rows, where they are not their table's; ``*`` is an s where there are several."""
+_SHOWN = 50
+"""Most conversations that a repair names of each source."""
 
 
 def check_files(config: Config) -> Iterator[CheckFinding]:
     """Check every page of the sessions' file, and of the file with old contents of files. Nothing is written."""
     from agent.store._backup import Backups
+    from agent.store._damage import StoreDamaged
     from agent.store.repair import examine
     from agent.undo import contents_path, evidence_of
 
@@ -32,17 +38,29 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
     for file, evidence in ((path, evidence_of(config)), (contents_path(), [])):
         try:
             examine(file, evidence)
-        except StoreFailed as error:
+        except StoreDamaged as error:
             yield CheckFinding("wrong", str(error), _REPAIR)
+        except StoreFailed as error:
+            yield CheckFinding("wrong", str(error), _OTHER)
         else:
             if file == path and file.exists():
                 copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(file).found()]
                 yield CheckFinding("ok", f"store {file}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
 
 
+def kept_damaged(config: Config) -> list[str]:
+    """Return the damaged files that repairs have kept beside the store."""
+    from agent.store._placing import kept_files, real
+
+    if not config.store.enabled or config.store_url is not None:
+        return []
+    return [str(path) for path in kept_files(real(config.store_path))]
+
+
 def repair_store(config: Config, *, agreed: bool) -> int:
     """Repair what is damaged, once the person agreed. Return the exit code. Raises ToolcribError kinds."""
-    from agent.store.repair import examine, forget_contents, repair
+    from agent.store._damage import StoreDamaged
+    from agent.store.repair import examine
     from agent.undo import contents_path, evidence_of
 
     if not config.store.enabled:
@@ -53,19 +71,31 @@ def repair_store(config: Config, *, agreed: bool) -> int:
     for path, evidence in ((config.store_path, evidence_of(config)), (contents_path(), [])):
         try:
             examine(path, evidence)
-        except StoreFailed as error:
+        except StoreDamaged as error:
             sound = False
             print(error)
             if not agreed and not _agreed(path):
                 print("nothing was changed")
                 return FAILED
-            if path == contents_path():
-                print(f"what is there to undo with is lost; the damaged file is kept: {forget_contents(path)}")
-            else:
-                print("\n".join(_lines(repair(path))))
+            print("\n".join(_repaired(path, evidence, is_contents=path == contents_path())))
     if sound:
         print(f"nothing is damaged, and nothing was changed: {config.store_path}")
     return OK
+
+
+def _repaired(path: Path, evidence: Sequence[Path], *, is_contents: bool) -> Iterator[str]:
+    from agent.store.repair import forget_contents, repair
+
+    if is_contents:
+        kept, done = forget_contents(path), None
+    else:
+        kept, done = None, repair(path, evidence)
+    if done is not None:
+        yield from _lines(done)
+    elif kept is not None:
+        yield f"what is there to undo with is lost; the damaged file is kept: {kept}"
+    else:
+        yield f"nothing is damaged any more: another process repaired {path}"
 
 
 def _agreed(path: Path) -> bool:
@@ -79,11 +109,17 @@ def _agreed(path: Path) -> bool:
 
 def _lines(done: Repaired) -> Iterator[str]:
     """Say what was saved and what was lost, in numbers."""
-    if done.backup is None:
+    if done.is_finished_only:
+        yield f"finished the repair of {done.path}; what was lost is not known any more, as its process ended before it said so"
+    elif done.backup is None:
         yield f"repaired {done.path} with what could still be read of it"
     else:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(done.backup))
-        yield f"repaired {done.path} from its backup of {made}; what came later is lost"
+        if all(one.source == "copy" for one in done.restored):
+            yield f"repaired {done.path} from its backup of {made}; what came later is lost"
+        else:
+            yield f"repaired {done.path} with what could still be read of it, and from its backup of {made}"
+    yield from _sources(done.restored)
     yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
     mended = done.mended
     lost = [
@@ -91,9 +127,9 @@ def _lines(done: Repaired) -> Iterator[str]:
         (done.unreadable, "row* that could not be read"),
         (mended.messages, "message* of conversations that are there"),
     ]
-    if done.backup is None:
+    if done.backup is None and not done.is_finished_only:
         gone = _told(lost)
-        yield f"  lost: {gone or 'nothing that it still had a trace of'}"
+        yield f"  lost: {gone or 'what is not known: nothing that it still had a trace of'}"
     ended = [
         (mended.runs, "unfinished run*"),
         (mended.calls, "call* under way, which may have run"),
@@ -106,6 +142,22 @@ def _lines(done: Repaired) -> Iterator[str]:
     if mended.nameless:
         yield f"  {_told([(mended.nameless, 'conversation*')])} lost the name, and will be listed as yours"
     yield f"  the damaged file is kept: {done.kept}"
+
+
+def _sources(restored: Sequence[Restored]) -> Iterator[str]:
+    """Name the conversations by where each is from; not those that both have alike."""
+    sources: Sequence[tuple[Source, str]] = (
+        ("file", "from the damaged file, with more than the backup"),
+        ("copy", "from the backup; what came later in them is lost"),
+    )
+    for source, words in sources:
+        found = [one for one in restored if one.source == source]
+        if found:
+            yield f"  {words}: {_told([(len(found), 'conversation*')])}"
+        for one in found[:_SHOWN]:
+            yield f"    {one.id[:12]} {one_line(one.title, 60)} ({_told([(one.messages, 'message*')]) or 'no messages'})"
+        if len(found) > _SHOWN:
+            yield f"    and {len(found) - _SHOWN} more that were used earlier"
 
 
 def _counts(done: Repaired) -> str:

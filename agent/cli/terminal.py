@@ -5,12 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.escape import one_line
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_USUAL_SIZE = (80, 24)
+"""Columns and rows of a terminal that doesn't say."""
 
 
 @dataclass(slots=True)
@@ -22,6 +28,11 @@ class Terminal:
     output: TextIO
     input: TextIO | None = None
     _session: Any = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The screen's columns and rows, as they are now."""
+        return _size_of(self.output) or _USUAL_SIZE
 
     def show(self, text: str) -> None:
         print(text, file=self.output, flush=True)
@@ -43,6 +54,20 @@ class Terminal:
         return answer
 
 
+def columns_of(output: TextIO) -> int:
+    """Return the width at which lines are to be broken: that of the terminal, and none for a file or a pipe."""
+    size = _size_of(output)
+    return sys.maxsize if size is None else size[0]
+
+
+def _size_of(output: TextIO) -> tuple[int, int] | None:
+    try:
+        columns, rows = os.get_terminal_size(output.fileno())
+    except (OSError, ValueError):
+        return None
+    return (columns, rows) if columns > 0 and rows > 0 else None
+
+
 def find_terminal() -> Terminal | None:
     """Return the terminal, or None where nobody can be asked: standard input is no terminal, or there is none to write to."""
     if not is_terminal(sys.stdin):
@@ -56,14 +81,14 @@ def find_terminal() -> Terminal | None:
 
 
 @contextlib.contextmanager
-def controlling_terminal() -> Iterator[Terminal]:
+def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
-    or is not in the foreground there: then nobody sits before it. So it does below a command of a session, which may have opened
-    the terminal itself.
+    or is not in the foreground there: then nobody sits before it. So it does below a command of a session that goes by one of
+    ``folders``, or by unknown ones: it may have opened the terminal itself.
     """
-    from tools.environments.shell.launcher import is_below_a_shell
+    from agent.below import is_below
 
-    if is_below_a_shell(os.getpid()):
+    if is_below(folders):
         raise ToolcribError("this is for a person at a terminal; a terminal that a session's command opened is not a person's")
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)

@@ -65,6 +65,7 @@ def _line(item: UndoItem, words: Mapping[Action, str]) -> str:
     size = item.found if item.target.to is None else item.target.to
     facts = [_lines(item)] if item.added is not None else [size_of(size.size)] if size is not None else []
     facts += [f"by force: {item.by_force}"] if item.by_force else []
+    facts += ["an edit that was cut off left it half written"] if item.torn is not None else []
     return f"{text}  ({exact('; '.join(facts))})" if facts else text
 
 

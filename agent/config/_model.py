@@ -101,7 +101,11 @@ class ModelConfig:
         check=above_zero,
     )
     between_bytes_timeout: float = setting(
-        60.0, "Seconds that a reply, once begun, may be silent.", expect=SECONDS, check=above_zero
+        300.0,
+        "Seconds that a reply, once begun, may be silent. Some servers send nothing while the model writes a whole tool call.\n"
+        "A reply that reached one of these three limits is not asked for again by itself: it would take as long.",
+        expect=SECONDS,
+        check=above_zero,
     )
     reply_timeout: float = setting(3600.0, "Seconds that one reply may take in all.", expect=SECONDS, check=above_zero)
     prices: PricesConfig = field(default_factory=PricesConfig)

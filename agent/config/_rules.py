@@ -38,27 +38,41 @@ class OperatorToolRule:
 
 RULES_DOC = """\
 Commands that you want to be asked about, refuse or run unasked, besides what is known to be dangerous. They are tried on
-their own examples at start. A rule that allows covers only a whole command: no option but those in options, no operand but
-those that match operands, no redirect, no sudo; and what is refused, or asked every time, it does not allow.
+their own examples at start. A rule that asks or refuses matches where one of its options is given, and one operand or value
+of an option is like operands; one that asks also where that is not known before the command runs, as with $TARGET. A rule
+that allows covers only a whole command: no option but those in options, no operand but those that match operands, no
+redirect, no sudo; and what is refused, or asked every time, it does not allow.
   rules:
     - key: deploy.production
       level: ask   # or allow, ask-once (asked every time), block
       command: deployctl
       sub: release|rollback
-      options: --env -e
       operands: prod.*
       why: changes what customers see
-      example: [deployctl release --env eu prod-1]
-      counter: [deployctl release staging]"""
+      example: [deployctl release prod-1, deployctl --region eu rollback --env=production web]
+      counter: [deployctl release staging]
+    - key: build.clean
+      level: allow
+      command: rm
+      options: -r -rf
+      operands: build|dist
+      why: every build makes them again
+      example: [rm -rf build dist]
+      counter: [rm -rf build src, sudo rm -rf build]"""
 
 TOOLS_DOC = """\
 What is decided about calls of a tool, whatever its effects. tool is a name or a glob, args are globs (* stays within a
-folder, ** does not) or re: and a regular expression. Of several that match the strictest counts: deny, then ask, then allow.
+folder, ** does not) or re: and a regular expression; path is also every file that a call would touch. Of several that match
+the strictest counts: deny, then ask, then allow. What commands do to files is no argument: that is for rules.
   tools:
     - tool: mcp_mail_*
       decision: ask   # or allow, deny
       why: sends mail in my name
     - tool: write_file
+      args: {path: "**/migrations/**"}
+      decision: deny
+      why: migrations are written by hand
+    - tool: patch
       args: {path: "**/migrations/**"}
       decision: deny
       why: migrations are written by hand"""

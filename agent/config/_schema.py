@@ -179,6 +179,12 @@ class ApprovalConfig:
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
     tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
+    develop_toolcrib: bool = setting(
+        False,
+        "Let tools change toolcrib's own sources, where it runs from a checkout that you work on. What they change judges the\n"
+        "next session. Anything else that is installed stays closed. --develop-toolcrib says it for one session.",
+        expect="true or false",
+    )
     smart: SmartConfig = field(default_factory=SmartConfig)
 
 
@@ -194,13 +200,19 @@ class AllowlistEntry:
         ..., "The folder below which it is allowed.", expect="an absolute path", check=lambda path: path.startswith("/")
     )
     version: int = setting(..., "Form of this entry.", expect=COUNT, check=at_least_one)
+    links: tuple[str, ...] = setting(
+        (),
+        "Paths of the command that lead elsewhere by links, each followed by where it led when the command was allowed.",
+        expect="a list of absolute paths, in pairs",
+        check=lambda paths: len(paths) % 2 == 0 and all(path.startswith("/") for path in paths),
+    )
     text: str | None = field(default=None, metadata=_INTERNAL)
     """The whole entry, where it is plain text: then ``argv`` and ``cwd`` are empty, and ``version`` is 0."""
 
     @classmethod
     def of_text(cls, text: str) -> AllowlistEntry:
         """An entry as the specification writes it: a command, or the description of a pattern; see agent.allowlist."""
-        return cls((), "", 0, text)
+        return cls((), "", 0, text=text)
 
     @property
     def shown(self) -> str:
@@ -279,11 +291,16 @@ class Config:
         (),
         "Commands that run unasked: what you answered `always` to. toolcrib writes it. An entry that you write yourself\n"
         "counts only after you have confirmed it. Plain text is one command, in the project's folder only, or the description\n"
-        "of a dangerous pattern, below that folder only; each project asks you for itself.\n"
+        "of a dangerous pattern, below that folder only; each project asks you for itself. `links` are paths that led elsewhere\n"
+        "when you agreed, each followed by where: an entry counts while that is so, and without links while there are none.\n"
         "  command_allowlist:\n"
         "    - argv: [systemctl, restart, nginx]\n"
         "      cwd: /srv/site\n"
         "      version: 1\n"
+        "    - argv: [rm, -r, build]\n"
+        "      cwd: /srv/site\n"
+        "      version: 1\n"
+        "      links: [/srv/site/build, /data/build]\n"
         "    - make clean\n"
         "    - recursive delete",
         expect="a list of entries, each with argv, cwd and version, or plain text",

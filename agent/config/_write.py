@@ -11,6 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal
 
+from agent.below import refuse_below
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, leaves
 from agent.config._layers import load_config
@@ -79,7 +80,9 @@ def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
     def change(document: Any) -> None:
         if document.get("command_allowlist") is None:
             document["command_allowlist"] = []
-        document["command_allowlist"].append(_quoted({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version}))
+        links = {"links": list(entry.links)} if entry.links else {}
+        words = {"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version, **links}
+        document["command_allowlist"].append(_quoted(words))
 
     def only_added(old: Config, new: Config) -> bool:
         return new == dataclasses.replace(old, command_allowlist=(*old.command_allowlist, entry))
@@ -131,6 +134,7 @@ def unset_value(path: str | Path | None, key: str | Sequence[str]) -> Config:
 
 def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callable[[Config, Config], bool]) -> Config:
     asked = config_path(path)
+    refuse_below([asked.parent, asked.resolve().parent], "changing the configuration")
     target = asked.resolve()  # a link, as people keep who manage their dotfiles, stays one
     with locked(target):
         data = read_bytes(target)

@@ -57,7 +57,7 @@ class Opening:
 async def open_session(here: Workspace, wanted: Opening) -> Session:
     """Raises as Crib.open."""
     old = await _stored(here, wanted)
-    here = _workspace_of(here, old)
+    here = workspace_of(here, old)
     if here.grants.problem is not None:
         raise here.grants.problem
     location = _location(here, wanted.backend, wanted.cwd, old)
@@ -121,7 +121,7 @@ def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
     return asked_by(here.config, wanted.choice, here.providers)
 
 
-def _workspace_of(here: Workspace, old: SessionInfo | None) -> Workspace:
+def workspace_of(here: Workspace, old: SessionInfo | None) -> Workspace:
     """Return the workspace that a stored session belongs to, from whichever folder it is resumed: its rules are the session's."""
     folder = "" if old is None else old.place.get(_PROJECT, "")
     return here if not folder or Path(folder) == here.project_dir or not Path(folder).is_dir() else here.beside(Path(folder))
@@ -138,6 +138,11 @@ async def find_session(here: Workspace, prefix: str) -> SessionInfo:
     if found is None:
         raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
     return found
+
+
+def first_location(here: Workspace, name: str = "") -> Location:
+    """Return where a session that begins now would run, in the backend with that name. Raises ConfigError."""
+    return _location(here, name, None, None)
 
 
 def location_of(here: Workspace, info: SessionInfo, name: str = "") -> Location:

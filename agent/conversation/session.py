@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
     from agent.events import Event
+    from agent.explaining import Explanation
     from agent.models import ModelChoice
     from agent.providers.factory import Plugins
     from toolcrib import ProviderSession
@@ -143,8 +144,11 @@ class Session:
         schema: Mapping[str, Any] | None = None,
         limits: RunLimits | None = None,
         emit: Emit | None = None,
+        said: Callable[[], None] = lambda: None,
     ) -> RunResult:
         """Say something, and go on until it is answered, or waits for somebody. Several at once are answered in order.
+
+        ``said`` is called once the message is stored: from then on another process can go on with it.
 
         Raises RunError, ProviderError and ConfigError kinds, StoreFailed, and LeaseLost where another process took the session
         over; the session can go on after them.
@@ -159,7 +163,8 @@ class Session:
         saying = asyncio.ensure_future(self.say(text, images, mode=mode, key=key, schema=schema, limits=limits))
         try:
             item = await asyncio.shield(saying)
-        except asyncio.CancelledError:  # what nobody waits for any more must not be answered later
+            said()
+        except BaseException:  # what nobody waits for any more must not be answered later
             item = await saying
             if item is not None:
                 await self.store.inbox.drop([item.id])
@@ -228,6 +233,12 @@ class Session:
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
+
+    async def explain(self, command: str, cwd: str = "") -> Explanation:
+        """Return what the gate would say of a command now, by this session's shell, files and grants. Nothing is run."""
+        from agent.explaining import explain
+
+        return await explain(self.dispatcher, self.scope, command, cwd)
 
     def _busy(self) -> None:
         from agent.events import SessionBusy

@@ -1,13 +1,13 @@
-"""Servers: one answers each address with what the test wrote for it, one sends a piece once the one before was seen."""
+"""Servers: one answers each address with what the test wrote for it, others send a reply piece by piece."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -82,20 +82,15 @@ def _handler(routes: dict[str, Any], served: Served) -> type[BaseHTTPRequestHand
     return Handler
 
 
-class OneByOne:
-    """A server that answers each POST with a list of pieces, and sends the next one when the test ``saw`` the one before.
+class PieceServer:
+    """A server that answers each POST to a model with the bytes that ``pieces`` yields, as they come. A context manager."""
 
-    ``unseen`` has the numbers of the pieces that nobody saw while the server waited. A context manager.
-    """
+    status, kind = 200, "text/event-stream"
 
-    patience = 20.0
-    """Seconds that the server waits before it goes on all the same."""
-
-    def __init__(self, *replies: list[bytes]) -> None:
-        self.unseen: list[int] = []
-        self._replies = list(replies)
-        self._seen = threading.Semaphore(0)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _one_by_one(self))
+    def __init__(self) -> None:
+        self.requests = 0
+        self.stopped = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _in_pieces(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
@@ -103,28 +98,22 @@ class OneByOne:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
-    def saw(self) -> None:
-        """Tell the server that what it sent last has come to who watches."""
-        self._seen.release()
-
-    def __enter__(self) -> OneByOne:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.stopped.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def pieces(self) -> Iterator[bytes]:
-        reply = self._replies.pop(0)
-        for number, piece in enumerate(reply):
-            yield piece
-            if number < len(reply) - 1 and not self._seen.acquire(timeout=self.patience):
-                self.unseen.append(number)
+        """Yield one reply."""
+        raise NotImplementedError
 
 
-def _one_by_one(server: OneByOne) -> type[BaseHTTPRequestHandler]:
+def _in_pieces(server: PieceServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: object) -> None:
             """Quiet."""
@@ -137,17 +126,81 @@ def _one_by_one(server: OneByOne) -> type[BaseHTTPRequestHandler]:
             if not self.path.endswith(("/completions", "/responses", "/messages", "alt=sse")):
                 self.send_error(404)  # it is asked about the model
                 return
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            for piece in server.pieces():
-                self.wfile.write(piece)
-                self.wfile.flush()
+            server.requests += 1
+            try:
+                self.send_response(server.status)
+                self.send_header("Content-Type", server.kind)
+                self.end_headers()
+                for piece in server.pieces():
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+            except OSError:
+                self.close_connection = True  # the client has given it up
 
     return Handler
+
+
+class OneByOne(PieceServer):
+    """It answers each POST with a list of pieces, and sends the next one when the test ``saw`` the one before.
+
+    ``unseen`` has the numbers of the pieces that nobody saw while the server waited.
+    """
+
+    patience = 20.0
+    """Seconds that the server waits before it goes on all the same."""
+
+    def __init__(self, *replies: list[bytes]) -> None:
+        super().__init__()
+        self.unseen: list[int] = []
+        self._replies = list(replies)
+        self._seen = threading.Semaphore(0)
+
+    def saw(self) -> None:
+        """Tell the server that what it sent last has come to who watches."""
+        self._seen.release()
+
+    def pieces(self) -> Iterator[bytes]:
+        reply = self._replies.pop(0)
+        for number, piece in enumerate(reply):
+            yield piece
+            if number < len(reply) - 1 and not self._seen.acquire(timeout=self.patience):
+                self.unseen.append(number)
+
+
+class Dripping(PieceServer):
+    """It begins to answer with ``first``, then sends ``drip`` again and again, 30 ms apart, and at last all of ``then``."""
+
+    def __init__(
+        self,
+        first: bytes,
+        drip: Sequence[bytes],
+        then: bytes,
+        *,
+        kind: str = PieceServer.kind,
+        times: int = 600,
+        status: int = 200,
+    ) -> None:
+        super().__init__()
+        self.kind, self.status = kind, status
+        self._first, self._drip, self._then, self._times = first, drip, then, times
+
+    def pieces(self) -> Iterator[bytes]:
+        yield self._first
+        for number in range(self._times):
+            if self.stopped.wait(0.03):
+                return
+            if self._drip:
+                yield self._drip[number % len(self._drip)]
+        yield self._then
 
 
 @pytest.fixture
 def one_by_one() -> type[OneByOne]:
     """``with one_by_one([first, second], [another reply]) as server: ...``"""
     return OneByOne
+
+
+@pytest.fixture
+def dripping() -> type[Dripping]:
+    """``with dripping(first, [piece, ...], then) as server: ...``"""
+    return Dripping

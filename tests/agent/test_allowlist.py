@@ -14,10 +14,10 @@ from agent.allowlist import PermanentGrants
 from agent.config import AllowlistEntry, append_allowlist, load_config, locked, set_value, state_dir
 from toolcrib import ConfigError
 from toolcrib._store import Grant
-from tools.approval.detect import detect_dangerous_command
-from tools.approval.findings import Finding
 from tools.approval.grants import MemoryGrants, covers, new_grant
-from tools.approval.patterns import DANGEROUS_PATTERNS
+from tools.judge.detect import detect_dangerous_command
+from tools.judge.findings import Finding
+from tools.judge.patterns import DANGEROUS_PATTERNS
 
 
 @pytest.fixture
@@ -302,3 +302,23 @@ async def test_text_is_revoked_and_the_entry_that_says_the_same_in_full_is_not(f
     assert await grants.revoke(text.id)
     assert load_config(file).command_allowlist == (AllowlistEntry(("make", "clean"), "/srv/site", 1),)
     assert [grant.id for grant in session(file).permanent()] == [full.id]
+
+
+async def test_where_the_links_of_a_command_led_is_kept_with_it(file: Path) -> None:
+    """003-27: read again by another session, it is bound to the same places; an entry without links to its own paths"""
+    linked = new_grant("always", "command", "/srv", argv=("rm", "build"), links={"/srv/build": "/data/build"})
+    await session(file).add(linked)
+    await session(file).add(always("rm", "build"))
+    kept = await session(file).all("any")
+    assert [grant.links for grant in kept] == [(("/srv/build", "/data/build"),), ()]
+    assert len({grant.id for grant in kept}) == 2
+    assert load_config(file).command_allowlist[0].links == ("/srv/build", "/data/build")
+    assert await session(file).revoke(kept[0].id)
+    assert [grant.links for grant in await session(file).all("any")] == [()]
+
+
+@pytest.mark.parametrize("links", ["[/srv/build]", "[build, /data/build]", "{/srv/build: /data/build}", "[/a, 5]"])
+def test_links_of_an_entry_are_pairs_of_paths(file: Path, links: str) -> None:
+    file.write_text(f"command_allowlist:\n  - {{argv: [rm, build], cwd: /srv, version: 1, links: {links}}}\n")
+    with pytest.raises(ConfigError):
+        load_config(file)

@@ -19,8 +19,8 @@ from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolcribError
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
-from tools.approval.findings import Finding
 from tools.approval.grants import covers, new_grant
+from tools.judge.findings import Finding
 
 DELETE = "fs.recursive-delete"
 

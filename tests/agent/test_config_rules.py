@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from agent.config import BrokenConfig, load_config
+from agent.conversation.session import Session
 from agent.run import assemble
+from agent.store.memory import MemoryStore
 from toolcrib import ConfigError
 from tools.approval.operator_rules import decide, tool_rules
+from tools.dispatch.bridge import run_async
 
 RULES = """\
 approval:
@@ -84,6 +89,78 @@ def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> No
         with pytest.raises(ConfigError) as caught:
             assemble(config_file=file)
         assert str(caught.value).startswith(f"{file}:3: approval.{key}[0] (")
+
+
+@pytest.fixture
+def example(root: Path, tmp_path: Path) -> Iterator[Session]:
+    """A session by the rules that config.example.yaml shows in its comments."""
+    lines = (root / "config.example.yaml").read_text("utf-8").splitlines()
+    shown = [[line[4:] for line in _block(lines, key)] for key in ("rules", "tools")]
+    (tmp_path / "config.yaml").write_text("\n".join(["approval:", *(line for block in shown for line in block)]))
+    with assemble(config_file=tmp_path / "config.yaml", project_dir=tmp_path, store=MemoryStore()) as crib:
+        session = crib.open_session(suspends=True)
+        yield session
+        session.close_sync()
+
+
+def _block(lines: Sequence[str], key: str) -> Iterator[str]:
+    start = lines.index(f"  #   {key}:", lines.index("approval:"))
+    return itertools.takewhile(lambda line: line.startswith("  #   "), lines[start:])
+
+
+@pytest.mark.parametrize(
+    ("command", "level"),
+    [
+        ("deployctl release prod-1", "ask"),
+        ("deployctl rollback production", "ask"),
+        ("deployctl release --env eu prod-1", "ask"),
+        ("deployctl release --env prod-1 web", "ask"),
+        ("deployctl release --env=prod web", "ask"),
+        ("deployctl release -eprod web", "ask"),
+        ("deployctl --region eu release prod-1", "ask"),
+        ("deployctl -v --region=eu rollback web prod-2", "ask"),
+        ("cd web && /opt/bin/deployctl release prod-1", "ask"),
+        ('target=prod-1; deployctl release "$target"', "ask"),
+        ('deployctl release "$(cat target)"', "ask"),
+        ("bash -c 'deployctl release prod-1'", "ask"),
+        ("deployctl release staging", "allow"),
+        ("deployctl list prod-1", "allow"),
+        ("deployctl list release prod-1", "allow"),
+        ("deployctl release prod-1 --help", "allow"),
+        ("rm -rf build dist", "allow"),
+        ("rm -r build", "allow"),
+        ("rm -rf build src", "ask"),
+        ("rm -rf $(pick)", "ask"),
+        ("rm -rf -v build", "ask"),
+        ("rm -rf build > /etc/motd", "ask"),
+    ],
+)
+def test_the_examples_rules_catch_what_they_are_about(example: Session, command: str, level: str) -> None:
+    said = run_async(example.explain(command))
+    assert said.level == level or (level, said.level) == ("ask", "ask-once"), said
+    if "deployctl" in command and level == "ask":
+        assert "deploy.production" in {one.key.partition("@")[0] for one in said.findings}
+
+
+def test_the_examples_rules_for_tools_catch_what_they_are_about(example: Session, tmp_path: Path) -> None:
+    folder = tmp_path / "app" / "migrations"
+    folder.mkdir(parents=True)
+    (folder / "1.py").write_text("a\n")
+    (tmp_path / "link.py").symlink_to(folder / "1.py")
+    added = "--- /dev/null\n+++ b/app/migrations/2.py\n@@ -0,0 +1 @@\n+b\n"
+    for tool, args in (
+        ("write_file", {"path": "app/migrations/1.py", "content": "b"}),
+        ("write_file", {"path": str(folder / "sub" / "1.py"), "content": "b"}),
+        ("write_file", {"path": "app/./x/../migrations/1.py", "content": "b"}),
+        ("write_file", {"path": "link.py", "content": "b"}),
+        ("patch", {"path": "app/migrations/1.py", "old": "a", "new": "b"}),
+        ("patch", {"diff": added}),
+    ):
+        assert "migrations are written by hand" in str(example.call(tool, args).result.message), args
+    assert example.call("terminal", {"command": "cd app/migrations"}).result.is_success
+    assert "by hand" in str(example.call("write_file", {"path": "3.py", "content": "b"}).result.message)
+    assert example.call("write_file", {"path": "../3.py", "content": "b"}).result.is_success
+    assert [path.name for path in folder.iterdir()] == ["1.py"]
 
 
 def test_a_project_can_set_no_rules(file: Path, tmp_path: Path) -> None:

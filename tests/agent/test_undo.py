@@ -28,6 +28,7 @@ from agent.undo import NothingToUndoError, Undo, UndoPlan, UndoRequest
 from toolcrib import (
     Answer,
     Environment,
+    EnvironmentFailed,
     ExecutedCall,
     Image,
     ProviderTurn,
@@ -355,6 +356,23 @@ def test_a_file_that_changed_since_is_left_alone_but_for_force(person: Person) -
     assert (person.folder / "mine").read_text() == "my own work"
 
 
+@pytest.mark.parametrize("what", ["turn", "call"])
+def test_force_completes_what_the_last_undo_refused_before_it_goes_further_back(person: Person, what: str) -> None:
+    both = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-1\n+2\n" for name in ("a", "b"))
+    person.turn()
+    person.write("a", "1\n")
+    person.write("b", "1\n")
+    person.turn()
+    assert person.call("patch", diff=both).is_success
+    (person.folder / "a").write_text("by hand")
+    assert actions(person.undo(what)) == {"a": "it has changed since", "b": "restore"}
+    (person.folder / "b").write_text("by hand, too")
+    forced = person.undo(what, force=True)
+    assert (actions(forced), (person.folder / "a").read_text()) == ({"a": "restore"}, "1\n")
+    assert (person.folder / "b").read_text() == "by hand, too", "an earlier turn is not undone over it"
+    assert "b" in actions(person.undo(what, force=True))
+
+
 def test_nothing_goes_further_back_by_itself_past_what_cannot_be_undone(person: Person) -> None:
     person.turn()
     person.write("a", "1")
@@ -625,6 +643,140 @@ def test_a_process_killed_around_the_write_leaves_what_can_be_undone(person: Per
     person.session = person.crib.open_session(resume=done.stdout.strip())
     assert actions(person.undo()) == {"a": "restore" if at == "after" else "nothing"}
     assert path.read_text() == "1"
+
+
+TORN = """
+import os, signal, sys
+from pathlib import Path
+from agent.config import parse_config
+from agent.run import assemble
+from agent.undo import UndoRequest
+from toolcrib.testing import ScriptedSession
+from tools.dispatch.bridge import run_async
+write, number = os.write, os.stat("a").st_ino
+def dies(fd, data):
+    if os.fstat(fd).st_ino == number:
+        write(fd, bytes(data[:len(data) // 2]))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(fd, data)
+os.write = dies
+with assemble(config=parse_config(b"undo: {max_file_mb: 1}", Path("none")), project_dir=Path.cwd()) as crib:
+    if sys.argv[1] == "edit":
+        session = crib.open_session()
+        session.link.use(ScriptedSession([("write_file", {"path": "a", "content": sys.stdin.read()})]))
+        print(session.id, flush=True)
+        run_async(session.ask("go"))
+    else:
+        session = crib.open_session(resume=sys.argv[2])
+        async def undo():
+            taking, place = crib.undo(session.id), session.scope.environment
+            await taking.carry_out(await taking.plan(UndoRequest(), place), place)
+        run_async(undo())
+"""
+
+
+def torn(person: Person, root: Path, *what: str, text: str = "") -> str:
+    """Let a process be killed when it has written half of the file ``a``. Return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", TORN, *what],
+        input=text,
+        cwd=person.folder,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("one\n" * 40, "two\n" * 60), ("one\n" * 60, "two\n" * 40), ("old", "x" * 3000), ("1" * 2_000_000, "2" * 99)],
+    ids=["longer", "shorter", "much longer", "too big to be kept"],
+)
+def test_an_edit_in_place_that_was_cut_off_is_taken_back_or_completed(person: Person, root: Path, old: str, new: str) -> None:
+    """A file with other names is half written then; one that is too big to be kept is known all the same."""
+    path = person.folder / "a"
+    path.write_text(old)
+    (person.folder / "b").hardlink_to(path)
+    before = path.stat()
+    session_id = torn(person, root, "edit", text=new)
+    half = path.read_text()
+    assert half not in (old, new)
+    person.close()
+    person.session = person.crib.open_session(resume=session_id)
+    assert actions(person.undo()) == {"a": "restore"}
+    assert (path.read_text(), path.stat().st_mtime_ns, path.stat().st_nlink) == (old, before.st_mtime_ns, 2)
+    assert sorted(each.name for each in person.folder.iterdir()) == ["a", "b"]
+    assert actions(person.undo("redo")) == {"a": "restore"}
+    assert (person.folder / "b").read_text() == new
+
+
+def test_a_file_too_big_to_be_kept_that_was_not_changed_is_as_it_was(
+    opened: Callable[..., Person], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection, or the process, ended before the edit began."""
+    person = opened("undo: {max_file_mb: 1}")
+    (person.folder / "a").write_bytes(b"1" * 2_000_000)
+
+    async def lost(self: LocalEnvironment, path: str, data: bytes, **facts: Any) -> Sequence[str]:
+        raise EnvironmentFailed("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalEnvironment, "replace_file", lost)
+        assert not person.call("write_file", path="a", content="2").is_success
+    assert actions(person.undo()) == {"a": "nothing"}
+
+
+def test_an_edit_that_was_cut_off_and_then_mended_by_hand_is_left_alone(person: Person, root: Path) -> None:
+    path = person.folder / "a"
+    path.write_text("one\n" * 40)
+    (person.folder / "b").hardlink_to(path)
+    session_id = torn(person, root, "edit", text="two\n" * 60)
+    path.write_text(path.read_text().replace("\0", "").replace("one", "by hand", 1))
+    person.close()
+    person.session = person.crib.open_session(resume=session_id)
+    assert actions(person.undo()) == {"a": "it has changed since"}
+
+
+def test_an_undo_that_was_cut_off_within_a_file_is_completed(person: Person, root: Path) -> None:
+    path = person.folder / "a"
+    path.write_text("one\n" * 40)
+    (person.folder / "b").hardlink_to(path)
+    person.write("a", "two\n" * 60)
+    session_id = person.session.id
+    person.close()
+    torn(person, root, "undo", session_id)
+    assert path.read_text() not in ("one\n" * 40, "two\n" * 60)
+    person.session = person.crib.open_session(resume=session_id)
+    assert actions(person.undo()) == {"a": "restore"}
+    assert path.read_text() == "one\n" * 40
+    assert sorted(each.name for each in person.folder.iterdir()) == ["a", "b"]
+
+
+def test_an_edit_that_failed_is_in_the_list_only_if_it_changed_something(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (person.folder / name).write_text("1\n")
+    write = LocalEnvironment.replace_file
+
+    async def fails(self: LocalEnvironment, path: str, data: bytes, **facts: Any) -> Sequence[str]:
+        if path.endswith("b") and data == b"2\n":
+            raise OSError(28, "No space left on device")
+        if path.endswith("a") and data == b"1\n":
+            raise OSError(5, "Input/output error")
+        return await write(self, path, data, **facts)
+
+    monkeypatch.setattr(LocalEnvironment, "replace_file", fails)
+    both = "".join(f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-1\n+2\n" for name in "ab")
+    result = person.call("patch", diff=both)
+    assert str(result.message).endswith(f"No space left on device; could not be put back: {person.folder}/a")
+    assert [Path(change.path).name for step in person.steps for change in step.changes] == ["a"]
+    assert not person.call("write_file", path="b", content="2\n").is_success
+    assert len(person.steps) == 1
+    monkeypatch.undo()
+    assert actions(person.undo()) == {"a": "restore"}
 
 
 def test_an_undo_that_was_cut_short_can_be_done_again(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
 from toolcrib import Denied, ToolcribError
@@ -17,12 +18,13 @@ from toolcrib import Denied, ToolcribError
 if TYPE_CHECKING:
     from agent.approvals import Approvals
     from agent.crib import Crib
-    from toolcrib._store import AuditEntry, Grant, TicketRecord
+    from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
 
 HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
 _EPILOG = """\
 examples:
   toolcrib approvals                        what waits for an answer in any session, then every grant that still counts
+  toolcrib approvals show 81aa              all that a yes to it would cover
   toolcrib approvals answer 81aa            asks you about it as the chat does, then runs the call
   toolcrib approvals answer 81aa --scope once --continue      a yes without more, and the run goes on here
   toolcrib approvals answer 81aa --deny "not on a Friday"
@@ -41,7 +43,8 @@ rest of its run too. Where what was asked about has changed since, the answer is
 exit codes of answer and deny: 0 settled, 1 refused (too late, or settled before), 2 an unknown ticket or no terminal; with
 --continue those of `toolcrib run`.
 """
-_ACTIONS = ("list", "narrow", "revoke", "pending", "answer", "deny", "history")
+_ACTIONS = ("list", "narrow", "revoke", "pending", "show", "answer", "deny", "history")
+_CHANGES = ("narrow", "revoke", "deny")
 _WIDE = 60
 
 
@@ -69,8 +72,11 @@ def run(args: argparse.Namespace) -> int:
         from agent.cli.answering import answer_ticket
 
         with running_crib(args) as (crib, runner):
+            refuse_below(folders_of(crib.config), "answering a ticket")
             return answer_ticket(crib, runner, args)
     with open_crib(args) as crib:
+        if args.action in _CHANGES:
+            refuse_below(folders_of(crib.config), "changing what was agreed")
         if crib.grants.problem is not None:
             raise crib.grants.problem
         try:
@@ -93,6 +99,8 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             _show(args, await approvals.pending(session), _ticket_rows, "no question waits for an answer")
         case "history":
             _show(args, await approvals.history(session, args.limit), _entry_rows, "nothing was decided yet")
+        case "show":
+            print(await _whole(crib.store, args.id))
         case "list" | None:
             if args.action is None and not args.json:
                 await _show_waiting(crib, await approvals.pending(session))
@@ -125,10 +133,10 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse arguments that would be ignored: whoever names two ids means both."""
-    changes = args.action in ("narrow", "revoke", "deny", "answer")
+    changes = args.action in ("narrow", "revoke", "deny", "answer", "show")
     if args.id and not changes:
         raise ToolcribError(f"`toolcrib approvals {args.action}` takes no id; --session narrows it to a session")
-    if args.detail and args.action in ("revoke", "answer"):
+    if args.detail and args.action in ("revoke", "answer", "show"):
         raise ToolcribError(f"one at a time: toolcrib approvals {args.action} ID")
     if args.action != "answer" and (args.go_on or args.scope or args.deny is not None or args.uses or args.minutes):
         raise ToolcribError("--continue, --scope, --deny, --uses and --minutes go with `toolcrib approvals answer TICKET`")
@@ -153,6 +161,23 @@ async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
     return f"narrowed: {exact(_covers(await approvals.narrow(args.id, args.detail)))}"
+
+
+async def _whole(store: Store, prefix: str) -> str:
+    """Return the text of a ticket's prompt, with all that a yes to it would cover."""
+    from agent.cli.escape import exact
+    from agent.cli.terminal import columns_of
+    from agent.conversation.answers import find_ticket
+    from tools.approval.prompt import PromptLine, physical, prompt_of
+
+    if not prefix:
+        raise ToolcribError("say which: toolcrib approvals show TICKET")
+    record = await find_ticket(store, prefix)
+    prompt = prompt_of(record.ticket)
+    covers = [
+        PromptLine(f"  {scope}: {exact(str(words))}") for scope, words in (record.ticket.parameters.get("covers") or {}).items()
+    ]
+    return "\n".join(physical([*prompt.call, *prompt.about, *covers], columns_of(sys.stdout)))
 
 
 def _show(args: argparse.Namespace, found: Sequence[Any], rows: Any, none: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
-from agent.cli.options import add_place_option
+from agent.cli.options import add_develop_option, add_place_option
 from agent.events import Event, ModelAnswered
 from toolcrib import ExecutedCall, ToolcribError
 
@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tool", metavar="TOOL", help="its name; `toolcrib tools` lists them")
     parser.add_argument("args", metavar="ARGS", nargs="?", default="{}", help="a JSON object, - for stdin, or @FILE")
     add_place_option(parser)
+    add_develop_option(parser)
     parser.add_argument("--plain", action="store_true", help="for people to read, instead of JSON")
 
 

@@ -38,7 +38,8 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /undo [call|redo]  /new  /sessions  /resume ID  /quit
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /new  /sessions
+  /resume ID  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
@@ -105,6 +106,10 @@ class _Below:
     def __init__(self, screen: Screen, terminal: Terminal) -> None:
         self._screen = screen
         self._terminal = terminal
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._terminal.size
 
     def show(self, text: str) -> None:
         self._screen.settle()
@@ -249,13 +254,14 @@ def _shorten(file: Path) -> None:
 def _confirm_allowlist(crib: Crib) -> None:
     """Entries of command_allowlist that no answer of the person's wrote are shown, and count only once confirmed."""
     from agent.cli.escape import exact
-    from agent.cli.terminal import confirm_by_word
+    from agent.cli.terminal import columns_of, confirm_by_word
+    from tools.approval.prompt import PromptLine, physical
 
     entries: list[Any] = crib.grants.unconfirmed()
     if not entries:
         return
     print(f"{crib.config.path} names commands to run unasked that you have not confirmed:")
-    for entry in entries:
-        print(f"  {exact(crib.grants.describe(entry))}")
+    lines = [PromptLine(f"  {exact(crib.grants.describe(entry))}") for entry in entries]
+    print("\n".join(physical(lines, columns_of(sys.stdout))))
     if confirm_by_word("Shall they run unasked?"):
         crib.grants.confirm()

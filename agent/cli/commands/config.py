@@ -26,10 +26,13 @@ examples:
 
 show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
 project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
-them; a command that a model asks for may not, since the approval gate blocks them.
+them; command_allowlist and plugins.trusted_projects are set at a terminal alone. A command that a model asks for sets
+nothing: the approval gate blocks it, and below a session that goes by this configuration it refuses by itself.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
 """
+_TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
+"""Keys by which more is allowed than before, unasked: for a person at a terminal."""
 _ACTIONS = ("show", "get", "set", "unset", "path", "check")
 
 
@@ -121,8 +124,22 @@ def _set(args: argparse.Namespace) -> int:
     from agent.config import find_key, parse_value, set_value
 
     parts, hint = find_key(args.key)
-    set_value(args.config, parts, parse_value(args.value, hint))
+    value = parse_value(args.value, hint)
+    if _gives_trust(parts):
+        from agent.below import folders_of
+        from agent.cli.terminal import controlling_terminal
+
+        with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
+            set_value(args.config, parts, value)
+    else:
+        set_value(args.config, parts, value)
     return _told(args, parts)
+
+
+def _gives_trust(parts: tuple[str, ...]) -> bool:
+    """Return whether the key holds grants or trusted projects, alone or among others, in a profile too."""
+    parts = parts[2:] if parts[:1] == ("profiles",) else parts
+    return any(key[: len(parts)] == parts[: len(key)] for key in _TRUST)
 
 
 def _unset(args: argparse.Namespace) -> int:

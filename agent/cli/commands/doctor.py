@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK
 from toolcrib import ToolcribError
 
@@ -12,9 +13,9 @@ HELP = "Check this installation and its configuration; each fault comes with its
 _EPILOG = """\
 It works with a broken configuration too. The exit code is 1 where something is wrong, else 0; notes don't count.
 
---repair-store restores a damaged store from its backup, or saves all that can still be read, whichever is more. The damaged file
-is kept under a dated name. What was under way is ended and grants are forgotten, so that nothing runs or counts twice. It refuses
-while another process uses the store.
+--repair-store saves all that can still be read of a damaged store, and takes from its backup what that has more, conversation by
+conversation. The damaged file is kept under a dated name. What was under way is ended and grants are forgotten, so that nothing
+runs or counts twice. It refuses while another process uses the store.
 """
 _SIGNS = {"ok": "✓", "note": "·", "wrong": "✗"}
 
@@ -50,4 +51,5 @@ def _repair(args: argparse.Namespace) -> int:
     from agent.config import load_config
 
     config = load_config(Path(args.config) if args.config else None, profile=args.profile, project_dir=Path.cwd())
+    refuse_below(folders_of(config), "repairing the store")
     return repair_store(config, agreed=args.yes)

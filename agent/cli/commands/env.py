@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age
 from toolcrib import EnvironmentFailed, ToolcribError
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
     act = {"test": _test, "shell": _shell, "stop": _stop, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
+        if args.action in ("shell", "stop", "prune"):
+            refuse_below(folders_of(crib.config), "what concerns other sessions' containers")
         try:
             return act(crib, args)
         except EnvironmentFailed as error:  # no fault of the command line

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, open_crib
@@ -34,6 +34,9 @@ protocol follows that the model is spoken to in. Answers are remembered for an h
 
 The exit code is 1 where no server answered.
 """
+_SHOWN = ("name", "context", "tools", "protocol")
+"""Fields of a model in --json."""
+
 _PROBES = 8
 
 
@@ -168,5 +171,5 @@ def _as_json(offer: Offer, name: str) -> dict[str, Any]:
         "model": (server.endpoint.model or None) if server.endpoint is not None else None,
         "error": offer.fault or None,
         "age": round(offer.age),
-        "models": [asdict(one) for one in _matching(offer, name)],
+        "models": [{field: getattr(one, field) for field in _SHOWN} for one in _matching(offer, name)],
     }

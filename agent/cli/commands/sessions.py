@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
 from toolcrib import ToolcribError
@@ -46,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
     act = {"show": _show, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
+        if args.action == "prune":
+            refuse_below(folders_of(crib.config), "forgetting sessions")
         return run_async(act(crib, args))
 
 
@@ -79,6 +82,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _prune(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.storing import kept_damaged
     from agent.cli.terminal import confirm_by_word, is_interactive
 
     if args.older_than is None or args.id:
@@ -92,7 +96,14 @@ async def _prune(crib: Crib, args: argparse.Namespace) -> int:
         if not confirm_by_word(question):
             return FAILED
     number = await crib.store.prune(before)
-    print(json.dumps({"forgotten": number}) if args.json else f"forgotten: {number} session{'' if number == 1 else 's'}")
+    kept = kept_damaged(crib.config)
+    if args.json:
+        print(json.dumps({"forgotten": number, "damaged": kept} if kept else {"forgotten": number}))
+        return OK
+    print(f"forgotten: {number} session{'' if number == 1 else 's'}")
+    if kept:
+        print("not forgotten: what is in damaged files that repairs of the store have kept; remove them yourself")
+        print("\n".join(f"  {path}" for path in kept))
     return OK
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from agent.cli.options import count
 from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
@@ -67,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
     with open_crib(args) as crib:
         if args.list:
             return run_async(_list(crib, args))
+        if not args.dry_run:
+            refuse_below(folders_of(crib.config), "taking changes back")
         try:
             return run_async(_run(crib, args))
         except (NothingToUndoError, EnvironmentFailed, StoreFailed) as error:

@@ -120,6 +120,16 @@ def test_piped_without_a_model_it_is_manual_and_never_looks(run: Any, monkeypatc
     assert "toolcrib chat --base-url" in done.err
 
 
+def test_a_command_is_explained_by_the_living_shell(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    lines = ['@terminal {"command": "tidy() { rm -rf build; }"}', "/explain tidy", "/explain ls", "/explain"]
+    done = run("chat", "--provider", "manual", stdin="\n".join([*lines, ""]).encode())
+    assert "ask: a person must agree, and the yes may last\nit comes to:\n  rm -rf build\n" in done.out
+    assert "allow: it runs unasked\nit comes to:\n  ls\n" in done.out
+    assert "say what: /explain COMMAND" in done.err
+    assert (tmp_path / "build").is_dir()
+
+
 def test_without_a_model_a_tool_that_is_not_there_is_told(run: Any) -> None:
     done = run("chat", stdin=b'@termnal {"command": "ls"}\n/image\n')
     assert "Unknown tool: termnal (did you mean 'terminal'?)" in done.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import signal
@@ -73,3 +74,28 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
     left = list(Path(tempfile.gettempdir()).glob(f"toolcrib-{process.pid}-*"))
     assert f"removed: {left[0]}" in run("env", "prune", "--yes").out
     assert not left[0].exists()
+
+
+DIES_AS_IT_TELLS = """
+import os, sys
+from agent.cli import main
+from agent.cli.jsonl import JsonLines
+tells = JsonLines.started
+JsonLines.started = lambda *given: (tells(*given), os._exit(9))
+main(sys.argv[1:])
+"""
+
+
+def test_killed_right_after_the_session_was_told(run: Any, tmp_path: Path) -> None:
+    """Whoever reads the session's id can continue the task: it is stored by then."""
+    with ChatServer(ChatServer.text("Here I am.")) as server:
+        model = ("--base-url", server.base_url, "--model", "m")
+        argv = [sys.executable, "-c", DIES_AS_IT_TELLS, "run", "--json", "where are you?", *model]
+        died = subprocess.run(argv, cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+        assert died.returncode == 9
+        told = json.loads(died.stdout)
+        assert told["type"] == "run_started"
+        assert server.requests == []
+        done = run("run", "--resume", told["session"])
+        assert (done.code, done.out) == (0, "Here I am.\n")
+        assert server.requests[0]["messages"][-1]["content"] == "where are you?"

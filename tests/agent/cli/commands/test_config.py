@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from agent.config import Config, leaves
@@ -83,13 +86,33 @@ def test_set_keeps_comments_and_checks_first(run: Any, config: Any) -> None:
         ("display.color", "never", '"never"'),
         ("users.me@a.org.disabled_tools", "[x]", '["x"]'),
         ("profiles.p.tools.timeout", "3", "3"),
-        ("plugins.trusted_projects./a.b", "0" * 64, f'"{"0" * 64}"'),
     ],
 )
 def test_a_value_arrives_as_it_was_meant(run: Any, key: str, value: str, shown: str) -> None:
     done = run("config", "set", key, value)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{key}: {shown}  ")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("plugins.trusted_projects./a.b", "0" * 64, f'plugins.trusted_projects./a.b: "{"0" * 64}"'),
+        ("command_allowlist", "[make clean]", "command_allowlist"),
+    ],
+)
+def test_a_person_at_a_terminal_gives_trust(run: Any, tmp_path: Path, key: str, value: str, shown: str) -> None:
+    """Nobody else does: the command refuses where there is no terminal."""
+    words = ["config", "set", key, value]
+    command = Path(sys.executable).with_name("toolcrib")
+    alone = subprocess.run([command, *words], stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True, check=False)
+    assert (alone.returncode, b"for a person at a terminal" in alone.stderr) == (2, True)
+    person = pexpect.spawn(str(command), words, cwd=str(tmp_path), timeout=60, encoding="utf-8")
+    said = person.read()
+    person.close()
+    assert person.exitstatus == 0, said
+    assert shown in said
 
 
 def test_unset_gives_the_default_back(run: Any, config: Any) -> None:

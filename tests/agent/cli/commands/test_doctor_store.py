@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +72,32 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
     done = run("doctor", "--repair-store", "--yes")
     assert (done.code, done.err) == (0, "")
     assert f"repaired {store_file} from its backup of 2" in done.out
+    assert "  from the backup; what came later in them is lost: 1 conversation\n" in done.out
+    assert " write it (4 messages)\n" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert titles(store_file) == ["write it"]
     assert run("doctor").code == 0
+
+
+def test_each_conversation_is_named_with_its_source(run: Any, store_file: Path) -> None:
+    store = SqliteStore(store_file)
+    run_async(store.sessions.create("later", platform="cli", user="me"))
+    run_async(store.sessions.append_many("later", [{"role": "user", "text": "say \x1b[2Jmore"}]))
+    store.close()
+    with closing(sqlite3.connect(store_file, isolation_level=None)) as other:
+        other.execute("DELETE FROM messages WHERE session = 1 AND seq > 0")
+    done = run("doctor", "--repair-store", "--yes")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    at = next(
+        number for number, line in enumerate(lines) if line.startswith(f"repaired {store_file} with what could still be read")
+    )
+    assert ", and from its backup of 2" in lines[at]
+    assert lines[at + 1] == "  from the damaged file, with more than the backup: 1 conversation"
+    assert lines[at + 2] == "    later say ^[[2Jmore (1 message)"
+    assert lines[at + 3] == "  from the backup; what came later in them is lost: 1 conversation"
+    assert lines[at + 4].endswith(" write it (4 messages)")
+    assert titles(store_file) == ["say \x1b[2Jmore", "write it"]
 
 
 def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_file: Path) -> None:
@@ -82,7 +109,7 @@ def test_without_a_backup_what_can_be_read_is_saved_and_counted(run: Any, store_
     assert f"repaired {store_file} with what could still be read of it" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert "1 undo step, " in done.out
-    assert "lost: nothing that it still had a trace of" in done.out
+    assert "lost: what is not known: nothing that it still had a trace of" in done.out
     (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
     assert f"the damaged file is kept: {kept}" in done.out
     assert kept.read_bytes()[100:] == data[100:]
@@ -145,3 +172,71 @@ def test_it_refuses_while_another_process_uses_the_store(run: Any, store_file: P
 def test_a_store_on_a_server_is_not_repaired_here(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://127.0.0.1:1/none")
     assert "its own tools check, back up and restore it" in run("doctor", "--repair-store", "--yes").err
+
+
+def test_prune_names_the_damaged_files_that_it_does_not_forget(run: Any, store_file: Path) -> None:
+    os.truncate(store_file, 3 * 4096)
+    assert run("doctor", "--repair-store", "--yes").code == 0
+    (kept,) = store_file.parent.glob("toolcrib.db-damaged-*")
+    done = run("sessions", "prune", "--older-than", "0s", "--yes")
+    assert "not forgotten: what is in damaged files that repairs of the store have kept" in done.out
+    assert f"  {kept}\n" in done.out
+
+
+@pytest.fixture
+def without_rights(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run toolcrib as one whom modes of files stop, which root is not."""
+    unprivileged: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("needs setpriv to give up root's rights")
+        rights = "-dac_override,-dac_read_search"
+        unprivileged = ["setpriv", "--bounding-set", rights, "--inh-caps", rights]
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*unprivileged, sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main())", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+
+    return run
+
+
+@pytest.mark.full
+def test_in_a_read_only_state_folder_it_says_so_and_changes_nothing(store_file: Path, without_rights: Any) -> None:
+    folder = store_file.parent
+    folder.chmod(0o500)
+    try:
+        done = without_rights("doctor")
+        assert (done.returncode, done.stderr) == (1, "")
+        assert f"✗ {folder} cannot be written\n    fix: make it writable for you" in done.stdout
+        assert f"✓ store {store_file}, backup of 2" in done.stdout
+        assert without_rights("doctor", "--repair-store", "--yes").stdout.startswith("nothing is damaged")
+        os.truncate(store_file, 2 * 4096)
+        before = sorted(path.name for path in folder.iterdir())
+        done = without_rights("doctor")
+        assert f"✗ {store_file} is damaged" in done.stdout
+        done = without_rights("doctor", "--repair-store", "--yes")
+        assert done.returncode != 0
+        assert "was left as it is: permission denied; make it and its folder readable and writable, and run" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert sorted(path.name for path in folder.iterdir()) == before
+        assert store_file.stat().st_size == 2 * 4096
+    finally:
+        folder.chmod(0o700)
+    assert without_rights("doctor", "--repair-store", "--yes").returncode == 0
+
+
+@pytest.mark.full
+def test_a_store_that_may_not_be_read_is_named(store_file: Path, without_rights: Any) -> None:
+    for closed in (store_file, store_file.parent):
+        mode = closed.stat().st_mode
+        closed.chmod(0o000)
+        try:
+            for words in (["doctor"], ["doctor", "--repair-store", "--yes"]):
+                done = without_rights(*words)
+                assert done.returncode != 0
+                told = done.stdout + done.stderr
+                assert f"{store_file} cannot be read: Permission denied; make it and its folder readable" in told
+                assert "Traceback" not in told
+                assert "report it" not in told
+        finally:
+            closed.chmod(mode)

@@ -275,6 +275,16 @@ def test_a_server_that_is_down(run: Any, config: Any) -> None:
         assert "ConnectionFailed: could not connect" in done.err
 
 
+def test_a_server_that_does_not_begin_to_answer(ask: Any, config: Any) -> None:
+    config("model: {first_byte_timeout: 0.2}\n")
+    with ChatServer(ChatServer.text("late", delay=60)) as server:
+        done = ask(server, "go")
+    assert done.code == 1
+    assert "did not begin to answer in 0.2 s" in done.err
+    assert "Its log may say what it is busy with" in done.err
+    assert "Is the server running" not in done.err
+
+
 def test_a_slow_server(ask: Any, config: Any) -> None:
     config("retry: {attempts: 1}\nmodel: {between_bytes_timeout: 0.2}\n")
     late = ChatServer.text("late")

@@ -1,0 +1,152 @@
+"""Guard of what a command of a session may not change: the configuration and the state that the session goes by.
+
+A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
+numbers in a variable. toolcrib's own commands that change settings, grants or trust look for both above themselves, and refuse
+where the folder is one of those: by number, so that no other name of it helps, and no other name of the program. What has other
+folders goes on working: toolcrib's own tests, say, run by a session. A process that cleared its variables and left its parents
+(``env -i setsid --fork``) is not recognised; the judge sees such a command before it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from toolcrib import Denied
+
+if TYPE_CHECKING:
+    from agent.config import Config
+
+_log = logging.getLogger(__name__)
+BELOW = "TOOLCRIB_BELOW"
+"""Variable of commands: the numbers of the folders that their sessions go by, ``DEVICE:INODE`` with blanks between."""
+_MOST_ANCESTORS = 1_000
+_LOCKS = Path("/proc/locks")
+
+FolderId: TypeAlias = tuple[int, int]
+
+
+def folders_of(config: Config) -> list[Path]:
+    """Return the folders that a session of this configuration goes by."""
+    from agent.config import state_dir
+
+    return list(dict.fromkeys([config.path.parent, config.path.resolve().parent, state_dir()]))
+
+
+def marks_of(folders: Iterable[Path]) -> str:
+    """Return the value of BELOW for commands: these folders, and those that this process is below of itself."""
+    numbers = [f"{device}:{inode}" for device, inode in map(_number, folders)]
+    return " ".join(dict.fromkeys([*os.environ.get(BELOW, "").split(), *numbers]))
+
+
+class Hold:
+    """Shared locks on the folders of this process's sessions, until ``close``. Other processes' locks don't hinder it."""
+
+    def __init__(self) -> None:
+        self._held: dict[Path, int] = {}
+
+    def add(self, folders: Iterable[Path]) -> None:
+        """Hold these too. A folder that can't be locked has the variable of commands for a mark alone."""
+        for folder in folders:
+            if folder in self._held:
+                continue
+            try:
+                handle = os.open(_there(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._held[folder] = handle
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError as error:
+                _log.debug("%s can't be locked: %s", folder, error)
+
+    def close(self) -> None:
+        """Release all."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+
+def refuse_below(folders: Iterable[Path], what: str) -> None:
+    """Raise Denied if this process runs below a command of a session that goes by one of ``folders``. ``what`` was wanted."""
+    if is_below(folders):
+        raise Denied(
+            f"{what} is a person's to do, and this runs below a command of a session that goes by the same configuration or "
+            "state: do it in a terminal of your own"
+        )
+
+
+def is_below(folders: Iterable[Path]) -> bool:
+    """Return whether this process runs below a command of a session that goes by one of ``folders``, or by unknown ones."""
+    wanted = {_number(folder): folder for folder in folders}
+    if not {f"{device}:{inode}" for device, inode in wanted}.isdisjoint(os.environ.get(BELOW, "").split()):
+        return True
+    holders = _holders()
+    above = list(_ancestors(os.getpid()))
+    if any(not holders[pid].isdisjoint(wanted) for pid in above if pid in holders) or _below_unmarked(above, holders):
+        return True
+    known = {number for held in holders.values() for number in held}
+    hosted = any(pid in holders for pid in above)
+    return hosted and any(number not in known and _is_held(folder) for number, folder in wanted.items())
+
+
+def _below_unmarked(above: Sequence[int], holders: Mapping[int, set[FolderId]]) -> bool:
+    """Return whether a session's shell is above whose process marks nothing: nobody knows what that session goes by."""
+    from tools.environments.shell.launcher import is_a_shell
+
+    return any(is_a_shell(pid) and not any(host in holders for host in above[at + 1 : at + 2]) for at, pid in enumerate(above))
+
+
+def _number(folder: Path) -> FolderId:
+    """Return the device and inode of a folder; of the nearest one above it where it does not exist."""
+    about = _there(folder).stat()
+    return about.st_dev, about.st_ino
+
+
+def _there(folder: Path) -> Path:
+    return next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/"))
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    for _ in range(_MOST_ANCESTORS):
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return
+        if pid <= 1:
+            return
+        yield pid
+
+
+def _holders() -> Mapping[int, set[FolderId]]:
+    """Return which process holds shared locks on what, as the kernel tells everybody; {} where it does not."""
+    found: dict[int, set[FolderId]] = {}
+    with contextlib.suppress(OSError):
+        for line in _LOCKS.read_text("ascii", "replace").splitlines():
+            fields = line.split()
+            if fields[1:4:2] == ["FLOCK", "READ"]:
+                found.setdefault(int(fields[4]), set()).add(_file_number(fields[5].split(":")))
+    return found
+
+
+def _file_number(parts: Sequence[str]) -> FolderId:
+    major, minor, inode = parts
+    return os.makedev(int(major, 16), int(minor, 16)), int(inode)
+
+
+def _is_held(folder: Path) -> bool:
+    """Return whether anybody holds a lock on the folder, whose number some file systems tell in two ways."""
+    try:
+        handle = os.open(_there(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False

@@ -1,0 +1,184 @@
+"""What the approval gate would say of a command: asked of the gate itself, while nothing is run, recorded or spent."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.state import RunState
+from agent.store.memory import MemoryStore
+from toolcrib import Block, Decision, EnvironmentFailed, Portable, PortableState, RunIdentity, SetResult, Suspend, ToolCall
+from toolcrib._dataclass import dataclass
+from toolcrib._store import Grant
+from tools.approval.policy import Policy, Weighed
+from tools.dispatch.scope import CallScope
+from tools.judge.findings import TOOL_RULE, Finding, Level
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.workspace import Workspace
+    from tools.dispatch.pipeline import Dispatcher
+
+LEVELS: Sequence[Level] = ("allow", "ask", "ask-once", "block")
+"""From what runs unasked to what is refused."""
+_TOOL = "terminal"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """``level`` is what the gate decides, grants and rules included: allow, ask, ask-once or block. ``refused`` is the reason of
+    a refusal. ``weighed`` is None where the call can't be made at all.
+    """
+
+    command: str
+    level: Level
+    refused: str = ""
+    weighed: Weighed | None = None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """All findings, those that something allows or grants among them."""
+        weighed = self.weighed
+        if weighed is None:
+            return ()
+        if weighed.rule is None or weighed.rule.decision != "ask":
+            return weighed.judged.findings
+        why = weighed.rule.why or "an operator's rule asks about it"
+        return [*weighed.judged.findings, Finding(f"{TOOL_RULE}{weighed.rule.tool}", "ask", why, weighed.rule.tool)]
+
+    @property
+    def commands(self) -> Sequence[tuple[str, ...]]:
+        """Every simple command that it comes to, resolved."""
+        return () if self.weighed is None else self.weighed.judged.commands
+
+    @property
+    def looked_at(self) -> Sequence[str]:
+        """Scripts that were read to judge it."""
+        return () if self.weighed is None else self.weighed.judged.looked_at
+
+    def decider(self, finding: Finding, person: str) -> str:
+        """Name the rule or grant that decides about a finding; ``person`` stands for whoever is asked."""
+        if finding.level in ("allow", "block"):
+            return f"the rule {finding.key}"
+        rule = None if self.weighed is None else self.weighed.rule
+        if rule is not None and (rule.decision == "deny" or (rule.decision == "allow" and finding.level == "ask")):
+            return f"the operator's rule for {rule.tool!r}{f' ({rule.why})' if rule.why else ''}"
+        grant = None if self.weighed is None else self.weighed.grants.get(finding)
+        return person if grant is None else f"the grant {_worded(grant)}"
+
+
+def _worded(grant: Grant) -> str:
+    if grant.argv:
+        return f"{grant.id[:8]} (`{' '.join(grant.argv)}` in {grant.root})"
+    return f"{grant.id[:8]} ({grant.key} below {grant.root}, {grant.scope})"
+
+
+async def explain(dispatcher: Dispatcher, scope: CallScope, command: str, cwd: str = "") -> Explanation:
+    """Ask the gates of a scope about a command, as a call of ``terminal`` would. ``cwd`` is a folder for this call alone.
+
+    Raises EnvironmentFailed where the scope's environment is unavailable, and TypeError where the scope has no policy.
+    """
+    if not isinstance(scope.policy, Policy):
+        raise TypeError("only a scope with a policy of its own can be asked: another's would be recorded")
+    heard: list[Weighed] = []
+    asking = replace(
+        scope,
+        open_environment=lambda: scope.environment,
+        policy=scope.policy.only_asking(heard.append),
+        asker=None,
+        suspends=False,
+        ledger=None,
+        tickets=None,
+        undo=None,
+        activity_sink=None,
+    )
+    args = {"command": command, **({"cwd": cwd} if cwd else {})}
+    decision = await dispatcher.foresee(ToolCall(ToolCall.new_id(), _TOOL, args), asking)
+    refused = decision.reason if isinstance(decision, Block) else ""
+    return Explanation(command, _level(decision), refused, heard[-1] if heard else None)
+
+
+def _level(decision: Decision | None) -> Level:
+    match decision:
+        case Block():
+            return "block"
+        case Suspend(ticket):
+            return highest(["ask", *(one.get("level") for one in ticket.parameters.get("findings") or ())])
+        case SetResult() | None:
+            return "allow"
+
+
+def highest(levels: Sequence[Any]) -> Level:
+    """Return the strictest of these levels, allow where there is none."""
+    return max((level for level in LEVELS if level in levels), key=LEVELS.index, default="allow")
+
+
+def asked_about(config: Config, platform: str, findings: Sequence[Finding]) -> str:
+    """Say who is asked about these findings: a person, and before them the model of approval.smart where it may answer."""
+    smart, here = config.approval.smart, config.platforms.get(platform)
+    may_answer = all(one.level == "ask" and not one.key.startswith(TOOL_RULE) for one in findings)
+    if smart.enabled and may_answer and (here is None or here.smart_approval):
+        return f"the model of approval.smart ({smart.model or config.model.name or 'the configured one'}), else a person"
+    return "a person, in a session; where nobody can be asked it is refused"
+
+
+class Explainer:
+    """Explains commands as a session's gate would decide on them: a stored session's, or that of one that would begin now."""
+
+    def __init__(self, here: Workspace, scope: CallScope) -> None:
+        self.here = here
+        self._scope = scope
+
+    @classmethod
+    async def of_new(cls, here: Workspace, backend: str = "") -> Explainer:
+        """Return the explainer of a session that the local person would begin here. Raises ConfigError for an unknown backend."""
+        from agent.conversation.opening import first_location
+
+        identity = RunIdentity(secrets.token_hex(16), platform="cli")
+        return cls(here, _scope(here, identity, first_location(here, backend), MemoryStore()))  # nothing is granted to it yet
+
+    @classmethod
+    async def of_stored(cls, here: Workspace, prefix: str, backend: str = "") -> Explainer:
+        """Return the explainer of a stored session, for whom its run is, with the folder and variables of one that is parked.
+
+        What only the process that has the session knows is not there: functions, aliases and variables of a living shell.
+        Raises ToolcribError where there is no such session or its backend is another now.
+        """
+        from agent.conversation.opening import find_session, location_of, workspace_of
+
+        info = await find_session(here, prefix)
+        here = workspace_of(here, info)
+        run = await here.store.runs.current(info.id)
+        state = None if run is None else RunState.of(run)
+        identity = RunIdentity(info.id, platform=info.platform, user=info.user)
+        if state is not None:
+            who = state.principal
+            identity = RunIdentity(info.id, state.id, platform=who.platform, user=who.user, roles=who.roles)
+        scope = _scope(here, identity, location_of(here, info, backend), here.store)
+        if state is not None and state.shell is not None:
+            environment = scope.environment
+            if isinstance(environment, Portable):
+                with contextlib.suppress(EnvironmentFailed):  # its folder is gone: the run goes on in another as well
+                    await environment.restore_state(PortableState(state.shell.cwd, dict(state.shell.variables)))
+        return cls(here, scope)
+
+    async def explain(self, command: str, cwd: str = "") -> Explanation:
+        """Explain a command; see ``explain``."""
+        return await explain(self.here.dispatcher, self._scope, command, cwd)
+
+    def person(self, findings: Sequence[Finding]) -> str:
+        """Say who is asked about these findings; see ``asked_about``."""
+        return asked_about(self.here.config, self._scope.identity.platform, findings)
+
+    async def close(self) -> None:
+        """Close what was opened to look."""
+        await self._scope.close()
+
+
+def _scope(here: Workspace, identity: RunIdentity, location: Any, store: Any) -> CallScope:
+    principal = identity.principal
+    names = here.granted(principal.platform, None, None, principal.user)
+    return here.scope(identity, names, location, store=store, asker=None, suspends=False, sink=None, handlers={})
