@@ -82,8 +82,8 @@ def corpus(name: str) -> Path:
 
 
 def _judge() -> Callable[[str], Sequence[Any]]:
-    from tools.approval.judge import Judge
-    from tools.approval.setting import Setting
+    from tools.approval.explain import Judge
+    from tools.judge.setting import Setting
 
     judge = Judge(Setting(home=HOME))
     return lambda command: judge.examine(command, CWD, files=False).findings

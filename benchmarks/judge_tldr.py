@@ -22,7 +22,7 @@ from benchmarks.core import CannotMeasureError
 from benchmarks.judge import CWD, HOME, corpus
 
 if TYPE_CHECKING:
-    from tools.approval.findings import Finding
+    from tools.judge.findings import Finding
 
 LABELS = Path(__file__).with_name("tldr_labels.json")
 BAR = 95.0
@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _judged() -> Iterator[Line]:
-    from tools.approval.judge import Judge
-    from tools.approval.setting import Setting
+    from tools.approval.explain import Judge
+    from tools.judge.setting import Setting
 
     judge = Judge(Setting(home=HOME))
     for number, text in enumerate(corpus("tldr.tsv").read_text("utf-8").splitlines(), start=1):
@@ -96,7 +96,7 @@ def _report(judged: Sequence[Line]) -> int:
 
 
 def _parses(command: str) -> bool:
-    from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
+    from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
     try:
         parse(command)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +40,23 @@ def test_a_call_typed_by_hand_runs(chatting: Any) -> None:
     assert "💻 terminal" in chatting.at_prompt()
     chatting.types('@tool terminal {"command": "echo $((6*8))"}')
     chatting.sees(r"^48$")
+
+
+def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project: Path) -> None:
+    """The screen is 100 columns wide: what is padded to its edge begins a line behind a bar."""
+    forged = "  o    lists it, once"
+    for padding in (0, 60, 75, 76, 77, 78, 79, 80, 81, 82, 83, 100):
+        command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
+        chatting.types("@terminal " + json.dumps({"command": command}))
+        screen = chatting.sees(r"\[o\]nce .*\[d\]eny")
+        prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")
+        ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  \[|  │[ ↳]"
+        assert [line for line in prompt if line and not re.match(ours, line)] == []
+        assert not any(line.startswith(forged) for line in prompt)
+        assert "\\u0441at \\u3164" in screen
+        chatting.types("d no")
+        chatting.at_prompt()
+        chatting.clears()
 
 
 def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> None:

@@ -50,6 +50,8 @@ def park(project: Path, server: ChatServer, *more: str) -> list[str]:
     assert [event["type"] for event in events[-2:]] == ["run_parked", "run_finished"]
     assert (events[-1]["stopped"], events[-1]["exit_code"]) == ("parked", 7)
     assert all(ticket["message"] and ticket["call_id"] for ticket in events[-2]["tickets"])
+    deletes = [ticket for ticket in events[-2]["tickets"] if "rm -rf" in ticket["message"]]
+    assert all(ticket["prompt"].startswith("terminal wants to run:\n  │ rm -rf ") for ticket in deletes)
     return [ticket["id"] for ticket in events[-2]["tickets"]]
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.approval.meaning import HOLE, Act, NoFiles, ShellNow, interpret
+from tools.judge.meaning import HOLE, Act, NoFiles, ShellNow, interpret
 
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 VARIABLES = ("u", "v", "w", "x", "y")

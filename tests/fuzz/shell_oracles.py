@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.approval.shell import ShellSyntaxError, ShellTooComplex, parse
+from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
 LOOP = 'for file; do bash $options -n "$file" 2>"$file.err"; echo "$?"; done'
 # Where this parser refuses more than ``bash -n`` does: the start of our message, and why.

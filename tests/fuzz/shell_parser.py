@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.fuzz import shell_oracles, shell_scripts, shell_trees
-from tools.approval.shell import parse
+from tools.judge.shell import parse
 
 BATCH = 100
 

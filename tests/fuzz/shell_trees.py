@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.approval.shell import tree
-from tools.approval.shell.ansi import decode
+from tools.judge.shell import tree
+from tools.judge.shell.ansi import decode
 
 Form = tuple[Any, ...]
 

@@ -18,7 +18,7 @@ PUBLIC = {
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
-    "FallsBack", "GivesFiles", "HoldsFiles", "Host", "Named", "Platform", "PlatformEvent", "Priced",
+    "FallsBack", "GivesAttributes", "GivesFiles", "HoldsFiles", "Host", "Named", "Platform", "PlatformEvent", "Priced",
     "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip

@@ -105,6 +105,7 @@ def test_the_checkout_stays_as_it_is_and_a_report_can_be_tried_again(
     assert re.search(r"^\+ return [68]$", again.stdout, re.MULTILINE)
 
 
+@pytest.mark.full
 def test_a_seed_draws_the_same_mutants(mutate: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     def drawn(seed: str) -> list[str]:
         return re.findall(r"^\+ .*", mutate("people.py", "--sample", "4", "--seed", seed, "--list").stdout, re.MULTILINE)
