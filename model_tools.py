@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from agent.plugins import PluginInfo
     from agent.process import ProcessPlugins
     from tools.approval.gate import ApprovalGate
-    from tools.approval.setting import Setting
     from tools.dispatch.pipeline import Dispatcher
     from tools.dispatch.scope import CallScope
+    from tools.judge.setting import Setting
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -164,9 +164,10 @@ def _new_gate(protected: Sequence[str]) -> ApprovalGate:
 
 
 def _setting(protected: Sequence[str]) -> Setting:
-    from tools.approval.setting import Setting, person_home
+    from tools.installed import installed
+    from tools.judge.setting import Setting, person_home
 
-    return Setting(protected=protected, home=person_home())
+    return Setting(protected=protected, home=person_home(), installed=installed())
 
 
 def face_of(runs: Dispatcher) -> Dispatch:
@@ -221,9 +222,9 @@ def unload_plugins() -> None:
 
 def _protect(paths: Iterable[Path]) -> None:
     """Keep tools from changing these files too."""
-    from tools.approval.folders import under
     from tools.approval.gate import ApprovalGate
     from tools.dispatch.hooks import APPROVAL
+    from tools.judge.folders import under
 
     known = [*own_paths(), *_protected]
     more = [path for path in with_targets(paths) if not any(under(path, folder) for folder in known)]

@@ -37,6 +37,7 @@ FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "postgres", "o
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}
+_HOMES = itertools.count()
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
@@ -100,8 +101,12 @@ def _processes_of(base: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A home of its own, so that no test reads or writes the person's files or keys."""
-    home = tmp_path_factory.mktemp("home")
+    """A home of its own, so that no test reads or writes the person's files or keys.
+
+    Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
+    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before.
+    """
+    home = tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if (name.startswith("TOOLCRIB_") and name not in _KEPT) or name.endswith(_SECRET_ENDINGS):

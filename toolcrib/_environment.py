@@ -134,7 +134,7 @@ class Environment(Protocol):
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
     What not every environment can do stands below, as protocols of their own: Restable, Portable, HoldsFiles, GivesFiles,
-    ReplacesFiles, RemovesFolders, SearchesPath.
+    ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath.
     """
 
     @property
@@ -286,6 +286,23 @@ class ReplacesFiles(Protocol):
         A file with other names is written in place, never half as far as that goes.
 
         Return what the file had and could not be kept, or given, each in words such as "its ACL".
+        """
+        ...
+
+
+@runtime_checkable
+class GivesAttributes(Protocol):
+    """An environment that can tell a file's extended attributes, its ACL among them, and give them to another: to one that was
+    renamed, or deleted and is brought back.
+    """
+
+    async def attributes(self, path: str) -> Mapping[str, bytes | None]:
+        """Return them by name; None for one that may not be read. Raises OSError."""
+        ...
+
+    async def give_attributes(self, path: str, attributes: Mapping[str, bytes]) -> Sequence[str]:
+        """Give them to a regular file, in place of the ACL that its folder gave it. Return what it could not be given, each in
+        words such as "its ACL". Raises OSError.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from toolcrib._dataclass import dataclass
@@ -18,6 +19,7 @@ InboxMode: TypeAlias = Literal["queue", "steer", "interrupt"]
 """Effect of a message that arrives during a run: it waits for the run's end; the model reads it with the next results; it ends
 the run first.
 """
+NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class Grant:
     """A standing yes. ``key`` names the finding it covers, below the folder ``root`` only.
 
     ``session_id`` is empty for ``always``, whose ``argv`` is the one normalised command it covers. ``principal`` is whose it is
-    (``Principal.key``); "" is the local person's. ``at`` and ``until`` are Unix seconds.
+    (``Principal.key``); "" is the local person's. ``at`` and ``until`` are Unix seconds. ``links`` are pairs of a path that it
+    is bound to and where that led by links when it was given; a path that is not among them led to itself.
     """
 
     id: str
@@ -40,6 +43,7 @@ class Grant:
     by: str = ""
     at: float = 0.0
     principal: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ everything in memory never suspends, so that a coroutine which awaits it can be 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Protocol
 
 from toolcrib._records import (
+    NO_ENTRIES,
     AuditEntry,
     CallRecord,
     Fence,
@@ -176,8 +176,8 @@ class SessionStore(Protocol):
         user: str,
         model: str = "",
         cwd: str = "",
-        place: Mapping[str, str] = MappingProxyType({}),
-        via: Mapping[str, str] = MappingProxyType({}),
+        place: Mapping[str, str] = NO_ENTRIES,
+        via: Mapping[str, str] = NO_ENTRIES,
     ) -> None:
         """Creating a session again leaves it as it is."""
         ...
@@ -291,11 +291,11 @@ class OriginStore(Protocol):
 
     async def of(self, session_id: str) -> Mapping[str, int]:
         """Return the origins that are remembered for a session."""
-        ...
 
-    async def remember(self, session_id: str, origins: Mapping[str, int]) -> None:
-        """Add these bits to what is known of each path."""
-        ...
+    async def copies(self, session_id: str) -> Mapping[str, str]: ...
+
+    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+        """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
 
 
 class Signals(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -20,7 +20,9 @@ StepKind: TypeAlias = Literal["call", "undo", "redo"]
 class FileState:
     """A file's content, mode and owner. ``digest`` is its SHA-256 in hex, "" where it was not read; ``size`` is in bytes.
     ``mode`` is the permission bits and ``owner`` UID and GID, None where they are not known. ``mtime_ns`` is when it was last
-    changed, in Unix nanoseconds, None where that is not known; two states that differ only in it are equal.
+    changed, in Unix nanoseconds, None where that is not known. ``attributes`` are the extended attributes, an ACL among them, of
+    a file that was deleted; None where they are not known, or stayed with the file. Two states that differ only in these two are
+    equal.
     """
 
     digest: str
@@ -28,6 +30,7 @@ class FileState:
     mode: int | None = None
     owner: tuple[int, int] | None = None
     mtime_ns: int | None = field(default=None, compare=False)
+    attributes: Mapping[str, bytes] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class Keeping(Protocol):
         ...
 
     async def forget(self) -> None:
-        """Forget the recorded changes, because they were not made."""
+        """Forget the recorded changes that were not made: of files that are as they were."""
         ...
 
     @property
