@@ -6,13 +6,13 @@ Bundles may include others. ``resolve_toolset("toolcrib-cli")`` gives the tools'
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from toolcrib import ToolRegistry, ToolsetError, registry
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 
 EVERYTHING = ("all", "*")
 
@@ -140,7 +140,7 @@ class ToolsetCatalog:
         found.update(dict.fromkeys(registered))
 
     def _unknown(self, name: str, path: tuple[str, ...]) -> str:
-        close = difflib.get_close_matches(name, [*self.names(), *_ALIASES, *EVERYTHING], n=1)
+        close = near(name, [*self.names(), *_ALIASES, *EVERYTHING])
         inside = f" (included by {' -> '.join(path)})" if path else ""
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(self.names())}"
         return f"unknown toolset {name!r}{inside}; {hint}"

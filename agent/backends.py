@@ -6,7 +6,6 @@ plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``op
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
@@ -17,6 +16,7 @@ from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config
 from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 from tools.environments import known_environments, open_environment
 
 LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"
@@ -178,8 +178,8 @@ class Backends:
         known = {backend.name: backend for backend in self.all()}
         if wanted in known:
             return known[wanted]
-        near = difflib.get_close_matches(wanted, known, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        alike = near(wanted, known)
+        meant = f"; did you mean {alike[0]!r}?" if alike else ""
         origin = self._config.origins.get("terminal.backend", str(self._config.path))
         where = "" if name else f"{origin}: terminal.backend: "
         raise ConfigError(f"{where}there is no backend {wanted!r}{meant} (known: {', '.join(known)}; `toolcrib env` lists them)")

@@ -6,7 +6,6 @@ A plugin that fails is taken back whole and reported; the others stay.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import sys
 import threading
@@ -21,6 +20,7 @@ from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_d
 from agent.config import Config
 from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 
 if TYPE_CHECKING:
     import pluggy
@@ -130,8 +130,8 @@ def _missing(config: Config, found: list[PluginInfo]) -> Iterator[PluginInfo]:
     names = {canonical(info.name): info.name for info in found}
     for name in dict.fromkeys(config.plugins.enabled):
         if canonical(name) not in names:
-            near = difflib.get_close_matches(canonical(name), names, n=1)
-            hint = f"did you mean {names[near[0]]!r}?" if near else "install it, or take it out of plugins.enabled"
+            alike = near(canonical(name), names)
+            hint = f"did you mean {names[alike[0]]!r}?" if alike else "install it, or take it out of plugins.enabled"
             error = f"there is no such plugin; {hint}"
             _log.error("plugin %r is enabled in %s, but %s", name, config.path, error)
             yield PluginInfo(name, "missing", str(config.path), enabled=True, error=error)
@@ -282,9 +282,9 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
             continue
         hook = options.get("specname") or name
         if hook not in known and not options.get("optionalhook"):
-            near = difflib.get_close_matches(hook, known, n=1)
+            alike = near(hook, known)
             raise PluginError(
-                f"there is no hook {hook!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}")
+                f"there is no hook {hook!r}; " + (f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}")
             )
 
 

@@ -84,6 +84,8 @@ class _Late:
         with _making:
             if vars(made)[_FIELDS] is not self:
                 return
+            # Python would make a missing text from the signature, and load a tokenizer for it. Nobody reads that text.
+            self._plain.__doc__ = self._plain.__doc__ or " "
             # Asked for no methods the standard library compiles none, unless it must see that a frozen class derives from such.
             also = frozen and any(dataclasses.is_dataclass(base) for base in made.__bases__)
             done = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=also, kw_only=kw_only)(self._plain)

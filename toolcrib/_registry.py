@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ from toolcrib._declared import function_schema, refuse_bad_options, text
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._frozen import freeze
+from toolcrib._near import near
 from toolcrib._types import CheckFn, Handler, Json, Kind, Tool, Unavailable
 
 _log = logging.getLogger(__name__)
@@ -271,7 +271,7 @@ class ToolRegistry:
 
     def closest(self, name: str) -> str | None:
         """The registered name most like a mistyped one."""
-        match = difflib.get_close_matches(name, self._tools, n=1)
+        match = near(name, self._tools)
         return match[0] if match else None
 
     # -- availability --------------------------------------------------------------------------------------------

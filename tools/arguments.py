@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from toolcrib import InvalidArguments
+from toolcrib._near import near
 from toolcrib._regex import Regex
 from toolcrib._types import Json
 
@@ -149,7 +149,7 @@ class ArgumentCheck:
             return ""
         known = list(self._parameters.get("properties", {}))
         for name in args:
-            if name not in known and (close := difflib.get_close_matches(name, known, n=1)):
+            if name not in known and (close := near(name, known)):
                 return f" (did you mean {close[0]!r}?)"
         return ""
 

@@ -21,6 +21,7 @@ from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
+from toolcrib._near import near
 
 if TYPE_CHECKING:
     import asyncio
@@ -231,8 +232,6 @@ def _plugin_help(options: argparse.Namespace, stack: ExitStack) -> list[tuple[st
 
 def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], stack: ExitStack, known: dict[str, str]) -> Any:
     """A plugin's subcommand. Its plugin stays loaded until the command has run."""
-    from difflib import get_close_matches
-
     from agent.config import load_config
 
     early, _ = _early_options().parse_known_args(list(after))
@@ -243,8 +242,8 @@ def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], st
         added = dict(stack.enter_context(open_crib(options)).commands)
     if name in added:
         return added[name]
-    near = get_close_matches(name, [*known, *added], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`toolcrib --help` lists them"
+    alike = near(name, [*known, *added])
+    hint = f"did you mean {alike[0]!r}?" if alike else "`toolcrib --help` lists them"
     raise ToolcribError(f"there is no command {name!r}; {hint}")
 
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from agent.cli.escape import exact, one_line
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
-from tools.approval.prompt import PromptLine, PromptPages, physical, prompt_of, quoted
 from tools.dispatch.scope import Asker
 
 BY = "terminal"
@@ -89,6 +88,8 @@ class TerminalAsker:
         return await (self._approve(ticket) if ticket.resume_mode == "replay" else self._question(ticket))
 
     async def _approve(self, ticket: SuspendTicket) -> Any:
+        from tools.approval.prompt import PromptPages, prompt_of
+
         scopes, covers = offered(ticket), ticket.parameters.get("covers") or {}
         pages = PromptPages(prompt_of(ticket), *self._terminal.size)
         legend = [*(["  v    shows the next page of it; v all, the rest"] if pages.is_long else []), *_legend(scopes, covers)]
@@ -112,9 +113,13 @@ class TerminalAsker:
 
     def _say(self, lines: Iterable[str]) -> None:
         """Show lines, broken at the terminal's width by us."""
+        from tools.approval.prompt import PromptLine, physical
+
         self._terminal.show("\n".join(physical(map(PromptLine, lines), self._terminal.size[0])))
 
     async def _question(self, ticket: SuspendTicket) -> Any:
+        from tools.approval.prompt import quoted
+
         choices = [str(choice) for choice in ticket.parameters.get("choices") or ()]
         schema = ticket.response_schema or {"type": "string"}
         first, *more = quoted(ticket.message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import tame
@@ -13,6 +12,7 @@ from agent.cli.render import first_sentence, table
 from agent.cli.stories import exchanges, session_rows
 from agent.cli.words import SLASH
 from toolcrib import ToolcribError
+from toolcrib._near import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
@@ -39,8 +39,8 @@ async def obey(chat: Conversation, line: str) -> bool:
         return False
     command = COMMANDS.get(word)
     if command is None:
-        near = get_close_matches(word, SLASH, n=1, cutoff=0.4) if len(word) > 1 else []
-        chat.screen.note(f"there is no {word}; {f'did you mean {near[0]}?' if near else '/help lists what there is'}")
+        alike = near(word, SLASH, cutoff=0.4) if len(word) > 1 else []
+        chat.screen.note(f"there is no {word}; {f'did you mean {alike[0]}?' if alike else '/help lists what there is'}")
         return True
     try:
         if word in _ALONE and rest.strip():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
@@ -12,6 +11,7 @@ from agent.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
 from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
 from toolcrib import ConfigError, ToolcribError
+from toolcrib._near import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
@@ -71,7 +71,7 @@ async def choose(chat: Conversation, words: Sequence[str]) -> ModelChoice:
 
 def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
     """The first server that has it; one that has just that name comes before one with a name that is nearly so."""
-    near: ModelChoice | None = None
+    closest: ModelChoice | None = None
     for offer in found:
         target = offer.server.target
         if target is None or target.endpoint is None:
@@ -80,16 +80,16 @@ def _listed(found: Sequence[Offer], name: str) -> ModelChoice | None:
         if name in names:
             return _choice(target, name)
         alike = [one for one in sorted(names) if one and (same_model(name, one) or one.startswith(f"{name}:"))]
-        if near is None and alike:  # a date or tag may be left out, but not whose model it is
-            near = _choice(target, alike[0] if "/" in alike[0] else name)
-    return near
+        if closest is None and alike:  # a date or tag may be left out, but not whose model it is
+            closest = _choice(target, alike[0] if "/" in alike[0] else name)
+    return closest
 
 
 def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> str:
     if current is None and not found:
         return f"there is no server that could have {name!r}: none is configured"
-    near = get_close_matches(name, [one.name for offer in found for one in offer.models], n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else "/model lists what there is"
+    alike = near(name, [one.name for offer in found for one in offer.models], cutoff=0.4)
+    hint = f"did you mean {alike[0]!r}?" if alike else "/model lists what there is"
     provider = "PROVIDER" if current is None else current.provider
     words = f"the server does not list {name!r}" if len(found) == 1 else f"no configured server lists {name!r}"
     return f"{words}; {hint} `/model {provider} {name}` takes it all the same"

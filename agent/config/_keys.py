@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.config._schema import AllowlistEntry, Config, Profile, is_required
 from toolcrib import ConfigError
+from toolcrib._near import near
 
 
 class NotSet(ConfigError):
@@ -45,12 +45,12 @@ def join(key: str, name: str) -> str:
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
     """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
-    near = difflib.get_close_matches(name, fields, n=1)
+    alike = near(name, fields)
     if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
         inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""
         return f"did you mean {join(inside, elsewhere[0])}?"
-    if near:
-        return f"did you mean {join(key, near[0])}?"
+    if alike:
+        return f"did you mean {join(key, alike[0])}?"
     return f"did you mean {elsewhere[0]}?" if elsewhere else f"expected one of {', '.join(fields)}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_blank, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
+from toolcrib._near import near
 
 PROFILE = "TOOLCRIB_PROFILE"
 
@@ -45,8 +45,8 @@ def load_config(path: str | Path | None = None, *, profile: str | None = None, p
 
 
 def _unknown(name: str, known: list[str], *, by_environment: bool) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}" if known else "there are none in this file"
+    alike = near(name, known)
+    hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}" if known else "there are none in this file"
     return f"there is no profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import math
 import os
@@ -17,6 +16,7 @@ from typing import Any
 from agent.config._keys import join, required, schema_of, suggest
 from agent.config._schema import Config, Profile
 from toolcrib import ConfigError
+from toolcrib._near import near
 
 MAX_BYTES = 1_000_000
 _SCALARS = {
@@ -232,9 +232,9 @@ class ConfigReader:
         value = self._scalar(node, str, key, f"one of {', '.join(filter(None, choices))}")
         if value is None or value in choices:
             return value
-        near = difflib.get_close_matches(value.lower(), [choice for choice in choices if choice], n=1)
-        near = near or [choice for choice in choices if choice and choice.lower() == value.lower()]
-        meant = f"; did you mean {near[0]}?" if near else ""
+        alike = near(value.lower(), [choice for choice in choices if choice])
+        alike = alike or [choice for choice in choices if choice and choice.lower() == value.lower()]
+        meant = f"; did you mean {alike[0]}?" if alike else ""
         self.fault(node, key, f"expected one of {', '.join(filter(None, choices))}{meant}")
         return None
 

@@ -6,7 +6,6 @@ Nothing here imports a provider before it is opened.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from importlib import import_module
@@ -26,6 +25,7 @@ from agent.providers.endpoint import (
 )
 from toolcrib import ConfigError
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 
 if TYPE_CHECKING:
     from agent.providers.http import HttpClient, HttpLimits
@@ -116,8 +116,8 @@ def check_name(name: str, plugins: Plugins | None = None) -> None:
     """Raises ConfigError, naming those that there are."""
     known = [*PROVIDERS, MANUAL, *(plugins or ())]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "a plugin that adds it has to be enabled (plugins.enabled)"
+        alike = near(name, known)
+        hint = f"did you mean {alike[0]}?" if alike else "a plugin that adds it has to be enabled (plugins.enabled)"
         raise ConfigError(f"there is no provider {name!r}; there are {', '.join(known)}; {hint}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from toolcrib import (
     ToolCallContext,
     WritesFile,
 )
+from toolcrib._near import near
 
 E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)
 
@@ -131,7 +131,7 @@ async def missing(files: Files, path: str) -> NotFound:
     except OSError:
         names = []
     by_folded = {entry.casefold(): entry for entry in names}
-    close = [by_folded[match] for match in difflib.get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.5)]
+    close = [by_folded[match] for match in near(name.casefold(), by_folded, most=3, cutoff=0.5)]
     if close:
         return NotFound(f"{path} does not exist; did you mean {', '.join(posixpath.join(folder, match) for match in close)}?")
     return NotFound(f"{path} does not exist; {folder} holds {len(names)} entries, none with a similar name")

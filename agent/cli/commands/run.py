@@ -26,6 +26,7 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Tally, TaskOutcome, Watch
+    from agent.cli.trace import Tracer
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
@@ -81,10 +82,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from agent.cli.faults import exit_code
-    from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Tally, TaskOutcome
 
-    lines = JsonLines(sys.stdout) if args.json else None
+    lines = _json_lines() if args.json else None
     tally = Tally()
     try:
         outcome = _run(args, tally, lines)
@@ -107,7 +107,6 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
     from agent.cli.images import ImageFolder, read_images
     from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
-    from agent.cli.trace import Tracer
     from agent.cli.view import View
 
     task = _task(args)
@@ -121,7 +120,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         shot = TaskRun(session, choice_of(args), timeout=args.timeout, images=images)
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
-            tracer = Tracer(session) if wants_trace(args) else None
+            tracer = _tracer(session) if wants_trace(args) else None
             watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
             try:
                 return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model), tracer))
@@ -193,6 +192,18 @@ def _task(args: argparse.Namespace) -> str:
     if not task.strip():
         raise ToolcribError('the task is empty; say what to do: toolcrib run "which test fails?"')
     return task
+
+
+def _json_lines() -> JsonLines:
+    from agent.cli.jsonl import JsonLines
+
+    return JsonLines(sys.stdout)
+
+
+def _tracer(session: Session) -> Tracer:
+    from agent.cli.trace import Tracer
+
+    return Tracer(session)
 
 
 def _started(lines: JsonLines | None, session: Session, model: str) -> None:
