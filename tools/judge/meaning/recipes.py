@@ -276,7 +276,19 @@ def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
     words = [value.text.partition("[")[0] for value in argv[1:]]
     folders = [word.rstrip("/") for word in words if word in (".", "./") or ("/" in word and word[:1] != "-" and ":" not in word)]
     found = [f"{folder}/setup.py" for folder in folders if owned.content(it, state, f"{folder}/setup.py") is not None]
-    return _texts([f"python {path}" for path in found])
+    return _texts([f"python {path}" for path in found]) + _packages(it, state, argv)
+
+
+def _packages(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """Fetched package files that are installed: what is in them runs then, often as root."""
+    if not any(_INSTALLS.fullmatch(value.text) for value in argv[1:]):
+        return []
+    files = [owned.content(it, state, value.text) for value in argv[1:] if value.text.endswith(_PACKAGES)]
+    return _texts([":"], Taint.REMOTE) if any(file is not None and file.taint & Taint.REMOTE for file in files) else []
+
+
+_INSTALLS = Regex(r"install|localinstall|reinstall|upgrade|add|--install|--unpack|--upgrade|-[iUF][vhA-Z]*")
+_PACKAGES = (".deb", ".rpm", ".apk", ".snap", ".flatpak", ".gem", ".whl", ".gz", ".tgz", ".zip", ".pkg.tar.zst", ".pkg.tar.xz")
 
 
 def _rake(it: Walker, state: State, argv: Values) -> list[Inner]:
@@ -294,6 +306,7 @@ RECIPES = {
     **dict.fromkeys(["make", "gmake"], _make),
     **dict.fromkeys(["npm", "yarn", "pnpm", "bun"], _package),
     **dict.fromkeys(["pip", "pip3"], _pip),
+    **dict.fromkeys(names("dpkg rpm apt apt-get dnf yum zypper pacman apk snap flatpak gem"), _packages),
     **dict.fromkeys(["pytest", "py.test"], _tests),
     "nox": _started("noxfile.py"),
     "tox": _started("setup.py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -146,3 +147,19 @@ def test_ordinary_work_on_own_files_is_free(command: str, files: Mapping[str, st
 def test_what_was_fetched_is_asked_about(command: str, files: Mapping[str, str]) -> None:
     """003-24"""
     assert "code.remote" in keys(command, files, Taint.REMOTE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -sO https://get.example/a.deb && sudo dpkg -i a.deb",
+        "wget -q https://get.example/a.deb; sudo apt-get install -y ./a.deb",
+        "wget https://get.example/a.rpm && sudo rpm -Uvh a.rpm",
+        "curl -L https://get.example/a.whl -o a.whl; pip install ./a.whl",
+    ],
+)
+def test_a_package_that_was_fetched_runs_when_it_is_installed(command: str) -> None:
+    """003-24"""
+    assert keys(command, {}) == {"code.remote"}
+    assert not keys(command.replace("dpkg -i", "dpkg -I").replace("rpm -Uvh", "rpm -qpi").replace(" install", " show"), {})
+    assert not keys(re.split("&& |; ", command)[1], {})
