@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from toolcrib._regex import Regex
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.state import FollowsLinks, KnowsOrigins
+from tools.judge.meaning.state import follows_links, knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
 
@@ -151,19 +151,19 @@ def _is_of_environment(it: Walker, name: str) -> bool:
 
 def real(it: Walker, path: str) -> str:
     """Return where the links on the disk lead, as far as the snapshot knows that."""
-    if HOLE in path or it.context.mounts or not isinstance(it.snapshot, FollowsLinks):
+    if HOLE in path or it.context.mounts or not follows_links(it.snapshot):
         return path
     return it.snapshot.real(path)
 
 
 def copy_of(it: Walker, path: str) -> str:
     """Return the path that an earlier call copied or moved the file from, as far as the snapshot knows that."""
-    return it.snapshot.copy_of(path) if isinstance(it.snapshot, KnowsOrigins) else ""
+    return it.snapshot.copy_of(path) if knows_origins(it.snapshot) else ""
 
 
 def origin(it: Walker, path: str) -> Taint:
     """Return where a file came from in this session, without a look at it."""
-    return it.snapshot.taint(path) if isinstance(it.snapshot, KnowsOrigins) else Taint.NONE
+    return it.snapshot.taint(path) if knows_origins(it.snapshot) else Taint.NONE
 
 
 def changed(it: Walker, state: State, path: Value) -> str:
@@ -234,7 +234,7 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
     """``@x`` and ``f=@x`` carry what the line has put into the file x: a copied key is a key."""
     secret = {path for path, value in state.files.items() if value.taint & Taint.SECRET}
-    if not secret and not isinstance(it.snapshot, KnowsOrigins):
+    if not secret and not knows_origins(it.snapshot):
         return argv
     return [_marked(it, state, value, secret) for value in argv]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.state import KnowsOrigins
+from tools.judge.meaning.state import knows_origins
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.meaning.walk import Walker
 
@@ -44,7 +44,7 @@ def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = Tru
     found: dict[str, None] = {}
     for top in filestate.absolute(it, state, folder):
         start = f"{top.rstrip('/')}/"
-        known: Sequence[str] = it.snapshot.own_below(top) if isinstance(it.snapshot, KnowsOrigins) else ()
+        known: Sequence[str] = it.snapshot.own_below(top) if knows_origins(it.snapshot) else ()
         for name in (*state.files, *known):
             if name.startswith(start) and name.endswith(endings) and HOLE not in name and (deep or "/" not in name[len(start) :]):
                 found[name] = None

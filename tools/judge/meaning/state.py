@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from toolcrib._dataclass import dataclass
 from tools.judge.meaning.value import Taint
@@ -53,6 +54,20 @@ class FollowsLinks(Protocol):
     def real(self, path: str) -> str:
         """Return where an absolute path leads by links; the path itself where that is not known."""
         ...
+
+
+@functools.lru_cache(maxsize=64)
+def able(kind: type, ability: type) -> bool:
+    """Return whether snapshots of a class have an ability. Asking a protocol takes as long as judging a short command does."""
+    return issubclass(kind, ability)
+
+
+def knows_origins(snapshot: Snapshot) -> TypeGuard[KnowsOrigins]:
+    return able(type(snapshot), KnowsOrigins)
+
+
+def follows_links(snapshot: Snapshot) -> TypeGuard[FollowsLinks]:
+    return able(type(snapshot), FollowsLinks)
 
 
 class NoFiles:
