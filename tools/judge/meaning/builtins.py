@@ -191,12 +191,12 @@ def _trap(call: BuiltinCall) -> list[State]:
     if text.text and text.text != HOLE:
         signals = {value.text.upper().removeprefix("SIG") for value in words[1:]}
         if signals & {"EXIT", "0"}:
-            state.traps = (*state.traps, text.text)
+            state.traps = (*(trap for trap in state.traps if trap != text.text), text.text)
         else:
             with call.it.inside() as inner:
                 inner.later = True
                 call.it.text(text.text, state.copy())
-            state.traps = (*state.traps, text.text)
+            state.traps = (*(trap for trap in state.traps if trap != text.text), text.text)
     return call.end(0)
 
 

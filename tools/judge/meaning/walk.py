@@ -16,8 +16,10 @@ from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
-SOME_FORKS, MANY_FORKS = 40, 200
-"""Times that more than one state was left: from then on fewer are kept, so that a long script with many unknowns still ends."""
+SOME_FORKS, MANY_FORKS = 12, 48
+"""Times that more than one state was left: from then on 4 and 2 are kept."""
+_LONG = 800
+"""Steps from which on one state is kept: the rest of a long script is judged for all ways through it at once."""
 _LOOK_EVERY = 256
 """Steps between looks at the clock."""
 
@@ -66,10 +68,12 @@ class WalkLimits:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
     def alternatives(self) -> int:
-        """Return how many states are followed at once."""
-        if self.forks > MANY_FORKS:
+        """Return how many states are followed at once: fewer, the longer it takes, so that a long script still ends."""
+        if self.steps > _LONG:
+            return 1
+        if self.forks > MANY_FORKS or self.steps > _LONG // 2:
             return 2
-        return self.budget.alternatives if self.forks < SOME_FORKS else max(2, self.budget.alternatives // 4)
+        return 4 if self.forks >= SOME_FORKS or self.steps > _LONG // 4 else self.budget.alternatives
 
 
 @dataclass(slots=True)
@@ -147,6 +151,8 @@ class Context:
     conditional: int = 0
     rounds: int = 0
     """Loops whose condition is being walked: what ``read`` gets there is one line of many."""
+    loops: int = 0
+    """Loops whose body is being walked."""
     later: bool = False
     """True for what runs after the line: a trap, a job for ``at``."""
     shadowing: frozenset[str] = frozenset()
@@ -160,7 +166,7 @@ class Context:
         new.background, new.mounts, new.text, new.epoch, new.line = self.background, self.mounts, self.text, self.epoch, self.line
         new.span, new.doubts, new.depth, new.calls, new.sourced = self.span, self.doubts, self.depth, self.calls, self.sourced
         new.spawned, new.conditional, new.rounds, new.shadowing = self.spawned, self.conditional, self.rounds, self.shadowing
-        new.later, new.followed = self.later, self.followed
+        new.loops, new.later, new.followed = self.loops, self.later, self.followed
         return new
 
     def source(self, word: Word) -> str:
