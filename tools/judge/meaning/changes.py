@@ -48,7 +48,7 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # what bisect runs was given on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
-        for root in _roots(it, state, folder):
+        for root in roots(it, state, folder):
             _fill(it, state, root, maker)
 
 
@@ -103,7 +103,7 @@ def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Tain
     filestate.last(it, journal.inside(folder), Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE)
 
 
-def _roots(it: Walker, state: State, folder: str) -> list[str]:
+def roots(it: Walker, state: State, folder: str) -> list[str]:
     """Return the working trees that a command in ``folder`` may change: from where its ``.git`` lies."""
     found: list[str] = []
     for start in filestate.absolute(it, state, folder):

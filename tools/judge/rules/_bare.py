@@ -5,15 +5,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
 from tools.judge.gitfolders import HOOKS, GitFolders
+from tools.judge.gitsettings import pairs
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.table import ActView
-
-_SECTION = Regex(r"^\s*\[([\w.-]+)(?:\s+\"(.*)\")?\]\s*(.*)$")
-_PAIR = Regex(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$")
-_MOST_LINES = 2_000
 
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
@@ -46,17 +42,7 @@ def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
     for one in seen:
         if one.kind == "unreadable":
             yield "include.path", "unreadable"
-        yield from _settings(one.text or "")
-
-
-def _settings(text: str) -> Iterator[tuple[str, str]]:
-    section = ""
-    for line in text.splitlines()[:_MOST_LINES]:
-        if (head := _SECTION.match(line)) is not None:
-            section = ".".join(part for part in head.groups()[:2] if part)
-            line = head[3]
-        if (pair := _PAIR.match(line)) is not None:
-            yield f"{section}.{pair[1]}", pair[2].strip('"')
+        yield from pairs(one.text or "")
 
 
 def _joined(folder: str, name: str) -> str:
