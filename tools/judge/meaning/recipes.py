@@ -279,6 +279,15 @@ def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
     return _texts([f"python {path}" for path in found])
 
 
+def _parts(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """``run-parts FOLDER``"""
+    words = [value.text for value in argv[1:]]
+    folder = next((word for word in reversed(words) if word[:1] != "-"), "")
+    if not folder or "--test" in words or "--list" in words:
+        return []
+    return [Inner(argv=[Value(path)], own=True) for path in owned.below(it, state, folder, "", deep=False)]
+
+
 def _rake(it: Walker, state: State, argv: Values) -> list[Inner]:
     found = owned.first(it, state, "Rakefile", "rakefile", "Rakefile.rb")
     if found is None:
@@ -303,6 +312,7 @@ RECIPES = {
     "scons": _started("SConstruct"),
     "just": _just,
     "rake": _rake,
+    "run-parts": _parts,
     "task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "go-task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "ansible-playbook": _tasks(),

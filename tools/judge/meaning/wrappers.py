@@ -169,6 +169,11 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "tsp": (_wrapper("-L -D -W -N -C -S -O"),),
     "flatpak-spawn": (_wrapper(),),
     **dict.fromkeys(
+        ("apptainer", "singularity"),
+        (_wrapper("-B --bind --env -H --home -W --workdir --pwd --cwd", 1, "exec", own=True),),
+    ),
+    "ch-run": (_wrapper("-b --bind -c --cd -m --mount", 1),),
+    **dict.fromkeys(
         (f"/{folder}/{name}" for folder, name in _LOADERS),
         (_wrapper("--library-path --preload --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask"),),
     ),
