@@ -147,7 +147,9 @@ class Base(Walker):
         if any(".." in target.path.text for target in redirects):
             redirects = [target._replace(path=undotted(self, state, target.path)) for target in redirects]
         if context.mounts:
-            outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
+            if context.copied and name not in mounts.SENDS:
+                return
+            outside = mounts.outside(context.mounts, name, argv, () if context.copied else redirects, cwds)
             if outside is None:
                 return
             argv, redirects, cwds = outside

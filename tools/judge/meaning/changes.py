@@ -211,7 +211,7 @@ def _tar(it: Walker, state: State, argv: Values) -> None:
         packed = list(argv[2:3])
     source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
     taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
-    _extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+    extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
 
 
 def _unzip(it: Walker, state: State, argv: Values) -> None:
@@ -220,22 +220,22 @@ def _unzip(it: Walker, state: State, argv: Values) -> None:
     given = operands(argv, names("-d -x -P"))
     source = filestate.content(it, state, given[0]) if given else None
     taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
-    _extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+    extracted(it, state, options(argv, "", "-d"), "unzip", taint)
 
 
 def _seven(it: Walker, state: State, argv: Values) -> None:
     if argv[1:] and argv[1].text in ("x", "e"):
         out = [value._replace(text=value.text[2:]) for value in argv[2:] if value.text.startswith("-o")]
-        _extracted(it, state, out, argv[0].text, Taint.NONE)
+        extracted(it, state, out, argv[0].text, Taint.NONE)
 
 
 def _cpio(it: Walker, state: State, argv: Values) -> None:
     if any(re.fullmatch(r"-[a-zA-Z]*[ip][a-zA-Z]*|--extract|--pass-through|-r", value.text) for value in argv[1:]):
         taint = state.stdin.taint & Taint.REMOTE if state.stdin is not None else Taint.NONE
-        _extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+        extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
 
 
-def _extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:
+def extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:
     for folder in filestate.absolute(it, state, folders[-1].text if folders else "."):
         _fill(it, state, folder, maker, taint)
 
@@ -244,7 +244,7 @@ def _python(it: Walker, state: State, argv: Values) -> None:
     """``python -m zipfile -e a.zip FOLDER``"""
     words = [value.text for value in argv[1:]]
     if words[:1] == ["-m"] and words[1:2] in (["zipfile"], ["tarfile"]) and words[2:3] in (["-e"], ["--extract"]):
-        _extracted(it, state, argv[5:6], f"python -m {words[1]}", Taint.NONE)
+        extracted(it, state, argv[5:6], f"python -m {words[1]}", Taint.NONE)
 
 
 def _sorted(it: Walker, state: State, argv: Values) -> None:

@@ -217,7 +217,7 @@ def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
         inner.place = one.place or inner.place
         inner.fed = inner.fed or one.fed
         inner.later = inner.later or name in ("at", "batch")
-        inner.mounts = mounted or inner.mounts
+        inner.mounts, inner.copied = mounted or inner.mounts, inner.copied or one.copied
         inner.depth += 1
         results = _text(it, state, one.text) if one.text is not None else child(it, state, one.argv)
     for result in results:

@@ -21,7 +21,7 @@ class Inner:
 
     ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
     ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
-    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside.
+    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside; ``copied``: copies of them.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -35,6 +35,7 @@ class Inner:
     stdin: Value | None = None
     zero: list[Value] = field(default_factory=list)
     mounts: list[tuple[str, Value]] = field(default_factory=list)
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
