@@ -131,9 +131,25 @@ def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets
     """Run a compiled program that was copied: what it is follows from where it came from, if that is known."""
     for name in filestate.absolute(it, state, path.text):
         entry = journal.find(state.files, name) if state.files else None
-        if not (entry is not None and entry.shown == journal.DISK) and not filestate.copy_of(it, name):
+        of_disk = entry is not None and entry.shown == journal.DISK
+        source = entry.text if entry is not None and of_disk else filestate.copy_of(it, name)
+        if not source or not _is_known(it, source):
             return code.unread(it, state, path, argv, targets, "a copy of another program")
     return None
+
+
+def _is_known(it: Walker, path: str) -> bool:
+    """Return whether it is known what a compiled program is: one of the system's, or one that was built."""
+    for _ in range(_MOST_COPIES):
+        if not path:
+            break
+        if path.startswith(_SYSTEM) or not filestate.origin(it, path) & Taint.PROGRAM:
+            return True
+        path = filestate.copy_of(it, path)
+    return False
+
+
+_MOST_COPIES = 8
 
 
 def path_of(it: Walker, state: State) -> str:

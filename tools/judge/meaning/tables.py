@@ -53,7 +53,7 @@ FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("
 """Programs whose output follows from their input: ``(words, operands, input)`` to output, None where it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
 """Programs whose output follows from more than that."""
-EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases")
+EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing")
 """Programs that leave something in files which a later command may run or send."""
 
 
