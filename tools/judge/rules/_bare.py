@@ -13,7 +13,9 @@ from tools.judge.table import ActView
 
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
-    """Return the folders by whose settings git would work, as far as they are not called ``.git``."""
+    """Return the folders by whose settings git would work, as far as they are not called ``.git``; those too that an archive
+    brought.
+    """
     act = view.act
     if act.name != "git" or act.place:
         return ()
@@ -30,7 +32,19 @@ def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
             named = [given]
     found = [_joined(folder, name) for folder in folders for name in named or ["."] if HOLE not in name]
     shapes = GitFolders(looks.look)
-    return [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+    bare = [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+    return [*bare, *(git for folder in folders for git in _unpacked(folder, looks))]
+
+
+def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
+    """Yield git's folder of the repository around ``folder``, where the session unpacked it with all that it holds."""
+    while looks.is_unpacked(folder) and folder != posixpath.dirname(folder):
+        seen = looks.look(f"{folder}/.git")
+        if seen.kind != "missing":
+            points = seen.kind == "file" and (seen.text or "").startswith("gitdir:")
+            yield _joined(folder, (seen.text or "")[7:].strip()) if points else f"{folder}/.git"
+            return
+        folder = posixpath.dirname(folder)
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:

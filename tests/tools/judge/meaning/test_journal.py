@@ -357,35 +357,3 @@ def test_so_does_what_reads_it_in_another_way(read: str) -> None:
 )
 def test_ordinary_jobs_are_free(command: str) -> None:
     assert keys(command) == set()
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "tar cf t.tar -C /usr/bin rm && tar xf t.tar --transform s/rm/tidy/",
-        "tar c -C /usr/bin rm | tar x",
-        "(cd /usr/bin; echo rm | cpio -o) | cpio -i",
-        "ar q t.a /usr/bin/rm; ar x t.a",
-        "zip -j t.zip /usr/bin/rm && unzip t.zip",
-        "7z a t.7z /usr/bin/rm; 7z x t.7z",
-        "python3 -m zipfile -c t.zip /usr/bin/rm; python3 -m zipfile -e t.zip .",
-    ],
-)
-def test_a_program_out_of_an_archive_stays_one(command: str) -> None:
-    left = examine(command, PROJECT, None, Disk(), SETTING).files
-    assert left[f"{PROJECT}/**"] & Taint.PROGRAM
-    taints = dict.fromkeys([f"{PROJECT}/rm", f"{PROJECT}/tidy"], Taint.PROGRAM)
-    disk = Disk({**FILES, f"{PROJECT}/tidy": None}, copies={f"{PROJECT}/tidy": f"{PROJECT}/rm"}, taints=taints)
-    assert {one.key for one in examine("./tidy -rf d", PROJECT, None, disk, SETTING).findings} == {"opaque.changed"}
-
-
-@pytest.mark.parametrize("command", ["rsync -a /usr/bin/rm tidy", "scp /usr/bin/rm tidy"])
-def test_a_local_copy_is_one_whatever_made_it(command: str) -> None:
-    assert "fs.recursive-delete" in {
-        one.key for one in examine(f"{command}; ./tidy -rf d", PROJECT, None, Disk(), SETTING).findings
-    }
-
-
-def test_an_archive_of_the_project_is_none_of_programs() -> None:
-    left = examine("tar czf d.tgz src app && tar xzf d.tgz -C out && out/app", PROJECT, None, Disk(), SETTING).files
-    assert not any(taint & Taint.PROGRAM for taint in left.values())
