@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.state import NoFiles, Seen, Snapshot
+from tools.judge.meaning.state import KnowsOrigins, NoFiles, Seen, Snapshot
+from tools.judge.meaning.value import Taint
 
 _MOVERS = frozenset({"mv", "gmv"})
 _BRING = tuple(map(frozenset, (["reset"], ["stash", "pop"], ["stash", "apply"], ["stash", "branch"], ["-n"], ["--no-commit"])))
@@ -63,6 +64,10 @@ class Looks:
     def look(self, path: str) -> Seen:
         """Look at an absolute path."""
         return self._files.look(path)
+
+    def is_unpacked(self, path: str) -> bool:
+        """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
+        return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.WRITTEN)
 
     def work_tree(self, folder: str) -> WorkTree:
         """Look at the working tree that ``folder`` (absolute) belongs to."""

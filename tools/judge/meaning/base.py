@@ -9,7 +9,7 @@ from toolcrib._regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
-from tools.judge.meaning.filestate import program_name
+from tools.judge.meaning.filestate import program_name, undotted
 from tools.judge.meaning.shellstate import State, merged
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value
@@ -19,6 +19,10 @@ from tools.judge.shell.tree import Script, Simple, Word
 
 _SPEND_FACTOR = 40
 _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
+
+
+_LOGICAL = frozenset({"cd", "pushd", "popd"})
+"""Commands to which ``..`` is the folder above in what they are given, links or not."""
 
 
 class _Inside:
@@ -138,8 +142,14 @@ class Base(Walker):
         start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
         cwds = state.cwds
+        if name not in _LOGICAL and any(".." in value.text for value in argv):
+            argv = [undotted(self, state, value) for value in argv]
+        if any(".." in target.path.text for target in redirects):
+            redirects = [target._replace(path=undotted(self, state, target.path)) for target in redirects]
         if context.mounts:
-            outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
+            if context.copied and name not in mounts.SENDS:
+                return
+            outside = mounts.outside(context.mounts, name, argv, () if context.copied else redirects, cwds)
             if outside is None:
                 return
             argv, redirects, cwds = outside

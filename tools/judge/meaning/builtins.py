@@ -54,10 +54,11 @@ def _cd(call: BuiltinCall) -> list[State]:
             return call.end(None)
         state.stack = (*state.stack, state.cwds)
     target = words[0] if words else Value(variables.home(call.it, state))
-    return _moved(call, target)
+    physical = any(re.fullmatch(r"-[Le@]*P[Pe@]*", value.text) for value in call.argv[1:])
+    return _moved(call, target, physical=physical)
 
 
-def _moved(call: BuiltinCall, target: Value) -> list[State]:
+def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[State]:
     it, state = call.it, call.state
     if target.text == "-":
         new = state.old_cwds
@@ -66,7 +67,7 @@ def _moved(call: BuiltinCall, target: Value) -> list[State]:
     elif not target.known or target.pattern or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
         new = ()
     else:
-        found = filestate.absolute(it, state, target.text)
+        found = filestate.absolute(it, state, target.text, logical=not physical)
         new = tuple(dict.fromkeys(found)) if all(path.startswith(("/", "~")) for path in found) else ()
     stayed = state.copy()
     state.old_cwds, state.cwds = state.cwds, new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tools.judge.meaning import filestate, interpreters, sources, strangers, tables
+from tools.judge.meaning import filestate, interpreters, owned, sources, strangers, tables
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.shellstate import State, Var
@@ -132,6 +132,8 @@ def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, t
     if maker := unfollowed(it, state, path):
         state.wild |= Taint.UNKNOWN
         return unread(it, state, path, argv, targets, maker)
+    for file in owned.matching(it, state, path):
+        sourced(it, state.copy(), Value(file), args, [argv[0], Value(file)], targets)
     text = filestate.content(it, state, path)
     if text is None:
         it.act(state, argv, targets)
@@ -155,6 +157,8 @@ def script_file(it: Walker, state: State, path: Value, args: Values, argv: Value
     """A shell runs the file ``path``; ``args`` are $0 and the rest."""
     if maker := unfollowed(it, state, path):
         return unread(it, state, path, argv, targets, maker)
+    for file in owned.matching(it, state, path):
+        script_file(it, state.copy(), Value(file), [Value(file), *args[1:]], [argv[0], Value(file)], targets)
     text = filestate.content(it, state, path)
     if text is None:
         it.act(state, argv, targets)
@@ -231,7 +235,8 @@ def interpreter(
     """The act of an interpreter, and what its code does."""
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
-    for path in found.files:
+    by_pattern = [Value(one) for path in found.files for one in owned.matching(it, state, path)]
+    for path in [*found.files, *by_pattern]:
         path = _script_of(it, state, spec, path)
         text = filestate.content(it, state, path)
         if maker := unfollowed(it, state, path):

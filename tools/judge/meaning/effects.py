@@ -187,6 +187,12 @@ def _remote_copy(it: Walker, state: State, argv: Values) -> None:
             last = source.text.rpartition("/")[2].rpartition(":")[2]
             for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
                 filestate.mark(it, state, path, Taint.REMOTE)
+        elif ":" not in target.text.partition("/")[0]:
+            last = source.text.rstrip("/").rpartition("/")[2]
+            for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
+                for name in filestate.absolute(it, state, path):
+                    for place in filestate.absolute(it, state, source.text):
+                        _placed(it, state, "copy", source, place, name)
 
 
 def _dd(it: Walker, state: State, argv: Values) -> None:
@@ -213,24 +219,6 @@ def _unpacked(it: Walker, state: State, argv: Values) -> None:
             content = filestate.content(it, state, path)
             if content is not None:
                 filestate.write(it, state, Value(name), tainted(unknown(content.taint), Taint.DECODED), append=False)
-
-
-def _archived(it: Walker, state: State, argv: Values) -> None:
-    words = [value.text for value in argv[1:]]
-    if words and re.match(r"-?[a-zA-Z]*[cru]|--(?:create|append|update)", words[0]):
-        for archive in options(argv, "f", "--file") or argv[2:3]:
-            _packed(it, state, archive, argv)
-
-
-def _zipped(it: Walker, state: State, argv: Values) -> None:
-    for archive in operands(argv)[:1]:
-        _packed(it, state, archive, argv)
-
-
-def _packed(it: Walker, state: State, archive: Value, argv: Values) -> None:
-    """An archive of secrets is one."""
-    if any(filestate.is_secret(path) for one in argv[1:] for path in filestate.absolute(it, state, one.text)):
-        filestate.mark(it, state, archive.text, Taint.SECRET)
 
 
 def _pipe_made(it: Walker, state: State, argv: Values) -> None:
@@ -302,8 +290,6 @@ EFFECTS = {
     "age": _decoded,
     "gunzip": _unpacked,
     "unxz": _unpacked,
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _archived),
-    "zip": _zipped,
     "npm": _package_set,
     "mkfifo": _pipe_made,
     "mknod": _pipe_made,

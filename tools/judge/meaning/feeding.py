@@ -22,11 +22,12 @@ def find(argv: Values, stdin: Value | None) -> list[Inner]:
         if value.text[:1] in ("-", "(", "!"):
             break
         roots.append(value)
+    ending = _ending([value.text for value in argv])
     if len(roots) == 1:
         text = roots[0].text.rstrip("/") if roots[0].text.rstrip("/") else ""
-        name = Value(f"{text}/{HOLE}" if text != "." else f"./{HOLE}", roots[0].taint | Taint.UNKNOWN, shown="{}")
+        name = Value(f"{text}/{HOLE}{ending}" if text != "." else f"./{HOLE}{ending}", roots[0].taint | Taint.UNKNOWN, shown="{}")
     else:
-        name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+        name = Value(f"{HOLE}{ending}", Taint.UNKNOWN, shown="{}")
     found: list[Inner] = []
     at = 1
     while at < len(argv):
@@ -39,6 +40,16 @@ def find(argv: Values, stdin: Value | None) -> list[Inner]:
             if inner:
                 found.append(Inner(argv=inner, fed=True, own=False))
     return found
+
+
+def _ending(words: Sequence[str]) -> str:
+    """Return how all names end that ``find`` gives: ``.sh`` for ``-name '*.sh'``; "" where that is not plain."""
+    given = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-name"]
+    plain = len(given) == 1 and given[0][:1] == "*" and not set(given[0][1:]) & set("*?[\\")
+    return given[0][1:] if plain and not _EITHER & set(words) else ""
+
+
+_EITHER = frozenset({"-o", "-or", "!", "-not", ",", "-iname", "-path"})
 
 
 def filled(value: Value, mark: str, by: Value) -> Value:

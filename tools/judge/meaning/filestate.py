@@ -54,13 +54,57 @@ def is_program(path: str) -> bool:
     return _PROGRAM.search(path) is not None
 
 
-def absolute(it: Walker, state: State, text: str) -> list[str]:
-    """The absolute paths that it may be; it alone, as written, where the folder is not known."""
+def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> list[str]:
+    """The absolute paths that it may be; it alone, as written, where the folder is not known.
+
+    ``..`` behind a link is the folder above the one that the link leads to; ``logical``: above the link, as for ``cd``.
+    """
     if re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
+    if not logical and ".." in text and (behind := behind_links(it, state, text)):
+        return behind
     if not state.cwds or text.startswith(("/", "~", HOLE)):
         return [posixpath.normpath(text) if text else ""]
     return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
+
+
+_SAME = Regex(r"/(?:\./)*/*")
+_DOTS = Regex(r"/(?!\.{1,2}/)([^/]+)/\.\.(?=/|$)")
+_MOST_DOTS = 12
+_MOST_CHARS = 4_096
+
+
+def behind_links(it: Walker, state: State, text: str) -> list[str]:
+    """Return the absolute paths that ``text`` may be where a ``..`` in it stands behind a link; [] where none does."""
+    if it.context.place or it.context.mounts:
+        return []
+    written = [text] if text[:1] == "/" else [f"{cwd}/{text}" for cwd in state.cwds]
+    found = [_undotted(it, state, _SAME.sub("/", path)) for path in written if path[:1] == "/"]
+    return found if found != [posixpath.normpath(path) for path in written] else []
+
+
+def _undotted(it: Walker, state: State, path: str) -> str:
+    for _ in range(_MOST_DOTS):
+        match = _DOTS.search(path)
+        if match is None or HOLE in path[: match.end()]:
+            break
+        above = path[: match.start()]
+        there = real(it, journal.through(state.files, above + match[0][:-3]))
+        plain = f"{real(it, journal.through(state.files, above or '/')).rstrip('/')}/{match[1]}"
+        path = (above if there == plain else posixpath.dirname(there)) + path[match.end() :]
+    return posixpath.normpath(path or "/")
+
+
+def undotted(it: Walker, state: State, value: Value) -> Value:
+    """Return a word as the path that it is, where a ``..`` in it stands behind a link; any other as it is."""
+    head, equals, text = value.text.partition("=") if value.text[:1] == "-" or "=" in value.text else ("", "", value.text)
+    if ".." not in text or "\n" in text or len(text) > _MOST_CHARS:
+        return value
+    found = behind_links(it, state, text)
+    if not found:
+        return value
+    path = found[0] if len(found) == 1 else HOLE
+    return value._replace(text=f"{head}{equals}{path}", shown=value.shown or value.text)
 
 
 def is_secret(path: str) -> bool:

@@ -291,6 +291,15 @@ _INSTALLS = Regex(r"install|localinstall|reinstall|upgrade|add|--install|--unpac
 _PACKAGES = (".deb", ".rpm", ".apk", ".snap", ".flatpak", ".gem", ".whl", ".gz", ".tgz", ".zip", ".pkg.tar.zst", ".pkg.tar.xz")
 
 
+def _parts(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """``run-parts FOLDER``"""
+    words = [value.text for value in argv[1:]]
+    folder = next((word for word in reversed(words) if word[:1] != "-"), "")
+    if not folder or "--test" in words or "--list" in words:
+        return []
+    return [Inner(argv=[Value(path)], own=True) for path in owned.below(it, state, folder, "", deep=False)]
+
+
 def _rake(it: Walker, state: State, argv: Values) -> list[Inner]:
     found = owned.first(it, state, "Rakefile", "rakefile", "Rakefile.rb")
     if found is None:
@@ -316,6 +325,7 @@ RECIPES = {
     "scons": _started("SConstruct"),
     "just": _just,
     "rake": _rake,
+    "run-parts": _parts,
     "task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "go-task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "ansible-playbook": _tasks(),

@@ -132,6 +132,8 @@ class Context:
     background: bool = False
     mounts: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a container may write to, by the names that they have inside."""
+    copied: bool = False
+    """True where these are copies: what is sent away of them counts, and no change."""
 
     text: str = ""
     """The text being walked."""
@@ -166,7 +168,7 @@ class Context:
         new.background, new.mounts, new.text, new.epoch, new.line = self.background, self.mounts, self.text, self.epoch, self.line
         new.span, new.doubts, new.depth, new.calls, new.sourced = self.span, self.doubts, self.depth, self.calls, self.sourced
         new.spawned, new.conditional, new.rounds, new.shadowing = self.spawned, self.conditional, self.rounds, self.shadowing
-        new.loops, new.later, new.followed = self.loops, self.later, self.followed
+        new.loops, new.later, new.followed, new.copied = self.loops, self.later, self.followed, self.copied
         return new
 
     def source(self, word: Word) -> str:

@@ -231,7 +231,7 @@ RULES = (
         "gdb lldb cgdb",
         text(
             r"(?:^| )(?:-ex|-eval-command|--eval-command|-iex|-o|--one-line)[= ]['\"]?(?:shell|!|pipe|platform shell|python"
-            r"|call |print \w+\(|source )"
+            r"|call |print \w+\(|source )|\b(?:system|popen|exec[lv]\w*)\s*\("
         ),
         "runs a shell or code from within a debugger",
         yes="gdb -batch -ex 'shell rm -rf data'",
@@ -241,7 +241,7 @@ RULES = (
         "shell.escape",
         "ask-once",
         "ed ex red",
-        reads(r"(?:^|\n)[\d,$%.]*\s*(?:!|[rw] ?!)"),
+        reads(r"(?:^|\n)[\d,$%.]*\s*(?:!|[erwEW] ?!)"),
         "runs a shell from within an editor",
         yes="ed -s a <<< '!rm -rf data'",
         no="ed -s a <<< 'p'",
