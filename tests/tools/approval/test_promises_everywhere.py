@@ -369,3 +369,22 @@ def test_where_the_home_over_there_cannot_be_told_what_is_named_from_it_is_asked
     there = floors(NoHome(commands=lambda request: (0, b""), cwd=PROJECT))
     assert there.asks("echo x > ~/.bashrc")
     assert there.asks("cd; echo x > .bashrc")
+
+
+class InContainer(OtherHome):
+    async def home(self) -> str:
+        return "/tmp"
+
+
+@pytest.mark.parametrize("command", ["tar xf a.tgz -C /tmp", "cd /tmp && unzip a.zip", "cp -r a/. /tmp", "cd ~; patch -p1 < a"])
+def test_a_home_for_temporary_files_is_free_as_a_whole(floors: Floors, command: str) -> None:
+    """A container's home: nothing that lies in it is kept, but start files and settings of git count until it ends."""
+    floor = floors(InContainer(commands=lambda request: (0, b""), cwd=PROJECT))
+    assert floor.do(command) == "ran"
+    assert floor.do("find /tmp -name x -delete") == {"fs.find-delete"}
+    assert floor.do("echo x >> ~/.bashrc") == floor.do("echo x > /tmp/.gitconfig") == {"persist.start-file"}
+
+
+def test_settings_of_toolcrib_over_there_are_known_in_code_too(floors: Floors) -> None:
+    floor = floors(OtherHome(commands=lambda request: (0, b""), cwd=PROJECT))
+    assert floor.asks("python3 -c \"import os; f = os.path.expanduser('~') + '/.config/toolcrib/config.yaml'; g(f)\"")
