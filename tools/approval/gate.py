@@ -12,6 +12,8 @@ from toolcrib import (
     Block,
     Decision,
     Effect,
+    EnvironmentFailed,
+    KnowsHome,
     ReadsFile,
     Suspend,
     SuspendTicket,
@@ -104,8 +106,20 @@ class ApprovalGate:
         if not ctx.effects and entry.kind in _PASSIVE and policy.tool_rules is None:
             return None
         case = _Case(call, entry, ctx, policy)
+        if isinstance(ctx.environment, KnowsHome):
+            return self._at_home(case, ctx.environment)
         origins = policy.files.known(ctx.run_identity.session_id)
         return self._looked_up(case) if origins is None else self._judged(case, origins)
+
+    async def _at_home(self, case: _Case, environment: KnowsHome) -> Decision | None:
+        """Judge by the home of the account over there, not by that of the person here."""
+        try:
+            home = await environment.home()
+        except (OSError, EnvironmentFailed):
+            home = ""  # it is unavailable: the call fails there, and the next one asks again
+        setting = replace(case.policy.setting, home=home)
+        # What was harmless in another home need not be so in this one.
+        return await self._looked_up(case._replace(policy=replace(case.policy, setting=setting, harmless=Harmless())))
 
     async def _looked_up(self, case: _Case) -> Decision | None:
         decision = self._judged(case, await case.policy.files.of(case.ctx.run_identity.session_id))

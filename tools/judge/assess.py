@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tools.judge import installed as our_code
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
-from tools.judge.folders import under
+from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.links import Links
 from tools.judge.looks import Looks
@@ -104,8 +104,8 @@ def assess(
             _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
         else:
             _add(found, _finding(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
-    for folder in meaning.unsure if home else ():
-        if under(home, folder):
+    for folder in meaning.unsure if is_home(home, home) else ():
+        if home and under(home, folder):
             why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
             _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
     for one in across(meaning.acts):
@@ -231,7 +231,8 @@ def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths:
     plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
     plain = plain and all(one.known and not one.pattern for one in act.argv)
     plain = plain and len(act.cwds) == 1
-    cwd = posixpath.commonpath(act.cwds) if act.cwds and _ELSEWHERE.isdisjoint(act.environment) else ""
+    known = bool(act.cwds) and all(cwd[0] == "/" for cwd in act.cwds)  # else one is from a home that nobody knows
+    cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
     return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
 
 
@@ -333,6 +334,8 @@ def _names_own(text: str, basis: Basis) -> bool:
     """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
     home = basis.home
     names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
+    # Where the account is another's, its settings lie below another home.
+    names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
     return any(name in text for name in names)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
-from tools.judge.folders import under
+from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.meaning.state import NoFiles, Seen
 from tools.judge.meaning.value import HOLE, Value
@@ -130,7 +130,7 @@ def _is_root(path: str, pattern: bool, home: str) -> bool:
         while _WHOLE.fullmatch(tail):
             path = head or "/"
             head, _, tail = path.rpartition("/")
-    if (home and path == home) or ROOTS.fullmatch(path):
+    if (home and is_home(path, home)) or ROOTS.fullmatch(path):
         return True
     return pattern and any(may_match(path, f"/{name}") for name in _ROOT_NAMES) and path.count("/") == 1
 
