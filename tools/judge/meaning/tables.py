@@ -45,8 +45,8 @@ WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]]("SPECIALS", "specials", "feeding", "containers", "multiplexers")
 """Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
-RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]]("RECIPES", "recipes")
-"""Programs that run shell text out of files of the session's own."""
+RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]]("RECIPES", "recipes", "configured")
+"""Programs that run or send what files of the session's own say."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
 """Interpreters of other languages; a language is read by the module of its name in tools/judge/languages."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")

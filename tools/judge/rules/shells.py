@@ -6,7 +6,7 @@ import re
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import Taint
-from tools.judge.rules.network import LOCAL_URL
+from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.table import ANY, ActView, Test, count, operand, opt, reads, rule, sub, text, value, word
 
 SHELLS = frozenset(
