@@ -311,10 +311,11 @@ def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
     ]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
-        led = _led(act, one, basis)
+        forms = _forms(one)
+        led = _led(act, one, forms, basis)
         if any(names_process(there) or (takes_folders(act) and is_folder(there)) for there in led):
             yield _process(act, one)
-        if _reaches_own(act, one, led, basis):
+        if _reaches_own(act, one, forms, led, basis):
             why = "touches toolcrib's own settings, keys or state"
             yield _finding(act, "self.settings", "block", why, scope=one.for_people())
             return
@@ -345,26 +346,25 @@ def _forms(one: Value) -> list[Value]:
     return forms
 
 
-def _led(act: Act, one: Value, basis: Basis) -> list[str]:
+def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
     """Where the word leads by links, if the command opens what it names."""
     if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
         return []
     return [
         there
-        for form in _forms(one)[:2]
+        for form in forms[:2]
         if form.text[:1] != "-" and len(form.text) < _MOST_NAME
         for path in spelled(form, act.cwds, basis.home)
         for there in basis.links.real(path)
     ]
 
 
-def _reaches_own(act: Act, one: Value, led: Sequence[str], basis: Basis) -> bool:
+def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
     reads = act.name in _READS
     if reads and not act.redirects and one.text.endswith(READABLE):
         return False
     if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
-    forms = _forms(one)
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
         if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
