@@ -20,13 +20,14 @@ from tools.judge.paths import (
     READABLE,
     goes_on,
     is_protected,
-    judge_process,
     may_match,
     path_rules,
     resolve_value,
     root_of,
     spelled,
 )
+from tools.judge.procfs import WHY, is_folder, names_process
+from tools.judge.reads import TAKES, processes, taken_by_git, takes_folders
 from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
@@ -48,10 +49,6 @@ _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
-"""Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
-_TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
-"""Always."""
 _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
 """Variables by which a program works in another folder than its own."""
 
@@ -251,18 +248,8 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
         yield from _of_touch(act, touch, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
         yield _finding(act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,))
-    if act.name not in _LOOKS:
-        yield from _processes(act)
-
-
-def _processes(act: Act) -> Iterator[Finding]:
-    near = [cwd for cwd in act.cwds if cwd.startswith("/proc")]
-    for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
-        if "/proc/" in given.text:
-            yield from _process(act, given)
-        elif near and given.text[:1] != "-":
-            for path in spelled(given, near):
-                yield from _process(act, given._replace(text=path))
+    for given in processes(act):
+        yield _process(act, given)
 
 
 def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
@@ -307,9 +294,8 @@ def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
     return basis.links.real(path)
 
 
-def _process(act: Act, given: Value) -> Iterator[Finding]:
-    for finding in judge_process(given.text, ""):
-        yield _finding(act, finding.key, finding.level, finding.why, scope=given.for_people(), paths=(given.text,))
+def _process(act: Act, given: Value) -> Finding:
+    return _finding(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
 
 
 # toolcrib's own files
@@ -318,13 +304,26 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    whole = act.name in _TAKES_AWAY | _TAKES_ALL
-    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern) or (whole and one.text == ".")]
+    whole = act.name in TAKES
+    given = [
+        one
+        for one in act.argv[1:]
+        if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
+    ]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
-        if _reaches_own(act, one, basis):
+        forms = _forms(one)
+        led = _led(act, one, forms, basis)
+        if any(names_process(there) or (takes_folders(act) and is_folder(there)) for there in led):
+            yield _process(act, one)
+        if _reaches_own(act, one, forms, led, basis):
             why = "touches toolcrib's own settings, keys or state"
             yield _finding(act, "self.settings", "block", why, scope=one.for_people())
+            return
+    for path in taken_by_git(act) if act.name == "git" else ():
+        if any(under(folder, path) or under(path, folder) for folder in basis.protected):
+            why = "takes toolcrib's own settings, keys or state into a repository"
+            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):
         yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
@@ -339,27 +338,39 @@ def _names_own(text: str, basis: Basis) -> bool:
     return any(name in text for name in names)
 
 
-def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
+def _forms(one: Value) -> list[Value]:
+    """The word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
     text = one.text
-    if act.name in _READS and not act.redirects and text.endswith(READABLE):
-        return False
     forms = [one]
     if "=" in text or text[0] == "@":
         forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
     if ":" in text:
         forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
-    opens = act.name not in _NAMES_ONLY or any(target.path is one for target in act.redirects)
-    if opens and any(
-        is_protected(there, basis.protected) and not (act.name in _READS and there.endswith(READABLE))
+    return forms
+
+
+def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
+    """Where the word leads by links, if the command opens what it names."""
+    if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
+        return []
+    return [
+        there
         for form in forms[:2]
         if form.text[:1] != "-" and len(form.text) < _MOST_NAME
         for path in spelled(form, act.cwds, basis.home)
         for there in basis.links.real(path)
-    ):
+    ]
+
+
+def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
+    reads = act.name in _READS
+    if reads and not act.redirects and one.text.endswith(READABLE):
+        return False
+    if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
-        if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
+        if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
         for path in spelled(form, act.cwds, basis.home):
             if is_protected(path, basis.protected):
@@ -373,9 +384,8 @@ def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
 
 def _is_taken(act: Act, path: str, basis: Basis) -> bool:
     """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == basis.home or path.count("/") < 3:
+    if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
-    letters = "rRa" if act.name in ("cp", "rsync") else "rR"
-    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and any(one in text for one in letters) for text in act.words()):
+    if not takes_folders(act):
         return False
     return any(under(folder, path) for folder in basis.protected)

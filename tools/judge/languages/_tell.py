@@ -59,6 +59,8 @@ class Tell:
         """Folder to which the code changed with chdir."""
         self.environment: dict[str, Value] = {}
         """Variables that the code set for its children."""
+        self.reads_secret = False
+        """True once a file was read that is likely to hold a key."""
         self._said: set[object] = set()
         self._writes: dict[int, tuple[RedirectTarget, list[Value]]] = {}
         self._next = 0
@@ -178,7 +180,10 @@ class Tell:
         """Return the content of a file; report its reading where the path is known."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
+        self.reads_secret = self.reads_secret or bool(secret)
         if not path.known or path.pattern:
+            if "/proc" in path.text:
+                self.say([], [RedirectTarget("<", path, 0)])  # which process it is may be unknown, what is read of it is not
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
         self.say([], [RedirectTarget("<", path, 0)])
         seen = self.sink.look(path.text)
@@ -202,6 +207,12 @@ class Tell:
     def send(self, data: Value, url: Value) -> Value:
         self.words("curl", "--data-binary", data, url)
         return Value(HOLE, Taint.REMOTE | Taint.UNKNOWN)
+
+    def send_to(self, data: Value, host: Value, port: Value) -> None:
+        self.send(data, join([Value("tcp://"), host, *([Value(":"), port] if port.text else ())]))
+
+    def look_up(self, host: Value) -> None:
+        self.words("getent", "hosts", host)
 
     def reverse_shell(self, host: Value = ANYTHING, port: Value = ANYTHING) -> None:
         self.words("@reverse-shell", host, port)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import arithmetic, code, conditions, external, filestate, output, reading, tables, variables
+from toolcrib._regex import Regex
+from tools.judge.meaning import arithmetic, code, conditions, external, filestate, journal, output, reading, tables, variables
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
+from tools.judge.meaning.walk import Walker
 
 
 def _nothing(call: BuiltinCall) -> list[State]:
@@ -62,8 +64,8 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
     it, state = call.it, call.state
     if target.text == "-":
         new = state.old_cwds
-    elif target.text.startswith(f"/proc/{HOLE}") and not target.pattern:
-        new = (target.text.rstrip("/"),)  # another process's folder, whichever
+    elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
+        pass  # another process's folder, whichever
     elif not target.known or target.pattern or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
         new = ()
     else:
@@ -79,6 +81,20 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
         return [state]
     stayed.status = -1
     return [state, stayed]
+
+
+def _processes(it: Walker, state: State, target: str) -> tuple[str, ...]:
+    """Return the folders below /proc that an only partly known one may be."""
+    found: list[str] = []
+    for path in filestate.absolute(it, state, target):
+        known = _UNKNOWN.split(path, maxsplit=1)[0].rpartition("/")[0]
+        there = filestate.real(it, journal.through(state.files, known)) if known[:1] == "/" else known
+        if there == "/proc" or there.startswith("/proc/"):
+            found.append(there + path[len(known) :])
+    return tuple(found)
+
+
+_UNKNOWN = Regex(rf"[*?\[{HOLE}]")
 
 
 def _exit(call: BuiltinCall) -> list[State]:

@@ -150,6 +150,8 @@ def _linked(it: Walker, state: State, name: str, there: str) -> None:
     if name != there:
         state.write(name, journal.link_to(there))
         it.found.links[name, there] = None
+        if filestate.is_secret(there):
+            filestate.last(it, name, Taint.SECRET)  # a later call does not see where a hard link leads
 
 
 def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, whole: bool) -> None:

@@ -78,6 +78,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     found = inner(wrappers, argv) or []
     if special is not None:
         found += special(argv, state.stdin)
+        found += recipes.inner(it, state, name, argv)
     if found:
         return _wrapped(it, state, name, argv, targets, [*found, *recipes.inner(it, state, name, argv)])
     if name in interpreters.SHELLS:
@@ -91,7 +92,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     tails.follow(it, state, name, argv)
     if pieces := sources.compiled(it, state, name, argv):
         code.evaluated(it, state, name, pieces)
-    if steps := recipes.inner(it, state, name, argv):
+    if special is None and (steps := recipes.inner(it, state, name, argv)):
         return _wrapped(it, state, name, argv, targets, steps)
     it.act(state, filestate.marked(it, state, argv), targets)
     return finished(it, state, name, argv)

@@ -276,19 +276,29 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """``@x`` and ``f=@x`` carry what the line has put into the file x: a copied key is a key."""
-    secret = {path for path, value in state.files.items() if value.taint & Taint.SECRET}
+    """``@x`` and ``f=@x`` carry what the line has put into the file x, or linked there: a copied key is a key."""
+    secret = {path for path, value in state.files.items() if _is_key(value)}
     if not secret and not knows_origins(it.snapshot):
         return argv
-    return [_marked(it, state, value, secret) for value in argv]
+    sends = argv[0].text.rpartition("/")[2] in _SENDERS
+    return [_marked(it, state, value, secret, sends) for value in argv]
 
 
-def _marked(it: Walker, state: State, value: Value, secret: Set[str]) -> Value:
+_SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sftp ftp lftp socat croc rclone gist mail mutt")
+
+
+def _is_key(entry: Value) -> bool:
+    return bool(entry.taint & Taint.SECRET) or (entry.shown in (journal.LINK, journal.DISK) and is_secret(entry.text))
+
+
+def _marked(it: Walker, state: State, value: Value, secret: Set[str], sends: bool) -> Value:
     text = value.text
     named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
     for one in named:
         paths = absolute(it, state, one) if one and one[:1] != "-" else ()
         if not secret.isdisjoint(paths) or any(origin(it, path) & Taint.SECRET for path in paths):
+            return tainted(value, Taint.SECRET)
+        if sends and any(is_secret(there) for path in paths if path[:1] == "/" and (there := real(it, path)) != path):
             return tainted(value, Taint.SECRET)
     return value
 

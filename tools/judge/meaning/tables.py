@@ -45,8 +45,10 @@ WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]]("SPECIALS", "specials", "feeding", "containers", "multiplexers")
 """Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
-RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]]("RECIPES", "recipes", "gitaliases", "debuggers", "images")
-"""Programs that run commands out of files: the session's own, and settings of git."""
+RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
+    "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured"
+)
+"""Programs that run or send what files say: the session's own, and settings of git."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
 """Interpreters of other languages; a language is read by the module of its name in tools/judge/languages."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
