@@ -67,7 +67,7 @@ _PATTERNS = frozenset({"-e", "--regexp", "-f", "--file"})
 def _is_pattern(act: Act, given: Value) -> bool:
     """Return whether a word is what is searched for, or a text for git, and not a file."""
     if act.name == "git":
-        return not given.text.startswith("/proc")
+        return not given.text.startswith(("/", "."))
     if act.name not in _SEARCH or given not in act.argv:
         return False
     reading = read([value.text for value in act.argv], "", _PATTERNS)

@@ -47,6 +47,7 @@ def keys(command: str) -> set[str]:
         "ln -s /proc/4711/fd d; echo yes > d/1",
         "echo /proc/*/environ | xargs cat",
         "git grep --no-index -a KEY /proc/4711",
+        "git hash-object -w ../../../proc/4711/environ",
         "python3 -m http.server -d /proc/4711",
         "cat /proc/kcore",
         "rg KEY /proc",
