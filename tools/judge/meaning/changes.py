@@ -50,6 +50,8 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
         for root in _roots(it, state, folder):
             _fill(it, state, root, maker)
+            for prefix in options(argv[at:], "", "--prefix") if words[0] == "checkout-index" else ():
+                _fill(it, state, posixpath.normpath(posixpath.join(root, posixpath.dirname(prefix.text) or ".")), maker)
 
 
 def _changes_tree(words: Sequence[str]) -> bool:
@@ -199,6 +201,14 @@ _UNPACKERS = names("tar unzip 7z 7za unrar cpio pax")
 _EXTRACTS = Regex(r"-?[a-zA-Z]*x(?:[a-zA-Z]*|\S*f.*)|--extract|--get")
 
 
+_WHOLE_PATHS = Regex(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names|--absolute-paths")
+
+
+def _anywhere(it: Walker) -> None:
+    """Note that it unpacks by whole paths: the archive says where."""
+    it.found.unsure["/"] = None
+
+
 def _tar(it: Walker, state: State, argv: Values) -> None:
     words = [value.text for value in argv[1:]]
     options_of_it = [word for at, word in enumerate(words) if word[:1] == "-" or not at]
@@ -212,6 +222,8 @@ def _tar(it: Walker, state: State, argv: Values) -> None:
     source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
     taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
     _extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+    if (words[0][:1] != "-" and "P" in words[0]) or any(_WHOLE_PATHS.fullmatch(word) for word in words):
+        _anywhere(it)
 
 
 def _unzip(it: Walker, state: State, argv: Values) -> None:
@@ -221,18 +233,24 @@ def _unzip(it: Walker, state: State, argv: Values) -> None:
     source = filestate.content(it, state, given[0]) if given else None
     taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
     _extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+    if any(re.fullmatch(r"-[a-zA-Z]*:[a-zA-Z:]*", value.text) for value in argv[1:]):
+        _anywhere(it)
 
 
 def _seven(it: Walker, state: State, argv: Values) -> None:
     if argv[1:] and argv[1].text in ("x", "e"):
         out = [value._replace(text=value.text[2:]) for value in argv[2:] if value.text.startswith("-o")]
         _extracted(it, state, out, argv[0].text, Taint.NONE)
+        if any(value.text.startswith("-spf") for value in argv[2:]):
+            _anywhere(it)
 
 
 def _cpio(it: Walker, state: State, argv: Values) -> None:
     if any(re.fullmatch(r"-[a-zA-Z]*[ip][a-zA-Z]*|--extract|--pass-through|-r", value.text) for value in argv[1:]):
         taint = state.stdin.taint & Taint.REMOTE if state.stdin is not None else Taint.NONE
         _extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+        if any(value.text == "--absolute-filenames" for value in argv[1:]):
+            _anywhere(it)
 
 
 def _extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import effects, output
+from tools.judge.meaning import effects, filestate, output
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import Taint, Value, names, unknown
 from tools.judge.meaning.walk import Walker
@@ -23,7 +23,7 @@ def finished(it: Walker, state: State, name: str, argv: Values) -> list[State]:
     if state.capture:
         state.emit(_flowing(name, argv, state.stdin, output.of_program(it, state, name, argv)))
     if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
-        state.stdin = unknown(state.stdin.taint)
+        state.stdin = filestate.lost(it, state.stdin)
     state.status = None
     return [state]
 
