@@ -32,6 +32,7 @@ from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
+from tools.judge.targets import Targets
 from tools.judge.walks import into_own
 from tools.judge.writes import EXTRACTS, Touch, touched
 
@@ -64,6 +65,7 @@ class Basis(NamedTuple):
     links: Links
     looks: Looks
     git: GitFolders
+    targets: Targets
     ours: our_code.Ours | None
 
 
@@ -86,7 +88,9 @@ def assess(
     """
     looks = looks or Looks()
     links = Links(real, meaning.links, meaning.unsure, meaning.copies)
-    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), ours)
+    closed = {"self.installed": () if ours is None else ours.installed.closed, "self.above": protected}
+    targets = Targets(home, closed, looks.look, meaning.lists)
+    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), targets, ours)
     found: Found = {}
     before: Act | None = None
     for act in meaning.acts:
@@ -96,6 +100,7 @@ def assess(
             _add(found, finding)
         basis.looks.note(act)
         basis.git.note(act)
+        targets.note(act)
     for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
         if deletes:
             _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
@@ -246,6 +251,8 @@ def resolved(act: Act) -> str:
 def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, basis)
+        if HOLE in touch.path.text or touch.path.pattern:
+            yield from _of_target(act, touch, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
         yield _finding(act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,))
     for given in processes(act):
@@ -273,6 +280,13 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
         if touch.mode == "write" and _may_land_in_own(act, path, basis):
             why = "may write into toolcrib's own settings or state"
             yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    for key, level, why in basis.targets.reasons(act, touch):
+        if act.argv and not act.redirects and only_says(view, names):
+            return
+        yield _finding(act, key, level, why, scope=touch.path.for_people().replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:

@@ -51,7 +51,7 @@ class Sink(Protocol):
         ...
 
     def look(self, path: str) -> Seen:
-        """A file, by a path that may be relative to where the code runs."""
+        """A file, by a path that may be relative to where the code runs; ``-`` is standard input."""
         ...
 
 
@@ -124,6 +124,8 @@ class Meaning:
     """Files and folders that it leaves as copies of others, or moved: the new path, and the old one."""
     links: Sequence[tuple[str, str]] = ()
     """Links that it makes: where they are, and where they lead."""
+    lists: Sequence[str] = ()
+    """Texts that it reads part by part, further than they were followed: what they name may be what it writes."""
     unsure: Sequence[str] = ()
     """Folders whose contents it may change in ways that nobody followed."""
     steps: int = 0

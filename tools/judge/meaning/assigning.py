@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tools.judge.meaning import arithmetic, braces, code, expand, parameters
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Assignment, Compound, Plain, Word
 
@@ -89,7 +89,8 @@ def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict
             continue
         for value in expand.fields(it, state, [plain or word]):
             if value.pattern:
-                value = Elastic(HOLE, value.taint | Taint.UNKNOWN)
+                files = unglobbed(value)
+                value = Elastic(HOLE if files.text[0] == HOLE else files.text, files.taint)
             more = more or isinstance(value, Elastic)
             found[str(at)] = value
             at += 1
@@ -120,6 +121,8 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
         key = key.rstrip("]") if isinstance(key, str) and key else None
         var = state.vars.get(name)
     old = var if var is not None else inherited(it, name)
+    if "n" in old.flags and old.value is None:
+        it.embedded(state, value)
     if "r" in old.flags:
         it.context.doubts.mishap = True
         return

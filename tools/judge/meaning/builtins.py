@@ -299,7 +299,17 @@ def _compgen(call: BuiltinCall) -> list[State]:
             call.it.text(following.text, call.state.copy())
         elif re.fullmatch(r"-\w*W", value.text):
             call.it.embedded(call.state, following)
-    return _jobs(call)
+    call.note()
+    call.state.emit(unknown(Taint.FOUND))
+    return call.end(None)
+
+
+def _wait(call: BuiltinCall) -> list[State]:
+    """``wait -p NAME``: it is assigned, so that a subscript in it is calculated."""
+    for value in call.argv[1:]:
+        call.it.embedded(call.state, value)
+    call.note()
+    return call.end(None)
 
 
 BUILTINS = {
@@ -336,5 +346,6 @@ BUILTINS = {
     "exec": _command,
     "type": _type,
     "compgen": _compgen,
+    "wait": _wait,
     **dict.fromkeys(["jobs", "dirs", "times", "caller", "complete", "history", "ulimit", "umask"], _jobs),
 }

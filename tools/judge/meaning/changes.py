@@ -50,6 +50,8 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
         for root in roots(it, state, folder):
             _fill(it, state, root, maker)
+            for prefix in options(argv[at:], "", "--prefix") if words[0] == "checkout-index" else ():
+                _fill(it, state, posixpath.normpath(posixpath.join(root, posixpath.dirname(prefix.text) or ".")), maker)
 
 
 def _changes_tree(words: Sequence[str]) -> bool:
@@ -202,6 +204,14 @@ _KEPT = Taint.REMOTE | Taint.PROGRAM
 _EXTRACTS = Regex(r"-?[a-zA-Z]*x(?:[a-zA-Z]*|\S*f.*)|--extract|--get")
 
 
+_WHOLE_PATHS = Regex(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names|--absolute-paths")
+
+
+def _anywhere(it: Walker) -> None:
+    """Note that it unpacks by whole paths: the archive says where."""
+    it.found.unsure["/"] = None
+
+
 def _tar(it: Walker, state: State, argv: Values) -> None:
     words = [value.text for value in argv[1:]]
     options_of_it = [word for at, word in enumerate(words) if word[:1] == "-" or not at]
@@ -215,6 +225,8 @@ def _tar(it: Walker, state: State, argv: Values) -> None:
     source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
     taint = source.taint & _KEPT if source is not None else Taint.NONE
     extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+    if (words[0][:1] != "-" and "P" in words[0]) or any(_WHOLE_PATHS.fullmatch(word) for word in words):
+        _anywhere(it)
 
 
 def _unzip(it: Walker, state: State, argv: Values) -> None:
@@ -224,6 +236,8 @@ def _unzip(it: Walker, state: State, argv: Values) -> None:
     source = filestate.content(it, state, given[0]) if given else None
     taint = source.taint & _KEPT if source is not None else Taint.NONE
     extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+    if any(re.fullmatch(r"-[a-zA-Z]*:[a-zA-Z:]*", value.text) for value in argv[1:]):
+        _anywhere(it)
 
 
 def _seven(it: Walker, state: State, argv: Values) -> None:
@@ -232,6 +246,8 @@ def _seven(it: Walker, state: State, argv: Values) -> None:
         given = operands(argv)
         source = filestate.content(it, state, given[1]) if len(given) > 1 else None
         extracted(it, state, out, argv[0].text, source.taint & _KEPT if source is not None else Taint.NONE)
+        if any(value.text.startswith("-spf") for value in argv[2:]):
+            _anywhere(it)
 
 
 def _ar(it: Walker, state: State, argv: Values) -> None:
@@ -245,6 +261,8 @@ def _cpio(it: Walker, state: State, argv: Values) -> None:
     if any(re.fullmatch(r"-[a-zA-Z]*[ip][a-zA-Z]*|--extract|--pass-through|-r", value.text) for value in argv[1:]):
         taint = state.stdin.taint & _KEPT if state.stdin is not None else Taint.NONE
         extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+        if any(value.text == "--absolute-filenames" for value in argv[1:]):
+            _anywhere(it)
 
 
 def extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:

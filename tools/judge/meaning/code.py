@@ -19,6 +19,7 @@ Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _SPREADS = Taint.REMOTE | Taint.DECODED
+_CARRIED = _SPREADS | Taint.FOUND
 """Taints of a text that its commands carry on."""
 
 
@@ -41,7 +42,7 @@ def here(it: Walker, state: State, text: Value, source: Source, argv: Values, ta
     if not text.known:
         state.wild |= Taint.UNKNOWN
     with it.inside() as inner:
-        inner.taint |= text.taint & _SPREADS
+        inner.taint |= text.taint & _CARRIED
         return it.text(text.text, state)
 
 
@@ -88,7 +89,7 @@ def shell_text(
     with it.inside() as outer:
         outer.sourced = False
         with it.inside() as inner:
-            inner.taint |= text.taint & _SPREADS
+            inner.taint |= text.taint & _CARRIED
             inner.language = "shell"
             ends = it.text(text.text, child)
         ends = it.traps(ends)
@@ -349,6 +350,9 @@ class CodeSink:
 
     def look(self, path: str) -> Seen:
         it = self.it
+        if path == "-":
+            given = self.state.stdin
+            return Seen("file", given.text, given.taint) if given is not None and given.known else Seen("unreadable")
         names = filestate.absolute(it, self.state, path)
         for name in names:
             if self.state.files and filestate.entry_of(it, self.state, name) is not None:

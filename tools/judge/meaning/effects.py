@@ -184,6 +184,9 @@ def _remote_copy(it: Walker, state: State, argv: Values) -> None:
     if len(given) < 2:
         return
     *sources, target = given
+    listed = any(value.text.startswith(("--files-from", "--recursive", "--archive")) for value in argv[1:])
+    if ":" not in target.text.partition("/")[0] and (listed or any(one.text.endswith(("/", "/.")) for one in sources)):
+        it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))  # hidden files too
     for source in sources:
         if ":" in source.text.partition("/")[0]:
             last = source.text.rpartition("/")[2].rpartition(":")[2]

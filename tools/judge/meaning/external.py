@@ -8,6 +8,7 @@ from tools.judge.folders import under
 from tools.judge.meaning import (
     code,
     effects,
+    feeding,
     filestate,
     interpreters,
     journal,
@@ -77,8 +78,13 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     wrappers, special = tables.WRAPPERS.rows.get(name, ()), tables.SPECIALS.rows.get(name)
     found = inner(wrappers, argv) or []
     if special is not None:
-        found += special(argv, state.stdin)
-        found += recipes.inner(it, state, name, argv)
+        file = feeding.list_of(argv) if name in feeding.LISTS else None
+        given = state.stdin if file is None else filestate.content(it, state, file)
+        if name in feeding.LISTS and given is not None and len(given.text.split()) > feeding.MOST:
+            filestate.lost(it, given)
+        found += special(argv, given)
+        for one in found if file is not None else ():
+            one.own = True  # it reads that file
     if found:
         return _wrapped(it, state, name, argv, targets, [*found, *recipes.inner(it, state, name, argv)])
     if name in interpreters.SHELLS:
@@ -92,7 +98,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     tails.follow(it, state, name, argv)
     if pieces := sources.compiled(it, state, name, argv):
         code.evaluated(it, state, name, pieces)
-    if special is None and (steps := recipes.inner(it, state, name, argv)):
+    if steps := recipes.inner(it, state, name, argv):
         return _wrapped(it, state, name, argv, targets, steps)
     it.act(state, filestate.marked(it, state, argv), targets)
     return finished(it, state, name, argv)

@@ -12,7 +12,8 @@ from tools.judge.options import grammar, read
 
 Values = Sequence[Value]
 
-_MAX_FED = 64
+MOST = 64
+"""Arguments from a list that are followed one by one."""
 _EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
@@ -58,21 +59,30 @@ def filled(value: Value, mark: str, by: Value) -> Value:
     return Value(value.text.replace(mark, by.text), value.taint | by.taint, shown=value.text)
 
 
+def list_of(argv: Values) -> Value | None:
+    """Return the file from which xargs or parallel takes its list; None where that is standard input."""
+    if argv[0].text.endswith("xargs"):
+        return _asked(argv)[1].file
+    texts = [value.text for value in argv]
+    marked = [at for at, text in enumerate(texts[:-1]) if text in ("::::", "::::+", "-a", "--arg-file")]
+    if marked and (texts[marked[0]][0] == "-" or (len(marked) == 1 and len(argv) - marked[0] == 2)):
+        return argv[marked[0] + 1]
+    return None
+
+
 def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
     at, asked = _asked(argv)
     mark, delimiter, each = asked.mark, asked.delimiter, asked.each
-    source = unknown(Taint.LOCAL) if asked.file else stdin
+    source = stdin
     base = list(argv[at:]) or [Value("echo")]
     if source is None:
         return [Inner(argv=_with(base, mark, unknown()), fed=True)]
-    if asked.file:
-        return [Inner(argv=_with(base, mark, source), fed=True, own=True)]
     if not source.known:
         return [Inner(argv=_with(base, mark, one), fed=True) for one in _partly(source)]
     text = source.text
     words = text.split(delimiter) if delimiter else (text.split("\n") if mark else words_of(text))
     words = [word for word in words if word] if delimiter or mark else words
-    if len(words) > _MAX_FED:
+    if len(words) > MOST:
         return [Inner(argv=_with(base, mark, fed_value(source)), fed=True)]
     values = [Value(word.strip() if mark else word, source.taint) for word in words]
     if mark:
@@ -88,14 +98,14 @@ class _Asked(NamedTuple):
     mark: str = ""
     delimiter: str = ""
     each: int = 0
-    file: bool = False
+    file: Value | None = None
 
 
 def _asked(argv: Values) -> tuple[int, _Asked]:
     """Return the index at which the fed command begins, and the options before it."""
     reading = read([value.text for value in argv], "xargs")
     asked = _Asked()
-    for name, _, value, _ in reading.options:
+    for name, at, value, value_at in reading.options:
         if name in ("-I", "-i", "--replace"):
             asked = asked._replace(mark=value or "{}")
         elif name in ("-0", "--null"):
@@ -105,7 +115,7 @@ def _asked(argv: Values) -> tuple[int, _Asked]:
         elif name in ("-n", "--max-args", "-L", "-l", "--max-lines"):
             asked = asked._replace(each=int(value) if value and value.isdigit() else 1)
         elif name in ("-a", "--arg-file"):
-            asked = asked._replace(file=True)
+            asked = asked._replace(file=argv[value_at]._replace(text=value or "") if value_at == at else argv[value_at])
     return reading.operands[0] if reading.operands else len(argv), asked
 
 
@@ -131,15 +141,17 @@ def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
     command = words[: marks[0]] if marks else words
     given = words[marks[0] + 1 :] if marks else []
     if marks and words[marks[0]].text == "::::":
+        marks = marks if stdin is None else []
         given = [unknown(Taint.LOCAL)]
-    elif not marks:
+    if not marks:
         source = stdin if stdin is not None else unknown()
-        given = [Value(line, source.taint) for line in source.text.split("\n") if line][:_MAX_FED]
+        lines = [Value(line, source.taint) for line in source.text.split("\n") if line]
+        given = lines if len(lines) <= MOST else [*lines[: MOST - 1], fed_value(source)]
     text = joined(command, " ")
     if command and any(given.name in _PIPES for given in reading.options):
         return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words
     found: list[Inner] = []
-    for value in given[:_MAX_FED] or [unknown()]:
+    for value in given[:MOST] or [unknown()]:
         if not command:
             found.append(Inner(text=value))
             continue
@@ -163,5 +175,8 @@ def fd(argv: Values, stdin: Value | None) -> list[Inner]:
             return [Inner(argv=inner, fed=True)] if inner else []
     return []
 
+
+LISTS = frozenset({"xargs", "gxargs", "parallel"})
+"""Programs that may read their list from a file that an option names."""
 
 SPECIALS = {"find": find, "gfind": find, "xargs": xargs, "gxargs": xargs, "parallel": parallel, "fd": fd, "fdfind": fd}

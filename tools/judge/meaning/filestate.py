@@ -303,6 +303,13 @@ def _marked(it: Walker, state: State, value: Value, secret: Set[str], sends: boo
     return value
 
 
+def lost(it: Walker, text: Value) -> Value:
+    """Return what a text is that is read on, part by part, and not followed any further; what it holds is kept."""
+    if text.text.strip(f"{HOLE} \n"):
+        it.found.lists[text.text] = None
+    return unknown(text.taint | Taint.FOUND)
+
+
 def mark(it: Walker, state: State, path: str, taint: Taint) -> None:
     """A file gets unknown content of a kind."""
     write(it, state, Value(path), unknown(taint), append=False)

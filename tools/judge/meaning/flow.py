@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import conditions, expand, patterns
+from tools.judge.meaning import conditions, expand, filestate, patterns
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.shellstate import Body, State, Var, merged
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, joined, names, settled, unknown
+from tools.judge.meaning.value import EMPTY, Elastic, Taint, Value, any_of, joined, names, settled, tainted, unglobbed, unknown
 from tools.judge.meaning.walk import Called, Walker
 from tools.judge.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
@@ -136,7 +136,8 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         if not states:
             break
     if extra and states:
-        states, ended = _widened(it, [command.name], any_of(extra), command.body, states)
+        filestate.lost(it, joined(extra, "\n"))
+        states, ended = _widened(it, [command.name], tainted(any_of(extra), Taint.FOUND), command.body, states)
         done += ended
     return it.merge(done + states)
 
@@ -144,15 +145,7 @@ def each(it: Walker, command: For, state: State) -> list[State]:
 def _looped(value: Value) -> Value:
     if isinstance(value, Elastic):
         return unknown(value.taint | Taint.MANY)
-    return _unglobbed(value) if value.pattern else value
-
-
-def _unglobbed(value: Value) -> Value:
-    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
-    text = value.text
-    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
-    end = max(text.rfind(char) for char in "*?]")
-    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN | Taint.MANY, shown=text)
+    return unglobbed(value) if value.pattern else value
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
@@ -251,6 +244,8 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
         going = _fresh(going, seen)
         if going and count >= (few if done else _MAX_ROUNDS) and seen:
             old = _spread(seen[-len(going) :], len(going))
+            for one in going:
+                one.stdin = filestate.lost(it, one.stdin) if one.stdin is not None and one.stdin.text else one.stdin
             going = _fresh(it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)]), seen)
         if not going:
             break

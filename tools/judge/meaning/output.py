@@ -9,6 +9,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.judge.meaning import filestate, tables
 from tools.judge.meaning.printing import echo, printf
 from tools.judge.meaning.shellstate import State
@@ -35,6 +36,17 @@ _READERS = names(
     "gzip xz bzcat view pr nkf envsubst perl xargs diff"
 )
 
+LISTERS = names(
+    "find gfind bfs fd fdfind ls dir vdir tree du locate plocate mlocate mdfind git rg grep egrep fgrep ag ack ugrep compgen"
+)
+"""Programs that print names of files."""
+_NAMES_OF_MATCHES = Regex(r"-[a-zA-Z]*[lL][a-zA-Z]*|-g|--files.*")
+_LIST_IF = {
+    **dict.fromkeys(names("rg grep egrep fgrep ag ack ugrep"), _NAMES_OF_MATCHES),
+    "git": Regex("ls-files|ls-tree|grep|diff|status|show|log"),
+}
+"""Those that print them only where one of their words is such."""
+
 
 def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
     """Return a program's output."""
@@ -42,6 +54,18 @@ def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
         return echo(argv, escapes="xpg_echo" in state.options)
     if name == "printf":
         return printf(argv)
+    found = _of_program(it, state, name, argv)
+    return tainted(found, Taint.FOUND) if HOLE in found.text and lists_files(name, argv) else found
+
+
+def lists_files(name: str, argv: Values) -> bool:
+    """Return whether a program may print names of files that no word of it says."""
+    if name in LISTERS:
+        return name not in _LIST_IF or any(_LIST_IF[name].fullmatch(value.text) for value in argv[1:])
+    return any(value.pattern for value in argv[1:])
+
+
+def _of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
     known = tables.OUTPUTS.rows.get(name)
     if known is not None:
         return known(it, state, argv)

@@ -84,7 +84,8 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
         return any_of([EMPTY, *listed.values()])
     found = listed.get(key)
     if var.open and (found is None or _shifts(var, listed, key)):
-        return unknown(joined(listed.values()).taint)
+        taint = joined(listed.values()).taint
+        return any_of(listed.values()) if taint & Taint.FOUND else unknown(taint)
     return found
 
 

@@ -39,7 +39,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
     except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never let pass
         it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
     found = it.found
-    left = (found.tainted, found.copies, tuple(found.links), tuple(found.unsure))
+    left = (found.tainted, found.copies, tuple(found.links), tuple(found.lists), tuple(found.unsure))
     return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps)
 
 

@@ -40,6 +40,8 @@ class Taint(IntFlag):
     """Bytes of a compiled program: a file that is made of them is a program that nobody knows."""
     WRITTEN = 1024
     """Mark of a file that this session wrote; no value has it."""
+    FOUND = 2048
+    """Names what a folder holds: find, ls, grep -l or a pattern found it."""
 
 
 class Value(NamedTuple):
@@ -67,8 +69,18 @@ class Elastic(Value):
     __slots__ = ()
 
 
+def unglobbed(value: Value) -> Value:
+    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
+    text = value.text
+    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
+    end = max(text.rfind(char) for char in "*?]")
+    taint = value.taint | Taint.UNKNOWN | Taint.MANY | Taint.FOUND
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", taint, shown=text)
+
+
 def settled(values: Sequence[Value]) -> tuple[Value, ...]:
     """A list of words as far as their places are sure: what follows an Elastic one is a HOLE that stands for any number."""
+    values = [unglobbed(value) if value.pattern else value for value in values]
     for index, value in enumerate(values):
         if isinstance(value, Elastic):
             taint = Taint.UNKNOWN

@@ -96,6 +96,8 @@ class Found:
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
     """Folders whose contents may be changed in ways that nobody follows."""
+    lists: dict[str, None] = field(default_factory=dict)
+    """Texts that are read part by part, and not followed to their end."""
 
 
 @dataclass(slots=True)

@@ -309,6 +309,15 @@ RULES = (
         ),
     ),
     rule(
+        "git.elsewhere",
+        "ask",
+        GIT,
+        Test(lambda view: any(key.lower() == "core.worktree" for key, _ in _config_pairs(view))),
+        "makes git write into another folder than the one that it is called in",
+        yes=("git config core.worktree /home/dev", "git -c core.worktree=.. checkout -q topic"),
+        no=("git config --get core.worktree", "git config --unset core.worktree"),
+    ),
+    rule(
         "git.runs-code",
         "ask-once",
         GIT,
