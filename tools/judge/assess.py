@@ -88,7 +88,8 @@ def assess(
     but for these; the same key of the same command is found once.
     """
     looks = looks or Looks()
-    links = Links(real, meaning.links, meaning.unsure, meaning.copies)
+    links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived)
+    looks.survey(meaning.acts, links)
     basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), ours)
     found: Found = {}
     before: Act | None = None

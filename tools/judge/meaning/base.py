@@ -41,8 +41,8 @@ class _Inside:
 def _identity(act: Act) -> tuple[object, ...]:
     """Return what tells an act from others: all but its place in the text."""
     key = (act.name, act.argv, act.redirects, act.cwds, act.stdin, act.fed, act.wrappers, act.place, act.code, act.taint)
-    if act.environment or act.background or act.language != "shell":
-        return (*key, tuple(act.environment.items()), act.background, act.language)
+    if act.environment or act.background or act.language != "shell" or act.prints:
+        return (*key, tuple(act.environment.items()), act.background, act.language, act.prints)
     return key
 
 
@@ -133,6 +133,7 @@ class Base(Walker):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
+        prints: bool = False,
     ) -> None:
         context = self.context
         start, end = context.span if context.span is not None else self.span
@@ -145,7 +146,7 @@ class Base(Walker):
             argv, redirects, cwds = outside
         set_for_it = state.env if environment is None else environment
         given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
-        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
+        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end, prints)
         self.found.acts.setdefault(_identity(act), act)
 
     def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:

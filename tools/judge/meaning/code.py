@@ -231,7 +231,11 @@ def interpreter(
     """The act of an interpreter, and what its code does."""
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
-    for path in found.files:
+    files = list(found.files)
+    for path in found.tests:
+        tests = sources.tests(it, state, spec.language, path)
+        files, pieces = (files, pieces + tests) if tests is not None else ([*files, path], pieces)
+    for path in files:
         path = _script_of(it, state, spec, path)
         text = filestate.content(it, state, path)
         if maker := unfollowed(it, state, path):

@@ -210,9 +210,12 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
     with it.inside() as inner:
         inner.doubts = Doubts()
         stream = streams.opened(it, state, command.redirects)
+    before = state.copy() if stream.targets else state
+    results = streams.through(it, state, stream, lambda one: it.command(command.command, one))
     if stream.targets:
-        it.act(state, (), stream.targets)
-    return streams.through(it, state, stream, lambda one: it.command(command.command, one))
+        texts = [one.text.replace(HOLE, "") for one in stream.produced]
+        it.act(before, (), stream.targets, prints=bool(texts) and all(map(str.strip, texts)))
+    return results
 
 
 # -- aliases -------------------------------------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class Found:
     """True where a job in the background loops until something happens."""
     gone: dict[str, None] = field(default_factory=dict)
     """Files and folders that are moved or removed, unless that fails."""
+    arrived: dict[str, None] = field(default_factory=dict)
+    """Paths that files and folders are copied or moved to, or at which some may turn up in a way that nobody follows."""
     folders: dict[str, None] = field(default_factory=dict)
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
@@ -201,6 +203,7 @@ class Walker(Protocol):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
+        prints: bool = False,
     ) -> None:
         """Note an act, here."""
         ...
