@@ -90,7 +90,8 @@ class Looks:
         if to is None or to.pattern or HOLE in to.text or to.taint & Taint.MADE or to.text[:1] == "~":
             return True
         paths = [posixpath.normpath(posixpath.join(cwd, to.text)) for cwd in act.cwds]
-        return any(under(there, folder) for path in paths for there in (path, *self.links.real(path)) for folder in TEMPORARY)
+        found = [there for path in paths for there in (path, *self.links.real(path))]
+        return any(HOLE in there or any(under(there, folder) for folder in TEMPORARY) for there in found)
 
     def note(self, act: Act) -> None:
         """Remember what an act does to later looks: work that it brings into a tree is not in the snapshot."""

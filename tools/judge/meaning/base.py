@@ -41,8 +41,8 @@ class _Inside:
 def _identity(act: Act) -> tuple[object, ...]:
     """Return what tells an act from others: all but its place in the text."""
     key = (act.name, act.argv, act.redirects, act.cwds, act.stdin, act.fed, act.wrappers, act.place, act.code, act.taint)
-    if act.environment or act.background or act.language != "shell" or act.prints:
-        return (*key, tuple(act.environment.items()), act.background, act.language, act.prints)
+    if act.environment or act.background or act.language != "shell":
+        return (*key, tuple(act.environment.items()), act.background, act.language)
     return key
 
 
@@ -133,8 +133,8 @@ class Base(Walker):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-        prints: bool = False,
-    ) -> None:
+        compound: bool = False,
+    ) -> Act | None:
         context = self.context
         start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
@@ -142,12 +142,15 @@ class Base(Walker):
         if context.mounts:
             outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
             if outside is None:
-                return
+                return None
             argv, redirects, cwds = outside
         set_for_it = state.env if environment is None else environment
         given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
-        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end, prints)
-        self.found.acts.setdefault(_identity(act), act)
+        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
+        noted = self.found.acts.setdefault(_identity(act), act)
+        if noted.prints and not compound:
+            noted.prints = False
+        return noted
 
     def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
         assigning.store(self, state, name, value, key)

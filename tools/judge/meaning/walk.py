@@ -203,9 +203,9 @@ class Walker(Protocol):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-        prints: bool = False,
-    ) -> None:
-        """Note an act, here."""
+        compound: bool = False,
+    ) -> Act | None:
+        """Note an act, here, and return it. ``compound``: it is the redirects of a compound command."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...

@@ -75,6 +75,8 @@ RULES = (
             "printf '' > app.db",
             'for f in *.py; do : > "$f"; done',
             "{ :; } > app.db",
+            "{ echo a; } > app.db; > app.db",
+            "> app.db; { echo a; } > app.db",
             'for f in *.py; do { cat "$f.x"; } > "$f"; done',
         ),
         no=(
