@@ -127,13 +127,14 @@ class ApprovalGate:
 
     def _judged(self, case: _Case, origins: Origins) -> Decision | Awaitable[Decision | None] | None:
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
-        files = GatheredFiles(origins.taints, origins.copies, others=origins.others)
+        workspace = policy.project_root or cwd_of(effects)
+        files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
         if not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
-        if not (files.is_open or judged.findings or judged.files or judged.copies):
+        if not (files.is_open or judged.findings or judged.files or judged.copies or judged.made):
             policy.harmless.add(effects)
-        judged.files, judged.copies = origins.new(judged.files, judged.copies)
+        origins.only_new(judged)
         if files.is_open or any(finding.level == "ask" for finding in judged.findings):
             return self._read_on(case, files, origins)
         return self._decide(case, judged, files)
@@ -150,7 +151,7 @@ class ApprovalGate:
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
         follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects))
         judged.findings = [await follower.follow(finding) for finding in judged.findings]
-        judged.files, judged.copies = origins.new(judged.files, judged.copies)
+        origins.only_new(judged)
         decision = self._decide(case, judged, files)
         return await decision if isinstance(decision, Awaitable) else decision
 
@@ -196,7 +197,8 @@ class ApprovalGate:
         says, call = policy.tool_rules, case.call
         rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects))
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
-        if rule is None and not findings and not (judged.files or judged.copies) and not noted and policy.told is None:
+        leaves = judged.files or judged.copies or judged.made is not None
+        if rule is None and not findings and not leaves and not noted and policy.told is None:
             return None
         return self._weigh(case, judged, files, findings, rule)
 
@@ -226,7 +228,7 @@ class ApprovalGate:
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
                     " ask what to do instead, or go on without it."
                 )
-        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies)
+        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
             await self._note(policy, call, ctx, *(("granted", "grant") if findings else ("allowed", "rule")), findings)
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from tools.judge import installed as our_code
+from tools.judge.acted import finding_of
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.judge.folders import is_home, under
@@ -50,8 +50,6 @@ _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
-"""Variables by which a program works in another folder than its own."""
 
 _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
 
@@ -87,7 +85,8 @@ def assess(
     but for these; the same key of the same command is found once.
     """
     looks = looks or Looks()
-    links = Links(real, meaning.links, meaning.unsure, meaning.copies)
+    links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived)
+    looks.survey(meaning.acts, links)
     closed = {"self.installed": () if ours is None else ours.installed.closed, "self.above": protected}
     targets = Targets(home, closed, looks.look, meaning.lists)
     basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), targets, ours)
@@ -103,15 +102,15 @@ def assess(
         targets.note(act)
     for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
         if deletes:
-            _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
+            _add(found, finding_of(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
         else:
-            _add(found, _finding(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
+            _add(found, finding_of(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
     for folder in meaning.unsure if is_home(home, home) else ():
         if home and under(home, folder):
             why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
             _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
     for one in across(meaning.acts):
-        _add(found, _finding(one.act, one.key, one.level, one.why))
+        _add(found, finding_of(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
         _add(
             found,
@@ -149,7 +148,7 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     name = act.name
     if HOLE in name:
         if why := unknown_command(act):
-            yield _finding(act, "opaque.command", "ask-once", why)
+            yield finding_of(act, "opaque.command", "ask-once", why)
         names: tuple[str, ...] = ()
     else:
         names = family(name) if name else ()
@@ -157,13 +156,13 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     yield from _by_rules(act, view, names, basis)
     if act.code:
         for key, why in code_findings(act, before):
-            yield _finding(act, key, "ask-once", why)
+            yield finding_of(act, key, "ask-once", why)
     yield from _by_paths(act, view, names, basis)
     if basis.protected and not (name in _LOOKS and not act.redirects):
         yield from _own_files(act, basis)
     if basis.ours is not None:
         for key, level, why in our_code.findings(act, view, basis.ours, basis.links.real):
-            yield _finding(act, key, level, why)
+            yield finding_of(act, key, level, why)
 
 
 # the rows
@@ -205,7 +204,7 @@ def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
             paths = (*paths, UNKNOWN_PATH)
         if row.roots and (any(root_of(one, act.cwds, basis.home) for one in given) or _leads_to_root(given, act, basis)):
             key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
-    found = _finding(act, key, level, why, scope=at, paths=paths)
+    found = finding_of(act, key, level, why, scope=at, paths=paths)
     return replace(found, patterns=patterns) if patterns and not act.place else found
 
 
@@ -220,31 +219,6 @@ def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
     return False
 
 
-def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
-    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
-    if not paths and key.startswith("fs."):
-        written = [target.path for target in act.redirects if ">" in target.op]
-        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
-    scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
-    if act.place:
-        paths = (UNKNOWN_PATH,)
-        scope = f"{scope} on {act.place}" if scope else f"on {act.place}"
-    argv = tuple(one.text for one in act.argv)
-    plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
-    plain = plain and all(one.known and not one.pattern for one in act.argv)
-    plain = plain and len(act.cwds) == 1
-    known = bool(act.cwds) and all(cwd[0] == "/" for cwd in act.cwds)  # else one is from a home that nobody knows
-    cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
-    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
-
-
-def resolved(act: Act) -> str:
-    """The command for people: its words as they would be passed, unknown ones as they were written."""
-    words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
-    words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
-    return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())
-
-
 # paths
 
 
@@ -254,7 +228,9 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
         if HOLE in touch.path.text or touch.path.pattern:
             yield from _of_target(act, touch, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
-        yield _finding(act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,))
+        yield finding_of(
+            act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
+        )
     for given in processes(act):
         yield _process(act, given)
 
@@ -267,26 +243,26 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
         if (rules or ours) and act.argv and only_says(view, names) and not act.redirects:
             return
         if ours is not None:
-            yield _finding(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
+            yield finding_of(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
         unknown = HOLE in path or touch.path.pattern or path.startswith("~") or not basis.links.are_sure(path)
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
-            yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+            yield finding_of(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
         known = {row.key for row in rules}
         for rule in basis.git.rules(path, touch.mode, act):
             if rule.key not in known:
                 shown = (UNKNOWN_PATH,) if unknown else (path,)
-                yield _finding(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=shown)
+                yield finding_of(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=shown)
         if touch.mode == "write" and _may_land_in_own(act, path, basis):
             why = "may write into toolcrib's own settings or state"
-            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
 
 
 def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for key, level, why in basis.targets.reasons(act, touch):
         if act.argv and not act.redirects and only_says(view, names):
             return
-        yield _finding(act, key, level, why, scope=touch.path.for_people().replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+        yield finding_of(act, key, level, why, scope=touch.path.for_people().replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
@@ -309,7 +285,7 @@ def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
 
 
 def _process(act: Act, given: Value) -> Finding:
-    return _finding(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
+    return finding_of(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
 
 
 # toolcrib's own files
@@ -332,15 +308,15 @@ def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
             yield _process(act, one)
         if _reaches_own(act, one, forms, led, basis):
             why = "touches toolcrib's own settings, keys or state"
-            yield _finding(act, "self.settings", "block", why, scope=one.for_people())
+            yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
             return
     for path in taken_by_git(act) if act.name == "git" else ():
         if any(under(folder, path) or under(path, folder) for folder in basis.protected):
             why = "takes toolcrib's own settings, keys or state into a repository"
-            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
+            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):
-        yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+        yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
 
 
 def _names_own(text: str, basis: Basis) -> bool:

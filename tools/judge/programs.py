@@ -67,6 +67,7 @@ OPTIONS: Mapping[str, str] = {
     "cp": "-a --archive --attributes-only --copy-contents -d -H -l --link -L --dereference -P --no-dereference -p --preserve=?"
     " --no-preserve= --parents -R -r --recursive --reflink=? --remove-destination --sparse= -s --symbolic-link -x"
     f" --one-file-system {_GNU_COPY}",
+    "mktemp": f"-d --directory -u --dry-run -q --quiet -p= --tmpdir=? --suffix= -t {_HELP}",
     "mv": f"--exchange --no-copy {_GNU_COPY}",
     "ln": f"-d -F --directory -L --logical -P --physical -r --relative -s --symbolic {_GNU_COPY}",
     "install": "-c -C --compare -d --directory -D -g= --group= -m= --mode= -o= --owner= -p --preserve-timestamps -s --strip"

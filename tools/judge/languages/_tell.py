@@ -11,6 +11,8 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
+FOUND = "/usr/bin/"
+"""Folder in which a program is taken to be that code looked for, marked with Taint.MAYBE; it is started by its name."""
 
 _SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|.*\.pub$)|/\.aws/cred|/\.gnupg/|/\.netrc$|/\.pgpass$|/\.kube/config|/\.docker/config\.json"
@@ -71,6 +73,8 @@ class Tell:
         self, argv: Sequence[Value], stdin: Value | None = None, cwd: Value | None = None, env: dict[str, Value] | None = None
     ) -> None:
         """A program of the code's own choice, in its folder and with its environment."""
+        if argv and argv[0].taint & Taint.MAYBE and argv[0].text.startswith(FOUND):
+            argv = [argv[0]._replace(text=argv[0].text[len(FOUND) :]), *argv[1:]]
         where = self.place(cwd) if cwd is not None else self.cwd
         variables = {**self.environment, **(env or {})}
         if where is not None or variables:

@@ -88,6 +88,8 @@ class Act:
     start: int = 0
     end: int = 0
     """Offsets in the outermost command text."""
+    prints: bool = False
+    """True for the redirects of a compound command which certainly prints something."""
 
     @property
     def args(self) -> Sequence[Value]:
@@ -128,4 +130,8 @@ class Meaning:
     """Texts that it reads part by part, further than they were followed: what they name may be what it writes."""
     unsure: Sequence[str] = ()
     """Folders whose contents it may change in ways that nobody followed."""
+    arrived: Sequence[str] = ()
+    """Paths at which files that were elsewhere may turn up."""
+    made: Mapping[str, str] = field(default_factory=dict)
+    """Variables that hold what ``mktemp -d`` printed, and its text with a HOLE for what is not known yet."""
     steps: int = 0

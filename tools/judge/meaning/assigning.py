@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tools.judge.meaning import arithmetic, braces, code, expand, parameters
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unglobbed, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Assignment, Compound, Plain, Word
 
@@ -127,6 +127,8 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
         it.context.doubts.mishap = True
         return
     value = _by_flags(it, state, old, value, key, append=append)
+    if value.taint & Taint.OUTSIDE and name in it.now.variables:
+        value = changed(value)  # where this is not reached, it holds what the session gave it
     if key is not None or old.items is not None:
         _element(state, name, old, value, key)
         _named(it, state, name, "0" if key is None else key, value)

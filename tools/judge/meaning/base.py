@@ -137,7 +137,8 @@ class Base(Walker):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-    ) -> None:
+        compound: bool = False,
+    ) -> Act | None:
         context = self.context
         start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
@@ -148,15 +149,18 @@ class Base(Walker):
             redirects = [target._replace(path=undotted(self, state, target.path)) for target in redirects]
         if context.mounts:
             if context.copied and name not in mounts.SENDS:
-                return
+                return None
             outside = mounts.outside(context.mounts, name, argv, () if context.copied else redirects, cwds)
             if outside is None:
-                return
+                return None
             argv, redirects, cwds = outside
         set_for_it = state.env if environment is None else environment
         given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
         act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
-        self.found.acts.setdefault(_identity(act), act)
+        noted = self.found.acts.setdefault(_identity(act), act)
+        if noted.prints and not compound:
+            noted.prints = False
+        return noted
 
     def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
         assigning.store(self, state, name, value, key)

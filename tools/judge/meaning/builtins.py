@@ -207,13 +207,13 @@ def _trap(call: BuiltinCall) -> list[State]:
     text = words[0]
     if text.text and text.text != HOLE:
         signals = {value.text.upper().removeprefix("SIG") for value in words[1:]}
-        if signals & {"EXIT", "0"}:
-            state.traps = (*(trap for trap in state.traps if trap != text.text), text.text)
-        else:
+        if not signals & {"EXIT", "0"}:
             with call.it.inside() as inner:
                 inner.later = True
                 call.it.text(text.text, state.copy())
-            state.traps = (*(trap for trap in state.traps if trap != text.text), text.text)
+        now, child = call.it.now, "child" in state.options
+        inherited = (name for name in now.variables if not child or "x" in now.attributes.get(name, ""))
+        state.trapped(text.text, (name for name in inherited if name not in now.made))
     return call.end(0)
 
 

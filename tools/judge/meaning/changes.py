@@ -187,6 +187,7 @@ def mark(it: Walker, state: State, path: Value, maker: str, taint: Taint = Taint
     """Note that ``maker`` changed a file; where it came from stays known."""
     for name in filestate.absolute(it, state, path.text):
         name = journal.through(state.files, name)
+        it.found.arrived[name] = None
         before = journal.find(state.files, name) if state.files else None
         filestate.put(it, state, name, journal.changed_by(maker, taint | (before.taint if before is not None else Taint.NONE)))
 

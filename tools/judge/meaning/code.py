@@ -236,8 +236,11 @@ def interpreter(
     """The act of an interpreter, and what its code does."""
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
-    by_pattern = [Value(one) for path in found.files for one in owned.matching(it, state, path)]
-    for path in [*found.files, *by_pattern]:
+    files = [*found.files, *(Value(one) for path in found.files for one in owned.matching(it, state, path))]
+    for path in found.tests:
+        tests = sources.tests(it, state, spec.language, path)
+        files, pieces = (files, pieces + tests) if tests is not None else ([*files, path], pieces)
+    for path in files:
         path = _script_of(it, state, spec, path)
         text = filestate.content(it, state, path)
         if maker := unfollowed(it, state, path):

@@ -82,6 +82,8 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
         if last[:1] == "." and (source.pattern or last == "."):  # all that it holds, hidden files too
             it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))
         for name in (name for path in paths for name in filestate.absolute(it, state, path)):
+            if kind not in ("link", "hard link"):
+                it.found.arrived[name] = None
             for place in filestate.absolute(it, state, source.text):
                 _placed(it, state, kind, source, place, name)
             if not all(_SURE.fullmatch(word) for word in words if word[:1] == "-"):

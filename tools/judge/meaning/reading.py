@@ -7,14 +7,14 @@ import re
 from tools.judge.meaning import expand, printing
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, tainted, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, tainted, unknown
 
 
 def printf_into(call: BuiltinCall) -> list[State]:
     attached = call.argv[1].text[2:]
     rest = call.argv[2:] if attached else call.argv[3:]
     name = attached or (call.argv[2].text if len(call.argv) > 2 else "")
-    call.it.assign_name(call.state, name, printing.printf([call.argv[0], *rest]))
+    call.it.assign_name(call.state, name, changed(printing.printf([call.argv[0], *rest])))
     return call.end(0)
 
 

@@ -5,10 +5,10 @@ States are copied where ways part. What they hold is shared until written to, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, unknown
+from tools.judge.meaning.value import EMPTY, Taint, Value, changed, either, joined, unknown
 from tools.judge.shell.tree import Command
 
 
@@ -37,11 +37,15 @@ class Body(NamedTuple):
     text: str
 
 
+def _is_other(var: Var) -> bool:
+    return bool(var.items) or (var.value is not None and bool(var.value.text) and not var.value.taint & Taint.MADE)
+
+
 Output = tuple[Any, Value]
 """Output so far: (Output before it or None, the last piece)."""
 
 _MAX_FOLDERS = 8
-_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
+_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild", "unsteady")
 
 
 class State:
@@ -71,6 +75,7 @@ class State:
         "status",
         "stdin",
         "traps",
+        "unsteady",
         "vars",
         "wild",
         "zero",
@@ -93,6 +98,8 @@ class State:
         self.env: Mapping[str, Value] = {}
         self.options: frozenset[str] = frozenset()
         self.traps: tuple[str, ...] = ()
+        self.unsteady: frozenset[str] | None = None
+        """Variables that hold, or held since a trap was set, something else than a folder which ``mktemp -d`` made."""
         self.stdin: Value | None = None
         self.out: Output | None = None
         self.capture = False
@@ -109,7 +116,7 @@ class State:
         new.functions, new.aliases, new.hashed = self.functions, self.aliases, self.hashed
         new.cwds, new.old_cwds, new.stack = self.cwds, self.old_cwds, self.stack
         new.files, new.fds, new.env = self.files, self.fds, self.env
-        new.options, new.traps, new.stdin = self.options, self.traps, self.stdin
+        new.options, new.traps, new.stdin, new.unsteady = self.options, self.traps, self.stdin, self.unsteady
         new.out, new.capture = self.out, self.capture
         new.status, new.flow, new.levels, new.wild = self.status, self.flow, self.levels, self.wild
         return new
@@ -124,10 +131,28 @@ class State:
             self.vars.pop(name, None)
         else:
             self.vars[name] = var
+            if self.unsteady is not None and _is_other(var):
+                self.unsteady |= {name}
         if var is not None and "x" in var.flags and var.items is None and var.value is not None:
             self.env = {**self.env, name: var.value}
         elif name in self.env:
             self.env = {key: value for key, value in self.env.items() if key != name}
+
+    def trapped(self, text: str, inherited: Iterable[str] = ()) -> None:
+        """Set a trap, once. ``inherited`` are the names of variables that the session's shell has."""
+        self.traps = (*(trap for trap in self.traps if trap != text), text)
+        held = {name for name, var in self.vars.items() if _is_other(var)}
+        self.unsteady = (self.unsteady or frozenset()) | held | {name for name in inherited if name not in self.vars}
+
+    def in_trap(self) -> State:
+        """Return the shell in which its traps run, at some time since they were set."""
+        last = self.copy()
+        last.flow, last.traps, last.unsteady = "", (), None
+        for name in self.unsteady or ():
+            var = last.vars.get(name)
+            if var is not None and var.value is not None and var.value.taint & Taint.MADE:
+                last.put(name, var._replace(value=changed(var.value)))
+        return last
 
     def local(self, name: str) -> None:
         """``name`` belongs to the function that runs: what it was comes back at its end."""
@@ -244,6 +269,8 @@ def _blur(state: State, other: State) -> None:
     state.options |= other.options
     state.traps = tuple(dict.fromkeys(state.traps + other.traps))
     state.wild |= other.wild
+    if other.unsteady is not None:
+        state.unsteady = other.unsteady | (state.unsteady or frozenset())
     if state.stdin != other.stdin:
         state.stdin = either(state.stdin or EMPTY, other.stdin or EMPTY)
     if state.out is not other.out:
@@ -260,7 +287,9 @@ def _either_var(one: Var | None, two: Var | None) -> Var:
     flags = "".join(sorted({*left.flags, *right.flags}))
     if left.items is None and right.items is None:
         if left.value is None or right.value is None:
-            return Var(unknown((left.value or right.value or EMPTY).taint), None, flags)
+            value = left.value or right.value or EMPTY
+            # Where it is not set, it is nothing, or the environment's as well: see assigning.store.
+            return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)
         return Var(either(left.value, right.value), None, flags)
     items: dict[str, Value] = dict(left.items or {"0": left.value or EMPTY})
     for key, value in (right.items or {"0": right.value or EMPTY}).items():
@@ -274,7 +303,7 @@ def _either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value,
     taint = Taint.NONE
     for value in one + two:
         taint |= value.taint
-    return (Value(HOLE, taint | Taint.UNKNOWN),)
+    return (unknown(taint),)
 
 
 def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mapping[str, Value]:

@@ -210,9 +210,14 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
     with it.inside() as inner:
         inner.doubts = Doubts()
         stream = streams.opened(it, state, command.redirects)
-    if stream.targets:
-        it.act(state, (), stream.targets)
-    return streams.through(it, state, stream, lambda one: it.command(command.command, one))
+    count = len(it.found.acts)
+    noted = it.act(state, (), stream.targets, compound=True) if stream.targets else None
+    fresh = len(it.found.acts) > count
+    results = streams.through(it, state, stream, lambda one: it.command(command.command, one))
+    if noted is not None:
+        texts = [one.text.replace(HOLE, "") for one in stream.produced]
+        noted.prints = (fresh or noted.prints) and bool(texts) and all(map(str.strip, texts))
+    return results
 
 
 # -- aliases -------------------------------------------------------------------------------------------------------

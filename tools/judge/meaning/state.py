@@ -48,6 +48,15 @@ class KnowsOrigins(Protocol):
 
 
 @runtime_checkable
+class KnowsTemporary(Protocol):
+    """The ability of a Snapshot to say what the session's shell got from ``mktemp -d``."""
+
+    def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
+        """Return the names of those ``variables`` of the shell that still hold what ``mktemp -d`` printed in an earlier call."""
+        ...
+
+
+@runtime_checkable
 class FollowsLinks(Protocol):
     """The ability of a Snapshot to follow links."""
 
@@ -104,3 +113,5 @@ class ShellNow:
     arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     traps: Mapping[str, str] = field(default_factory=dict)
     """Commands by signal, as in ``toolcrib.ShellState``."""
+    made: frozenset[str] = frozenset()
+    """Names of variables that hold what ``mktemp -d`` printed in an earlier call."""

@@ -92,6 +92,8 @@ class Found:
     """True where a job in the background loops until something happens."""
     gone: dict[str, None] = field(default_factory=dict)
     """Files and folders that are moved or removed, unless that fails."""
+    arrived: dict[str, None] = field(default_factory=dict)
+    """Paths that files and folders are copied or moved to, or at which some may turn up in a way that nobody follows."""
     folders: dict[str, None] = field(default_factory=dict)
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
@@ -211,8 +213,9 @@ class Walker(Protocol):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-    ) -> None:
-        """Note an act, here."""
+        compound: bool = False,
+    ) -> Act | None:
+        """Note an act, here, and return it. ``compound``: it is the redirects of a compound command."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
