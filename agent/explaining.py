@@ -1,4 +1,4 @@
-"""What the approval gate would say of a command: asked of the gate itself, while nothing is run, recorded or spent."""
+"""Verdicts of the approval gate about a command: the gate itself is asked, while nothing is run, recorded or spent."""
 
 from __future__ import annotations
 

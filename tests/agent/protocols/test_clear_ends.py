@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.agent.protocols.test_shown_calls import BAR, RM, ran, read, told
+from tests.agent.protocols.reading import ran, told
+from tests.agent.protocols.test_shown_calls import BAR, RM, read
 
 Format = Callable[[str, dict[str, str]], str]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from agent.protocols import find_protocol
-from toolcrib._session import ParsedReply
+from tests.agent.protocols.reading import ran, read_whole, told
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "run", "parameters": {"type": "object", "required": ["command"], "properties": {
@@ -23,27 +23,7 @@ MISTRAL = '[TOOL_CALLS]run[ARGS]{"command": "rm"}'
 RM = [("run", {"command": "rm"})]
 
 
-def read(text: str, name: str = "auto", *, thinking: Any = "maybe") -> ParsedReply:
-    """The reply; in one piece, by characters and by sevens it is the same."""
-    replies = []
-    for size in (len(text), 1, 7):
-        reader = find_protocol(name).reader(TOOLS, thinking=thinking)
-        events = [event for at in range(0, len(text), size) for event in reader.feed(text[at : at + size])]
-        reply = reader.finish()
-        shown = "".join(event.text for event in (*events, *reply.events) if event.kind == "assistant_delta")
-        assert shown == reply.content
-        replies.append(reply)
-    seen = [(reply.content, reply.reasoning, ran(reply), list(reply.faults)) for reply in replies]
-    assert seen[0] == seen[1] == seen[2]
-    return replies[0]
-
-
-def ran(reply: ParsedReply) -> list[Any]:
-    return [(call.name, call.args) for call in reply.calls if call.fault is None]
-
-
-def told(reply: ParsedReply) -> bool:
-    return any(call.fault is not None for call in reply.calls)
+read = partial(read_whole, TOOLS)
 
 
 @pytest.mark.parametrize(

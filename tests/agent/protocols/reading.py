@@ -1,0 +1,34 @@
+"""Replies read in one piece, by characters and by sevens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.protocols import find_protocol
+from toolcrib._session import ParsedReply
+
+
+def read_whole(
+    tools: Sequence[Mapping[str, Any]], text: str, name: str = "auto", *, thinking: Any = "maybe", truncated: bool = False
+) -> ParsedReply:
+    """The reply, which is the same however it comes; what was shown of it is its content."""
+    replies = []
+    for size in (len(text), 1, 7):
+        reader = find_protocol(name).reader(tools, thinking=thinking)
+        events = [event for at in range(0, len(text), size) for event in reader.feed(text[at : at + size])]
+        reply = reader.finish(truncated=truncated)
+        shown = "".join(event.text for event in (*events, *reply.events) if event.kind == "assistant_delta")
+        assert shown == reply.content
+        replies.append(reply)
+    seen = [(reply.content, reply.reasoning, ran(reply), list(reply.faults)) for reply in replies]
+    assert seen[0] == seen[1] == seen[2]
+    return replies[0]
+
+
+def ran(reply: ParsedReply) -> list[Any]:
+    return [(call.name, call.args) for call in reply.calls if call.fault is None]
+
+
+def told(reply: ParsedReply) -> bool:
+    return any(call.fault is not None for call in reply.calls)
