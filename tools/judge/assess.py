@@ -85,7 +85,7 @@ def assess(
     but for these; the same key of the same command is found once.
     """
     looks = looks or Looks()
-    links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived)
+    links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived, looks.is_late)
     looks.survey(meaning.acts, links)
     closed = {"self.installed": () if ours is None else ours.installed.closed, "self.above": protected}
     targets = Targets(home, closed, looks.look, meaning.lists)

@@ -18,7 +18,8 @@ class Links:
     """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: unknown.
 
     ``made`` are the links that the command itself makes: where they are, and where they lead. ``unsure`` are folders in which it
-    may make others; ``moved`` are the paths that it moves or copies to, and where from; ``arrived`` all at which files turn up.
+    may make others; ``moved`` are the paths that it moves or copies to, and where from; ``arrived`` all at which files turn up;
+    ``late`` tells whether an absolute path may become a link by an earlier command that still runs.
     """
 
     def __init__(
@@ -28,7 +29,9 @@ class Links:
         unsure: Sequence[str] = (),
         moved: Mapping[str, str] | None = None,
         arrived: Sequence[str] = (),
+        late: Callable[[str], bool] | None = None,
     ) -> None:
+        self._late = late
         self._look = look
         self._arrived = arrived
         self._unsure = unsure
@@ -40,7 +43,7 @@ class Links:
     def are_sure(self, path: str) -> bool:
         """Return whether the folders that an absolute path goes through are the same when the command gets there."""
         above = posixpath.dirname(path)
-        if self._made and self._through(above) != [above]:
+        if (self._late is not None and self._late(path)) or (self._made and self._through(above) != [above]):
             return False
         return not any(above != folder and under(above, folder) for folder in self._unsure)
 

@@ -111,6 +111,10 @@ class Looks:
         """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
         return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.WRITTEN)
 
+    def is_late(self, path: str) -> bool:
+        """Return whether a job in the background may still put a link at an absolute path, or at a folder above it."""
+        return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.LATER)
+
     def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
         """Return whether all paths ``given`` to an act are in the workspace or for temporary files; ``new``: nothing is there.
 

@@ -97,6 +97,7 @@ GAPS = {
         ["tar xf repository.tar"],
         ["python3 main.py"],
         ["git pull && make"],
+        ["git checkout w && make"],
         ["objcopy a.out tidy", "./tidy -rf d"],
         ["tar xf t.tar --transform s/rm/tidy/", "./tidy -rf d"],
         ["(make; sh x.sh) &"],

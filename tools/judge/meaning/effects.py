@@ -133,6 +133,9 @@ def _folder_made(it: Walker, state: State, argv: Values) -> None:
 
 def _placed(it: Walker, state: State, kind: str, source: Value, place: str, name: str) -> None:
     """Note that the file ``name`` now is what ``place`` is, or leads there."""
+    if it.context.background and kind != "copy":
+        for path in (name, journal.inside(name)):
+            filestate.last(it, path, Taint.LATER)
     if kind in ("link", "hard link"):
         soft = kind == "link" and not source.text.startswith(("/", "~"))
         there = posixpath.normpath(posixpath.join(posixpath.dirname(name), source.text)) if soft else place

@@ -46,6 +46,8 @@ class Taint(IntFlag):
     """The whole name of the folder that ``mktemp -d`` made, or nothing where it made none."""
     FOUND = 8192
     """Names what a folder holds: find, ls, grep -l or a pattern found it."""
+    LATER = 16384
+    """Mark of a path at which a job in the background may put a link at any time; no value has it."""
 
 
 WHOLE = Taint.OUTSIDE | Taint.MADE
