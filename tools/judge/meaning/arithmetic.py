@@ -46,9 +46,21 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
         reader = _Reader(it, state, raw, depth)
         return _wrap(reader.whole())
     except (_Unknown, RecursionError):
-        it.context.doubts.mishap = it.context.doubts.mishap or HOLE not in raw
         _forget(it, state, raw)
+        if HOLE not in raw:
+            it.context.doubts.fail(state)
         return None
+
+
+def command(it: Walker, state: State, text: Value) -> int | None:
+    """Evaluate as ``evaluate`` does for a command that calculates: where that fails, it is the command that has failed."""
+    doubts = it.context.doubts
+    failed = doubts.failed
+    number = evaluate(it, state, text)
+    if doubts.failed is failed:
+        return number
+    doubts.failed = failed
+    return None
 
 
 def _forget(it: Walker, state: State, raw: str) -> None:

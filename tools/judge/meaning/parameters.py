@@ -130,11 +130,12 @@ def _indirect(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Val
         return direct.value
     value = subject(it, state, Parameter(part.name, index=part.index))
     if not isinstance(value, Value):
+        it.context.doubts.fail(state)
         return unknown()
     name, bracket, index = value.text.partition("[")
     if not value.known or not (_NAME.fullmatch(name) or name.isdigit() or name in ("@", "*")):
         it.embedded(state, value)
-        it.context.doubts.mishap = True
+        it.context.doubts.fail(state)
         return unknown(value.taint) if value.text else EMPTY
     word = it.word(index.rstrip("]")) if bracket else None
     return evaluate(it, state, Parameter(name, index=word), quoted=quoted)
@@ -176,9 +177,7 @@ def _default(it: Walker, state: State, part: Parameter, value: Value | ManyWords
     if is_set:
         return value if value is not None else EMPTY
     if kind == "=":
-        got = it.single(state, word)
-        it.assign_name(state, part.name, got)
-        return got
+        return _assigned(it, state, part, it.single(state, word))
     if kind == "?":
         it.single(state, word)
         return EMPTY
@@ -199,9 +198,24 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
     default = it.single(state, word)
     taint = default.taint | (given.taint if isinstance(given, Value) else Taint.NONE)
     got = unknown(taint)
-    if kind == "=":
-        it.assign_name(state, part.name, got)
-    return got
+    return _assigned(it, state, part, got) if kind == "=" else got
+
+
+def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
+    """Set what ``${name:=value}`` names, and return it as it is then: a variable may be a number, or in capitals."""
+    if not _NAME.fullmatch(part.name):
+        it.context.doubts.fail(state)
+        return value
+    key = None
+    if part.index is not None:
+        key = index_key(it, state, part.index, find(state, part.name))
+        key = HOLE if key is None else key
+    it.assign_name(state, part.name, value, key)
+    var = find(state, part.name)
+    if var is None or not set("ilu?") & set(var.flags):
+        return value
+    stored = var.scalar() if key is None else (var.items or {}).get(key)
+    return value if stored is None else stored
 
 
 def _transformed(it: Walker, state: State, part: Parameter, value: Value | ManyWords) -> Value | ManyWords:
@@ -229,7 +243,7 @@ def _slice(it: Walker, state: State, part: Parameter, value: Value | ManyWords) 
     if start is None or length is False:
         return unknown(value.taint)
     if length is not None and length < 0 and (not value.known or len(text) + length < start):
-        it.context.doubts.mishap = True
+        it.context.doubts.fail(state)
     if value.known:
         return value._replace(text=text[_span(len(text), start, length)], shown="")
     before = text.partition(HOLE)[0]
@@ -294,7 +308,7 @@ def _operated(it: Walker, state: State, value: Value, letter: str) -> Value:
     if not value.known:
         return unknown(value.taint)
     if letter == "Q":
-        return value._replace(text="'" + value.text.replace("'", "'\\''") + "'", shown="")
+        return transforms.quoted(value)
     if letter in ("U", "L", "u"):
         text = value.text
         text = {"U": text.upper(), "L": text.lower(), "u": text[:1].upper() + text[1:]}[letter]

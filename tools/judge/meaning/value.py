@@ -133,7 +133,7 @@ def plain(text: str) -> str:
 def either(left: Value, right: Value) -> Value:
     """Join two values: the beginning and end that both share, and a HOLE between."""
     if left.text == right.text:
-        return tainted(left, right.taint)
+        return tainted(right if isinstance(right, Elastic) else left, left.taint | right.taint)
     one, two = left.text, right.text
     least = min(len(one), len(two))
     start = 0
@@ -143,7 +143,8 @@ def either(left: Value, right: Value) -> Value:
     while end < least - start and one[-1 - end] == two[-1 - end]:
         end += 1
     text = f"{one[:start]}{HOLE}{one[len(one) - end :]}" if end else one[:start] + HOLE
-    return Value(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
+    kind = Elastic if isinstance(left, Elastic) or isinstance(right, Elastic) else Value
+    return kind(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
 
 
 def any_of(values: Iterable[Value]) -> Value:
