@@ -8,7 +8,7 @@ from collections.abc import Callable
 from toolcrib._regex import Regex
 from tools.judge.meaning import variables
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Value, unknown
+from tools.judge.meaning.value import Value, unknown
 from tools.judge.meaning.walk import Walker
 
 _TOKEN = Regex(
@@ -38,17 +38,18 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
         return 0
     if "$(" in raw or "`" in raw:
         it.embedded(state, text)
+        it.context.doubts.fail(state)
         return None
     if depth > 8 or len(raw) > _MAX_CHARS:
         _forget(it, state, raw)
+        it.context.doubts.fail(state)
         return None
     try:
         reader = _Reader(it, state, raw, depth)
         return _wrap(reader.whole())
     except (_Unknown, RecursionError):
         _forget(it, state, raw)
-        if HOLE not in raw:
-            it.context.doubts.fail(state)
+        it.context.doubts.fail(state)
         return None
 
 

@@ -104,6 +104,8 @@ def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
 def _declared(
     it: Walker, state: State, value: Value, flags: str, minus: str, compounds: dict[str, Assignment], *, local: bool
 ) -> None:
+    if isinstance(value, Elastic):  # what braces made is split, so that what follows the unknown may be another word
+        value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
     match = _NAMED.match(value.text)
     name = match[1] if match is not None else value.text.partition("[")[0]
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):

@@ -63,6 +63,9 @@ def fits(line: str, executed: str) -> bool:
         ("v=rm; x ${1:=a}; v=echo\n$v d", "rm d"),
         ("v=rm; x ${!w} $((v=3))\n$v d", "rm d"),  # and what is behind it in the command is not expanded
         ("trap '$v d' EXIT; v=rm; x ${!w} ${v:=echo}", "rm d"),
+        ("v=rm; x $((${1:-$(x)}*2)); v=echo\n$v d", "rm d"),
+        ("n=$(x); x=$(echo $(($n*2))) && v=echo || v=rm; $v d", "rm d"),
+        ("declare -i i; x | while read i; do :; done; [ $? = 0 ] || rm d", "rm d"),
         # but not where a calculation fails that is a command
         ("v=rm; (( 1/0 )); v=echo\n$v d", "echo d"),
         # lists of which a part is not known
@@ -75,6 +78,7 @@ def fits(line: str, executed: str) -> bool:
         (f"p=(${{v:+a}}`x` b); {BLUR}; rm ${{p[1]}} c", "rm  c"),
         ("v=echo; for i in $(x) a; do $v d; v=rm; done", "echo d"),
         ("f() { for i in ${v:-a}; do rm $i; done; }; v=$(x); f", "rm b"),
+        ("declare v=$(x){a,b}; rm $v", "rm d"),
         # what may be defined, and may not
         (f"x && rm() {{ echo; }}; {BLUR}; rm d", "rm d"),
         (f"x && rm() {{ echo a; }}; {BLUR}; rm d", "echo a"),
