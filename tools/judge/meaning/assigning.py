@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tools.judge.meaning import arithmetic, braces, code, expand, parameters
 from tools.judge.meaning.shellstate import State, Var
@@ -18,8 +18,8 @@ _CHANGING = frozenset("ilu?")
 _KEYED = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 
 
-def assign(it: Walker, state: State, one: Assignment) -> None:
-    """``name=value`` in all its forms."""
+def assign(it: Walker, state: State, one: Assignment, expanded: Callable[[], object] | None = None) -> None:
+    """``name=value`` in all its forms; ``expanded`` is called between the expansion and the assignment."""
     compound = next((part for part in one.value.parts if isinstance(part, Compound)), None)
     if compound is not None:
         name = _target(state, one.name)
@@ -31,6 +31,8 @@ def assign(it: Walker, state: State, one: Assignment) -> None:
     if one.index is not None:
         key = parameters.index_key(it, state, one.index, state.vars.get(one.name) or inherited(it, one.name))
         key = HOLE if key is None else key
+    if expanded is not None:
+        expanded()
     store(it, state, one.name, value, key, append=one.append)
 
 

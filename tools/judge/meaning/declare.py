@@ -81,6 +81,8 @@ def declare(call: BuiltinCall) -> list[State]:
         return call.end(1)
     local = name == "local" or (name in ("declare", "typeset") and "g" not in flags and bool(state.frames))
     for value in rest:
+        if isinstance(value, Elastic):  # what braces made is split, so that what follows the unknown may be another word
+            value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
         _declared(it, state, value, flags, minus, compounds, local=local)
     doubts = it.context.doubts
     return call.end(None if doubts.failed else doubts.substituted if any(not value.known for value in rest) else 0)
@@ -104,8 +106,6 @@ def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
 def _declared(
     it: Walker, state: State, value: Value, flags: str, minus: str, compounds: dict[str, Assignment], *, local: bool
 ) -> None:
-    if isinstance(value, Elastic):  # what braces made is split, so that what follows the unknown may be another word
-        value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
     match = _NAMED.match(value.text)
     name = match[1] if match is not None else value.text.partition("[")[0]
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):

@@ -120,10 +120,9 @@ def each(it: Walker, command: For, state: State) -> list[State]:
     given = command.words
     words, done = (state.positional, []) if given is None else mishaps.attempted(it, expand.fields, it, state, given)
     values = [_looped(value) for value in words]
+    if command.select and values:
+        return it.merge(done + _chosen(it, command, values, state))
     states = [state]
-    if command.select:
-        blurred = unknown(joined(values).taint)
-        values = [*values, blurred]
     state.status = state.status if values else 0
     extra = values[_MAX_ROUNDS:]
     for at, value in enumerate(values[:_MAX_ROUNDS]):
@@ -142,6 +141,21 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         states, ended = _widened(it, [command.name], any_of(extra), command.body, states)
         done += ended
     return it.merge(done + states)
+
+
+def _chosen(it: Walker, command: For, values: list[Value], state: State) -> list[State]:
+    """Run a ``select``: in each round any of the words may be chosen, or none."""
+    going: list[State] = []
+    done = [state]
+    for value in [*values[:_MAX_ROUNDS], EMPTY]:
+        one = state.copy()
+        it.assign_name(one, "REPLY", unknown())
+        it.assign_name(one, command.name, value)
+        after, ended = _round(it, command.body, [one])
+        going += after
+        done += ended
+    states, ended = _widened(it, [command.name, "REPLY"], unknown(joined(values).taint), command.body, it.merge(going))
+    return done + ended + states
 
 
 def _looped(value: Value) -> Value:

@@ -9,7 +9,17 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, printing, transforms
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, joined, unknown
-from tools.judge.meaning.variables import MAYBE_UNSET, ManyWords, any_number, as_number, find, ordered, positional, scalar
+from tools.judge.meaning.variables import (
+    MAYBE_UNSET,
+    ManyWords,
+    any_number,
+    as_number,
+    find,
+    in_order,
+    ordered,
+    positional,
+    scalar,
+)
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Parameter, Word
 
@@ -121,10 +131,8 @@ def _indirect(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Val
         var = find(state, part.name)
         if var is None or var.open:
             return ManyWords((unknown(),), star=bool(_all_of(part)))
-        keys = list(var.items) if var.items is not None else ["0"] if var.value is not None else []
-        if "A" not in var.flags:
-            keys.sort(key=as_number)
-        return ManyWords(tuple(map(Value, keys)), star=bool(_all_of(part)))
+        keys = in_order(var, var.items if var.items is not None else ["0"] if var.value is not None else [])
+        return ManyWords((unknown(),) if keys is None else tuple(map(Value, keys)), star=bool(_all_of(part)))
     direct = state.vars.get(part.name)
     if direct is not None and "n" in direct.flags and direct.value is not None:
         return direct.value

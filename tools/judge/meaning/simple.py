@@ -75,11 +75,20 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
     if not prepared.argv:
         return _assignments_only(it, cmd, state, prepared)
     before = {one.name: state.vars.get(one.name) for one in cmd.assignments}
+    now = dict(before)
+
+    def expanded() -> None:
+        """Keep what an expansion has set."""
+        for name, old in now.items():
+            if (var := state.vars.get(name)) is not old:
+                before[name] = now[name] = var
+
     for one in cmd.assignments:
-        assigning.assign(it, state, one)
+        assigning.assign(it, state, one, expanded)
         var = state.vars.get(one.name)
         if var is not None and "x" not in var.flags:
             state.put(one.name, var._replace(flags=var.flags + "x"))
+        now[one.name] = state.vars.get(one.name)
     results = _execute(it, cmd, state, prepared)
     for result in results:
         for name, old in before.items():

@@ -40,6 +40,12 @@ def fits(line: str, executed: str) -> bool:
         (f"x && declare -l v; {BLUR}; v=RM; $v d", "rm d"),
         ("declare -n n=p; n=(rm d); ${p[@]}", "rm d"),
         ("p=(a b); : ${p[2]:=c}; rm ${p[@]}", "rm a b c"),
+        ('declare -A m=([x]=d [z]=rm); "${m[@]}"', "rm d"),
+        ('declare -A m=([a]=1 [b]=2); m[a]=d; rm "${!m[@]}"', "rm b a"),
+        ("declare -A m=([$(x)]=d [z]=rm); ${m[@]}", "rm d"),
+        # what an expansion sets stays set, where the assignment around it does not
+        ("v=0 w=0; v=$((v=1)) x; rm $v", "rm 1"),
+        ("v=0 w=0; v=2 w=$((v=1)) x; rm $v $w", "rm 1 0"),
         # readonly ones stay what they are
         ("p=rm; readonly p; p=(echo)\n$p d", "rm d"),
         ("p=rm; readonly p; declare p=echo; $p d", "rm d"),
@@ -79,6 +85,8 @@ def fits(line: str, executed: str) -> bool:
         ("v=echo; for i in $(x) a; do $v d; v=rm; done", "echo d"),
         ("f() { for i in ${v:-a}; do rm $i; done; }; v=$(x); f", "rm b"),
         ("declare v=$(x){a,b}; rm $v", "rm d"),
+        ("select v in a b; do rm $v; break; done", "rm b"),
+        ("select v in a b; do $w $v; w=rm; done", "rm a"),
         # what may be defined, and may not
         (f"x && rm() {{ echo; }}; {BLUR}; rm d", "rm d"),
         (f"x && rm() {{ echo a; }}; {BLUR}; rm d", "echo a"),
