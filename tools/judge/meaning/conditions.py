@@ -174,4 +174,4 @@ class _Reader:
     def value(self) -> Value:
         word = self.words[self.at]
         self.at += 1
-        return expand.single(self.it, self.state, word)
+        return expand.compared(self.it, self.state, word)

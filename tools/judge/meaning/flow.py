@@ -62,7 +62,7 @@ def parted(state: State, op: str = "&&") -> tuple[State | None, State | None]:
 
 
 def case(it: Walker, command: Case, state: State) -> list[State]:
-    subject, done = mishaps.attempted(it, expand.single, it, state, command.subject)
+    subject, done = mishaps.attempted(it, expand.compared, it, state, command.subject)
     open_states: list[State] = [state]
     falling: list[State] = []
     for item in command.items:

@@ -108,6 +108,10 @@ def fits(line: str, executed: str) -> bool:
         # blanks before the end of a line are not read, and the rest of this one may be none
         ('read v <<< "d $(x)"; rm "$v"', "rm d"),
         ('IFS=: read v w <<< "c:d:$(x)"; rm "$w"', "rm d"),
+        # with "$@" in it, the subject of case is split and joined again
+        ('v="0  n "; case "$@"$v in "0 n") rm d;; *) echo;; esac', "rm d"),
+        ('v="0  n "; p=(); case "${p[@]}"$v in "0 n") rm d;; *) echo;; esac', "rm d"),
+        ('v="0 "; [[ "$@"$v = 0 ]] && rm d', "rm d"),
         # quoting and the tilde
         ("v=$'a\\nb'; rm ${v@Q}", "rm $'a\\nb'"),
         ('v="it\'s"; rm ${v@Q}', "rm 'it'\\''s'"),
