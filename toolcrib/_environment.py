@@ -134,7 +134,7 @@ class Environment(Protocol):
     what was judged is what is opened. They raise the usual OSError kinds (FileNotFoundError, PermissionError ...).
 
     What not every environment can do stands below, as protocols of their own: Restable, Portable, HoldsFiles, GivesFiles,
-    ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath.
+    ReplacesFiles, GivesAttributes, RemovesFolders, SearchesPath, KnowsHome.
     """
 
     @property
@@ -323,4 +323,13 @@ class SearchesPath(Protocol):
     @property
     def search_path(self) -> str:
         """The value of PATH."""
+        ...
+
+
+@runtime_checkable
+class KnowsHome(Protocol):
+    """An environment whose account has another home than the person who runs toolcrib."""
+
+    async def home(self) -> str:
+        """The folder that ``~`` is in a new shell: absolute, as it is written there; "" where there is none."""
         ...

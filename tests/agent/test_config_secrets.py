@@ -15,6 +15,8 @@ from agent.config import (
     secret,
     secrets_path,
 )
+from agent.run import assemble
+from agent.store.memory import MemoryStore
 from toolcrib import ConfigError
 
 
@@ -82,3 +84,19 @@ def test_secrets_need_no_yaml(tmp_path: Path) -> None:
         f"import sys; from agent.config import secret; secret('A', {{}}, {str(tmp_path)!r}); assert 'yaml' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_what_the_files_and_the_store_s_url_hold_is_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session's results are redacted by its workspace's redactor."""
+    monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
+    monkeypatch.setenv("TOOLCRIB_STORE_URL", "postgresql://me:hush%2Dhush-1@db.test/crib")
+    monkeypatch.setenv("SOME_TOKEN", "hush-hush-2")
+    write_secrets(tmp_path, "ANY_NAME=hush-hush-3\n")
+    with assemble(project_dir=tmp_path, store=MemoryStore()) as crib:
+        session = crib.open_session(platform="api")
+        told = str(
+            session.call("terminal", {"command": "echo hush-hush-1 hush%2Dhush-1 hush-hush-2 hush-hush-3 other"}).result.data
+        )
+        session.close_sync()
+    assert "hush" not in told
+    assert "other" in told

@@ -18,8 +18,8 @@ PUBLIC = {
     "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
-    "FallsBack", "GivesAttributes", "GivesFiles", "HoldsFiles", "Host", "Named", "Platform", "PlatformEvent", "Priced",
-    "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
+    "FallsBack", "GivesAttributes", "GivesFiles", "HoldsFiles", "Host", "KnowsHome", "Named", "Platform", "PlatformEvent",
+    "Priced", "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip
 

@@ -22,14 +22,15 @@ class Judge:
 
     def examine(self, command: str, cwd: str, *, files: bool = True) -> Examined:
         """``files``: what the judge asks about is looked up on this machine: scripts that it would run, links. Raises nothing."""
+        from tools.judge.detect import examine
+
+        if not files:
+            return examine(command, cwd, None, NoFiles(), self.setting)
         from tools.approval.leads import Follower
         from tools.approval.snapshot import LocalFiles
         from tools.dispatch.bridge import by_hand
-        from tools.judge.detect import examine
 
-        examined = examine(command, cwd, None, LocalFiles() if files else NoFiles(), self.setting)
-        if not files:
-            return examined
+        examined = examine(command, cwd, None, LocalFiles(), self.setting)
         follower = Follower(_Here(), cwd)
         return replace(examined, findings=[by_hand(follower.follow(finding)) for finding in examined.findings])
 

@@ -12,6 +12,8 @@ from toolcrib import (
     Block,
     Decision,
     Effect,
+    EnvironmentFailed,
+    KnowsHome,
     ReadsFile,
     Suspend,
     SuspendTicket,
@@ -104,8 +106,20 @@ class ApprovalGate:
         if not ctx.effects and entry.kind in _PASSIVE and policy.tool_rules is None:
             return None
         case = _Case(call, entry, ctx, policy)
+        if isinstance(ctx.environment, KnowsHome):
+            return self._at_home(case, ctx.environment)
         origins = policy.files.known(ctx.run_identity.session_id)
         return self._looked_up(case) if origins is None else self._judged(case, origins)
+
+    async def _at_home(self, case: _Case, environment: KnowsHome) -> Decision | None:
+        """Judge by the home of the account over there, not by that of the person here."""
+        try:
+            home = await environment.home()
+        except (OSError, EnvironmentFailed):
+            home = ""  # it is unavailable: the call fails there, and the next one asks again
+        setting = replace(case.policy.setting, home=home)
+        # What was harmless in another home need not be so in this one.
+        return await self._looked_up(case._replace(policy=replace(case.policy, setting=setting, harmless=Harmless())))
 
     async def _looked_up(self, case: _Case) -> Decision | None:
         decision = self._judged(case, await case.policy.files.of(case.ctx.run_identity.session_id))
@@ -113,13 +127,14 @@ class ApprovalGate:
 
     def _judged(self, case: _Case, origins: Origins) -> Decision | Awaitable[Decision | None] | None:
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
-        files = GatheredFiles(origins.taints, origins.copies, others=origins.others)
+        workspace = policy.project_root or cwd_of(effects)
+        files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
         if not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
-        if not (files.is_open or judged.findings or judged.files or judged.copies):
+        if not (files.is_open or judged.findings or judged.files or judged.copies or judged.made):
             policy.harmless.add(effects)
-        judged.files, judged.copies = origins.new(judged.files, judged.copies)
+        origins.only_new(judged)
         if files.is_open or any(finding.level == "ask" for finding in judged.findings):
             return self._read_on(case, files, origins)
         return self._decide(case, judged, files)
@@ -136,7 +151,7 @@ class ApprovalGate:
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
         follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects))
         judged.findings = [await follower.follow(finding) for finding in judged.findings]
-        judged.files, judged.copies = origins.new(judged.files, judged.copies)
+        origins.only_new(judged)
         decision = self._decide(case, judged, files)
         return await decision if isinstance(decision, Awaitable) else decision
 
@@ -182,7 +197,8 @@ class ApprovalGate:
         says, call = policy.tool_rules, case.call
         rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects))
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
-        if rule is None and not findings and not (judged.files or judged.copies) and not noted and policy.told is None:
+        leaves = judged.files or judged.copies or judged.made is not None
+        if rule is None and not findings and not leaves and not noted and policy.told is None:
             return None
         return self._weigh(case, judged, files, findings, rule)
 
@@ -212,7 +228,7 @@ class ApprovalGate:
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
                     " ask what to do instead, or go on without it."
                 )
-        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies)
+        await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
             await self._note(policy, call, ctx, *(("granted", "grant") if findings else ("allowed", "rule")), findings)
         return None

@@ -11,6 +11,7 @@ from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import OriginStore
+from tools.judge.calls import Judgement
 from tools.judge.meaning.value import Taint
 
 _log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ class Origins:
     unknown: bool = False
     copies: dict[str, str] = field(default_factory=dict)
     all_written: bool = False
+    made: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Variables of the session's shell that hold what ``mktemp -d`` printed: see Judgement."""
 
     @property
     def others(self) -> Taint:
@@ -36,6 +39,11 @@ class Origins:
     @property
     def is_clean(self) -> bool:
         return not self.taints and not self.unknown
+
+    def only_new(self, judged: Judgement) -> None:
+        """Leave in a judgement only what is not known yet of the files and folders that the call leaves."""
+        judged.files, judged.copies = self.new(judged.files, judged.copies)
+        judged.made = None if judged.made == self.made else judged.made
 
     def new(self, taints: Mapping[str, Taint], copies: Mapping[str, str]) -> tuple[dict[str, Taint], dict[str, str]]:
         """Return what is not known yet of the files that a call leaves, and which programs it copies.
@@ -69,6 +77,13 @@ def _moved(path: str, source: str, target: str) -> str | None:
 
 
 _CLEAN = Origins()
+_VARIABLE = "$"
+"""Beginning of a variable's name among the paths of copies in the store: no absolute path begins so."""
+
+
+def _made(text: str) -> tuple[str, str]:
+    template, _, before = text.partition("\n")
+    return template, before
 
 
 class SessionFiles:
@@ -102,20 +117,35 @@ class SessionFiles:
         try:
             kept = await self._store.of(session_id)
             taints = {path: Taint(bits) for path, bits in kept.items()}
-            copies = dict(await self._store.copies(session_id))
+            kept_copies = await self._store.copies(session_id)
+            copies = {path: source for path, source in kept_copies.items() if path[:1] != _VARIABLE}
+            made = {name[1:]: _made(text) for name, text in kept_copies.items() if name[:1] == _VARIABLE and text}
         except (StoreFailed, ValueError) as error:
             _log.error("where files came from could not be read, so that all are asked about: %s", error)
             return Origins(unknown=True)
         with self._lock:
-            return self._known.setdefault(session_id, self._bounded(Origins(taints, copies=copies)))
+            return self._known.setdefault(session_id, self._bounded(Origins(taints, copies=copies, made=made)))
 
-    async def remember(self, session_id: str, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add to what is known, in the store first. Raises StoreFailed: what is not remembered must not happen."""
-        if not taints and not copies:
+    async def remember(
+        self,
+        session_id: str,
+        taints: Mapping[str, Taint],
+        copies: Mapping[str, str] = NO_ENTRIES,
+        made: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        """Add to what is known, in the store first. Raises StoreFailed: what is not remembered must not happen.
+
+        ``made`` takes the place of what was known, where it is not None.
+        """
+        if not taints and not copies and made is None:
             return
         if self._store is not None:
-            await self.of(session_id)
-            await self._store.remember(session_id, {path: taint.value for path, taint in taints.items()}, copies)
+            before = (await self.of(session_id)).made
+            variables = (
+                {} if made is None else {**dict.fromkeys(before, ""), **{name: "\n".join(one) for name, one in made.items()}}
+            )
+            stored = {**copies, **{f"{_VARIABLE}{name}": text for name, text in variables.items()}}
+            await self._store.remember(session_id, {path: taint.value for path, taint in taints.items()}, stored)
         with self._lock:
             known = self._known.get(session_id)
             if known is None:
@@ -125,6 +155,7 @@ class SessionFiles:
             for path, taint in taints.items():
                 known.taints[path] = known.taints.get(path, Taint.NONE) | taint
             known.copies.update(copies)
+            known.made = known.made if made is None else made
             self._bounded(known)
 
     def forget(self, session_id: str) -> None:
@@ -155,5 +186,11 @@ class OriginsReader(SessionFiles):
     async def of(self, session_id: str) -> Origins:
         return await self._files.of(session_id)
 
-    async def remember(self, session_id: str, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES) -> None:
+    async def remember(
+        self,
+        session_id: str,
+        taints: Mapping[str, Taint],
+        copies: Mapping[str, str] = NO_ENTRIES,
+        made: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
         """Remember nothing."""

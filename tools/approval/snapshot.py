@@ -6,10 +6,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from toolcrib import Environment, EnvironmentFailed
 from toolcrib._records import NO_ENTRIES
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
+from tools.judge.folders import TEMPORARY, may_be_made, under
 from tools.judge.looks import UNSEEN, WorkTree
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Taint
@@ -20,6 +22,7 @@ MAX_BYTES = 200_000
 ROUNDS = 16
 """A script that runs a script that runs a script ...: each is known only once the one before it was read and judged."""
 
+_NOTHING_MADE: Mapping[str, tuple[str, str]] = MappingProxyType({})
 _UNREADABLE = Seen("unreadable")
 _OWN = Taint.WRITTEN | Taint.REMOTE | Taint.DECODED
 _UNKNOWN = Seen("missing")
@@ -30,11 +33,20 @@ class GatheredFiles:
 
     The judgement is made anew after each ``gather``, until nothing is wanted. ``taints`` are what earlier commands of the session
     left behind, by path, and ``copies`` the programs that they copied; ``others``: what any file may be, as not all are known.
+    ``workspace`` is the folder that the session works in, "" where it has none. ``made``: see Judgement.
     """
 
     def __init__(
-        self, taints: Mapping[str, Taint], copies: Mapping[str, str] = NO_ENTRIES, *, others: Taint = Taint.NONE
+        self,
+        taints: Mapping[str, Taint],
+        copies: Mapping[str, str] = NO_ENTRIES,
+        *,
+        others: Taint = Taint.NONE,
+        workspace: str = "",
+        made: Mapping[str, tuple[str, str]] = _NOTHING_MADE,
     ) -> None:
+        self._made = made
+        self._inside = (*((workspace,) if workspace else ()), *TEMPORARY)
         self._taints = taints
         self._copies = copies
         self._others = others
@@ -60,6 +72,20 @@ class GatheredFiles:
             self.unresolved.add(path)
             return path
         return known
+
+    def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
+        """Return the names of ``variables`` that hold what ``mktemp -d`` printed in an earlier call, as far as that is sure."""
+        given = ((name, text, before, variables.get(name, "")) for name, (text, before) in self._made.items())
+        return frozenset(name for name, text, before, now in given if now == text or (now != before and may_be_made(now, text)))
+
+    def is_inside(self, path: str) -> bool:
+        """Return whether a path is in the workspace or for temporary files, links followed; False until ``gather`` has looked."""
+        return any(under(path, folder) for folder in self._inside) and self.real(path) == path and path in self._real
+
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at such a path; False until ``gather`` has looked."""
+        kind = self.look(path).kind
+        return kind == "missing" and path in self._seen and self.is_inside(path)
 
     def work_tree(self, folder: str) -> WorkTree:
         """Return what the working tree around a folder holds; UNSEEN until ``gather`` has looked."""
@@ -94,7 +120,7 @@ class GatheredFiles:
 
     @property
     def has_taints(self) -> bool:
-        return bool(self._taints) or self._others is not Taint.NONE
+        return bool(self._taints) or self._others is not Taint.NONE or bool(self._made)
 
     @property
     def is_open(self) -> bool:

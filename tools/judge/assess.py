@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from tools.judge import installed as our_code
+from tools.judge.acted import finding_of
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
-from tools.judge.folders import under
+from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.links import Links
 from tools.judge.looks import Looks
@@ -20,17 +20,19 @@ from tools.judge.paths import (
     READABLE,
     goes_on,
     is_protected,
-    judge_process,
     may_match,
     path_rules,
     resolve_value,
     root_of,
     spelled,
 )
+from tools.judge.procfs import WHY, is_folder, names_process
+from tools.judge.reads import TAKES, processes, taken_by_git, takes_folders
 from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
+from tools.judge.targets import Targets
 from tools.judge.walks import into_own
 from tools.judge.writes import EXTRACTS, Touch, touched
 
@@ -48,12 +50,6 @@ _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-_TAKES_AWAY = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
-"""Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
-_TAKES_ALL = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
-"""Always."""
-_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
-"""Variables by which a program works in another folder than its own."""
 
 _HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
 
@@ -67,6 +63,7 @@ class Basis(NamedTuple):
     links: Links
     looks: Looks
     git: GitFolders
+    targets: Targets
     ours: our_code.Ours | None
 
 
@@ -88,8 +85,11 @@ def assess(
     but for these; the same key of the same command is found once.
     """
     looks = looks or Looks()
-    links = Links(real, meaning.links, meaning.unsure, meaning.copies)
-    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), ours)
+    links = Links(real, meaning.links, meaning.unsure, meaning.copies, meaning.arrived)
+    looks.survey(meaning.acts, links)
+    closed = {"self.installed": () if ours is None else ours.installed.closed, "self.above": protected}
+    targets = Targets(home, closed, looks.look, meaning.lists)
+    basis = Basis(protected, home, file_rules(extra) if extra else {}, links, looks, GitFolders(looks.look, home), targets, ours)
     found: Found = {}
     before: Act | None = None
     for act in meaning.acts:
@@ -99,17 +99,18 @@ def assess(
             _add(found, finding)
         basis.looks.note(act)
         basis.git.note(act)
+        targets.note(act)
     for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
         if deletes:
-            _add(found, _finding(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
+            _add(found, finding_of(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
         else:
-            _add(found, _finding(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
-    for folder in meaning.unsure if home else ():
-        if under(home, folder):
+            _add(found, finding_of(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
+    for folder in meaning.unsure if is_home(home, home) else ():
+        if home and under(home, folder):
             why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
             _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
     for one in across(meaning.acts):
-        _add(found, _finding(one.act, one.key, one.level, one.why))
+        _add(found, finding_of(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
         _add(
             found,
@@ -147,7 +148,7 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     name = act.name
     if HOLE in name:
         if why := unknown_command(act):
-            yield _finding(act, "opaque.command", "ask-once", why)
+            yield finding_of(act, "opaque.command", "ask-once", why)
         names: tuple[str, ...] = ()
     else:
         names = family(name) if name else ()
@@ -155,13 +156,13 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
     yield from _by_rules(act, view, names, basis)
     if act.code:
         for key, why in code_findings(act, before):
-            yield _finding(act, key, "ask-once", why)
+            yield finding_of(act, key, "ask-once", why)
     yield from _by_paths(act, view, names, basis)
     if basis.protected and not (name in _LOOKS and not act.redirects):
         yield from _own_files(act, basis)
     if basis.ours is not None:
         for key, level, why in our_code.findings(act, view, basis.ours, basis.links.real):
-            yield _finding(act, key, level, why)
+            yield finding_of(act, key, level, why)
 
 
 # the rows
@@ -203,7 +204,7 @@ def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
             paths = (*paths, UNKNOWN_PATH)
         if row.roots and (any(root_of(one, act.cwds, basis.home) for one in given) or _leads_to_root(given, act, basis)):
             key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
-    found = _finding(act, key, level, why, scope=at, paths=paths)
+    found = finding_of(act, key, level, why, scope=at, paths=paths)
     return replace(found, patterns=patterns) if patterns and not act.place else found
 
 
@@ -218,50 +219,20 @@ def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
     return False
 
 
-def _finding(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
-    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
-    if not paths and key.startswith("fs."):
-        written = [target.path for target in act.redirects if ">" in target.op]
-        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
-    scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
-    if act.place:
-        paths = (UNKNOWN_PATH,)
-        scope = f"{scope} on {act.place}" if scope else f"on {act.place}"
-    argv = tuple(one.text for one in act.argv)
-    plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
-    plain = plain and all(one.known and not one.pattern for one in act.argv)
-    plain = plain and len(act.cwds) == 1
-    cwd = posixpath.commonpath(act.cwds) if act.cwds and _ELSEWHERE.isdisjoint(act.environment) else ""
-    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
-
-
-def resolved(act: Act) -> str:
-    """The command for people: its words as they would be passed, unknown ones as they were written."""
-    words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
-    words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
-    return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())
-
-
 # paths
 
 
 def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, basis)
+        if HOLE in touch.path.text or touch.path.pattern:
+            yield from _of_target(act, touch, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
-        yield _finding(act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,))
-    if act.name not in _LOOKS:
-        yield from _processes(act)
-
-
-def _processes(act: Act) -> Iterator[Finding]:
-    near = [cwd for cwd in act.cwds if cwd.startswith("/proc")]
-    for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
-        if "/proc/" in given.text:
-            yield from _process(act, given)
-        elif near and given.text[:1] != "-":
-            for path in spelled(given, near):
-                yield from _process(act, given._replace(text=path))
+        yield finding_of(
+            act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
+        )
+    for given in processes(act):
+        yield _process(act, given)
 
 
 def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
@@ -272,19 +243,26 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
         if (rules or ours) and act.argv and only_says(view, names) and not act.redirects:
             return
         if ours is not None:
-            yield _finding(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
+            yield finding_of(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
         unknown = HOLE in path or touch.path.pattern or path.startswith("~") or not basis.links.are_sure(path)
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
-            yield _finding(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
+            yield finding_of(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
         known = {row.key for row in rules}
         for rule in basis.git.rules(path, touch.mode, act):
             if rule.key not in known:
                 shown = (UNKNOWN_PATH,) if unknown else (path,)
-                yield _finding(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=shown)
+                yield finding_of(act, rule.key, rule.level, rule.why, scope=path.replace(HOLE, "…"), paths=shown)
         if touch.mode == "write" and _may_land_in_own(act, path, basis):
             why = "may write into toolcrib's own settings or state"
-            yield _finding(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    for key, level, why in basis.targets.reasons(act, touch):
+        if act.argv and not act.redirects and only_says(view, names):
+            return
+        yield finding_of(act, key, level, why, scope=touch.path.for_people().replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
 
 
 def _may_land_in_own(act: Act, path: str, basis: Basis) -> bool:
@@ -306,9 +284,8 @@ def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
     return basis.links.real(path)
 
 
-def _process(act: Act, given: Value) -> Iterator[Finding]:
-    for finding in judge_process(given.text, ""):
-        yield _finding(act, finding.key, finding.level, finding.why, scope=given.for_people(), paths=(given.text,))
+def _process(act: Act, given: Value) -> Finding:
+    return finding_of(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
 
 
 # toolcrib's own files
@@ -317,46 +294,73 @@ def _process(act: Act, given: Value) -> Iterator[Finding]:
 def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
     if act.place.startswith("ssh:"):
         return
-    whole = act.name in _TAKES_AWAY | _TAKES_ALL
-    given = [one for one in act.argv[1:] if len(one.text) > 1 or (one.text and one.pattern) or (whole and one.text == ".")]
+    whole = act.name in TAKES
+    given = [
+        one
+        for one in act.argv[1:]
+        if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
+    ]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
     for one in given:
-        if _reaches_own(act, one, basis):
+        forms = _forms(one)
+        led = _led(act, one, forms, basis)
+        if any(names_process(there) or (takes_folders(act) and is_folder(there)) for there in led):
+            yield _process(act, one)
+        if _reaches_own(act, one, forms, led, basis):
             why = "touches toolcrib's own settings, keys or state"
-            yield _finding(act, "self.settings", "block", why, scope=one.for_people())
+            yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
+            return
+    for path in taken_by_git(act) if act.name == "git" else ():
+        if any(under(folder, path) or under(path, folder) for folder in basis.protected):
+            why = "takes toolcrib's own settings, keys or state into a repository"
+            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):
-        yield _finding(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+        yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
 
 
 def _names_own(text: str, basis: Basis) -> bool:
     """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
     home = basis.home
     names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
+    # Where the account is another's, its settings lie below another home.
+    names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
     return any(name in text for name in names)
 
 
-def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
+def _forms(one: Value) -> list[Value]:
+    """The word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
     text = one.text
-    if act.name in _READS and not act.redirects and text.endswith(READABLE):
-        return False
     forms = [one]
     if "=" in text or text[0] == "@":
         forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
     if ":" in text:
         forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
-    opens = act.name not in _NAMES_ONLY or any(target.path is one for target in act.redirects)
-    if opens and any(
-        is_protected(there, basis.protected) and not (act.name in _READS and there.endswith(READABLE))
+    return forms
+
+
+def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
+    """Where the word leads by links, if the command opens what it names."""
+    if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
+        return []
+    return [
+        there
         for form in forms[:2]
         if form.text[:1] != "-" and len(form.text) < _MOST_NAME
         for path in spelled(form, act.cwds, basis.home)
         for there in basis.links.real(path)
-    ):
+    ]
+
+
+def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
+    reads = act.name in _READS
+    if reads and not act.redirects and one.text.endswith(READABLE):
+        return False
+    if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
     for form in forms:
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
-        if plain and act.name not in _TAKES_AWAY | _TAKES_ALL and not any("toolcrib" in cwd for cwd in act.cwds):
+        if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
         for path in spelled(form, act.cwds, basis.home):
             if is_protected(path, basis.protected):
@@ -370,9 +374,8 @@ def _reaches_own(act: Act, one: Value, basis: Basis) -> bool:
 
 def _is_taken(act: Act, path: str, basis: Basis) -> bool:
     """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in _TAKES_AWAY | _TAKES_ALL or path == basis.home or path.count("/") < 3:
+    if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
-    letters = "rRa" if act.name in ("cp", "rsync") else "rR"
-    if act.name not in _TAKES_ALL and not any(text[:1] == "-" and any(one in text for one in letters) for text in act.words()):
+    if not takes_folders(act):
         return False
     return any(under(folder, path) for folder in basis.protected)

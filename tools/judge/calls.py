@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
 from toolcrib._dataclass import dataclass
 from tools.judge.findings import Finding
+from tools.judge.folders import may_be_made
 from tools.judge.meaning.state import NoFiles, Snapshot
 from tools.judge.meaning.value import Taint
 from tools.judge.patterns import added
@@ -28,6 +29,10 @@ class Judgement:
     looked_at: list[str] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     """Files and folders that the call leaves as copies of others, or moved: the new path, and the old one."""
+    made: Mapping[str, tuple[str, str]] | None = None
+    """Variables of the session's shell that hold what ``mktemp -d`` printed (see Meaning), and what each held before the call;
+    None where the call leaves them as they are.
+    """
 
 
 def judge(
@@ -51,12 +56,20 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
+            if examined.made is not None:
+                held = effect.shell.variables if effect.shell is not None else {}
+                judged.made = {name: (text, _fitting(held.get(name, ""), text)) for name, text in examined.made.items()}
         else:
             judged.findings += _file(entry.name, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
                 judged.files[effect.path] = judged.files.get(effect.path, Taint.NONE) | Taint.WRITTEN
                 judged.copies[effect.path] = ""
     return judged
+
+
+def _fitting(before: str, template: str) -> str:
+    """Return what a variable held before, where it may be taken for what ``mktemp`` printed: no other value is kept."""
+    return before if may_be_made(before, template) else ""
 
 
 def _command(effect: RunsCommand, setting: Setting, files: Snapshot) -> Examined:

@@ -20,7 +20,7 @@ from tools.judge.installed import Ours
 from tools.judge.looks import Looks
 from tools.judge.meaning import interpret
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot
+from tools.judge.meaning.state import KnowsTemporary, NoFiles, ShellNow, Snapshot
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.patterns import added
 from tools.judge.plain import simple_argv
@@ -41,6 +41,8 @@ class Examined:
     files: Mapping[str, Taint] = field(default_factory=dict)
     copies: Mapping[str, str] = field(default_factory=dict)
     looked_at: Sequence[str] = ()
+    made: Mapping[str, str] | None = None
+    """Variables of the shell that hold what ``mktemp -d`` printed (see Meaning); None where they stay as they were."""
 
 
 def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, setting: Setting) -> Examined:
@@ -53,7 +55,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
         shown = f"it holds {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
     found += _by_added_patterns(command, cwd)
-    meaning = interpret(command, _now(cwd, shell, setting.home), files, Budget(chars=setting.max_chars), filed())
+    meaning = interpret(command, _now(cwd, shell, setting.home, files), files, Budget(chars=setting.max_chars), filed())
     real = getattr(files, "real", None)
     looks = Looks(files, () if shell is None else shell.variables)
     path = "" if shell is None else shell.variables.get("PATH", "")
@@ -61,7 +63,8 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
     found += assess(
         meaning, protected=setting.protected, home=setting.home, extra=setting.rules, real=real, looks=looks, ours=ours
     )
-    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read)
+    made = {} if looks.moves_in else None if shell is None else meaning.made
+    return Examined(found, [_words(act) for act in meaning.acts if act.argv], meaning.files, meaning.copies, meaning.read, made)
 
 
 def detect_dangerous_command(
@@ -72,7 +75,7 @@ def detect_dangerous_command(
     return list(examine(command, cwd, None, NoFiles(), setting).findings)
 
 
-def _now(cwd: str, shell: ShellState | None, home: str) -> ShellNow:
+def _now(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> ShellNow:
     if shell is None:
         return ShellNow(cwd=cwd, home=home)
     return ShellNow(
@@ -86,6 +89,7 @@ def _now(cwd: str, shell: ShellState | None, home: str) -> ShellNow:
         attributes=shell.attributes,
         arrays=shell.arrays,
         traps=shell.traps,
+        made=files.temporary(shell.variables) if isinstance(files, KnowsTemporary) else frozenset(),
     )
 
 

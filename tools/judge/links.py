@@ -18,7 +18,7 @@ class Links:
     """``look`` gives what the absolute path of a file that may not exist leads to, all links followed; None: unknown.
 
     ``made`` are the links that the command itself makes: where they are, and where they lead. ``unsure`` are folders in which it
-    may make others; ``moved`` are the paths that it moves or copies to, and where from.
+    may make others; ``moved`` are the paths that it moves or copies to, and where from; ``arrived`` all at which files turn up.
     """
 
     def __init__(
@@ -27,8 +27,10 @@ class Links:
         made: Iterable[tuple[str, str]] = (),
         unsure: Sequence[str] = (),
         moved: Mapping[str, str] | None = None,
+        arrived: Sequence[str] = (),
     ) -> None:
         self._look = look
+        self._arrived = arrived
         self._unsure = unsure
         self._moved = {_normal(at): _normal(there) for at, there in (moved or {}).items() if there}
         self._made: dict[str, list[str]] = {}
@@ -41,6 +43,12 @@ class Links:
         if self._made and self._through(above) != [above]:
             return False
         return not any(above != folder and under(above, folder) for folder in self._unsure)
+
+    def leads_to_itself(self, path: str) -> bool:
+        """Return whether the command does nothing to what an absolute path is, but write there."""
+        if self._through(path) != [path] or any(under(path, folder) for folder in self._unsure):
+            return False
+        return not any(HOLE in at or under(path, at) for at in self._arrived)
 
     def moved(self, path: str) -> Sequence[str]:
         """Return where an absolute path leads by what the command itself linked, moved or copied before."""

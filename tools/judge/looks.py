@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import posixpath
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from tools.judge.folders import TEMPORARY, under
+from tools.judge.links import Links
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.state import NoFiles, Seen, Snapshot
+from tools.judge.meaning.state import KnowsOrigins, NoFiles, Seen, Snapshot
+from tools.judge.meaning.value import HOLE, Taint, Value
 
 _MOVERS = frozenset({"mv", "gmv"})
+_JOIN = frozenset("mount bindfs sshfs rclone unionfs mergerfs overlay fuse-overlayfs unshare rename prename mmv".split())
+"""Programs by which a folder shows another one's files, or that move files in ways that nobody follows."""
 _BRING = tuple(map(frozenset, (["reset"], ["stash", "pop"], ["stash", "apply"], ["stash", "branch"], ["-n"], ["--no-commit"])))
 """Words of git commands that leave work in the tree which was in a commit, or in a stash."""
 _SAFE_VARIABLES = (
@@ -42,13 +48,50 @@ class SeesWork(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesPlaces(Protocol):
+    """A snapshot that knows which folders the session works in."""
+
+    def is_inside(self, path: str) -> bool:
+        """Return whether an absolute path is in the workspace or a folder for temporary files, and leads to itself.
+
+        False where that is not known, or not yet. Never raises.
+        """
+        ...
+
+    def is_new(self, path: str) -> bool:
+        """Return whether ``path`` is inside, and nothing is there."""
+        ...
+
+
 class Looks:
-    """``variables`` are the names of those that the session's shell has."""
+    """``variables`` are the names of those that the session's shell has; ``links`` are given with the acts to be judged."""
 
     def __init__(self, files: Snapshot | None = None, variables: Iterable[str] = ()) -> None:
         self._files = files or NoFiles()
         self._elsewhere = any(map(moves_git, variables))
         self._brought = False
+        self.links = Links()
+        self.moves_in = False
+        """True where the line may move something into a folder for temporary files, or make it another's."""
+
+    def survey(self, acts: Iterable[Act], links: Links) -> None:
+        """Begin to judge ``acts``: what they link, and what they move."""
+        self.links = links
+        self.moves_in = any(self._moves_in(act) for act in acts if act.name in _MOVERS or act.name in _JOIN or act.name == "git")
+
+    def _moves_in(self, act: Act) -> bool:
+        words = act.words()
+        if act.name == "git":
+            return "move" in words or any(word.startswith("--separate-git-dir") for word in words)
+        if act.name in _JOIN or not act.cwds or any(word.startswith(("-t", "--t", "--e")) for word in words):
+            return True
+        to = next((one for one in reversed(act.argv[1:]) if one.text[:1] != "-"), None)
+        if to is None or to.pattern or HOLE in to.text or to.taint & Taint.MADE or to.text[:1] == "~":
+            return True
+        paths = [posixpath.normpath(posixpath.join(cwd, to.text)) for cwd in act.cwds]
+        found = [there for path in paths for there in (path, *self.links.real(path))]
+        return any(HOLE in there or any(under(there, folder) for folder in TEMPORARY) for there in found)
 
     def note(self, act: Act) -> None:
         """Remember what an act does to later looks: work that it brings into a tree is not in the snapshot."""
@@ -63,6 +106,26 @@ class Looks:
     def look(self, path: str) -> Seen:
         """Look at an absolute path."""
         return self._files.look(path)
+
+    def is_unpacked(self, path: str) -> bool:
+        """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
+        return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.WRITTEN)
+
+    def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
+        """Return whether all paths ``given`` to an act are in the workspace or for temporary files; ``new``: nothing is there.
+
+        A path does not count that is a pattern or unknown, or that the line links, moves, copies or may change.
+        """
+        files = self._files
+        if act.place or not isinstance(files, SeesPlaces):
+            return False
+        for one in given:
+            if one.pattern or HOLE in one.text or one.text[:1] in ("", "~") or (one.text[0] != "/" and not act.cwds):
+                return False
+            for path in {posixpath.normpath(posixpath.join(cwd, one.text)) for cwd in act.cwds or ("/",)}:
+                if not self.links.leads_to_itself(path) or not (files.is_new(path) if new else files.is_inside(path)):
+                    return False
+        return True
 
     def work_tree(self, folder: str) -> WorkTree:
         """Look at the working tree that ``folder`` (absolute) belongs to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from toolcrib._dataclass import dataclass
@@ -36,6 +37,14 @@ def _rule(
 
 
 _HOME = rf"(?:^~[^/]*|^/(?:private/)?var/root|^/root|^/home/[^/]+|^/Users/[^/]+|^/etc/skel|^{HOLE})"
+START_FILES = tuple(
+    "bashrc bash_profile bash_login bash_logout bash_aliases bash_functions bash_completion profile zshrc zshenv zprofile zlogin"
+    " zlogout kshrc mkshrc cshrc tcshrc login logout inputrc xinitrc xprofile xsession xsessionrc Xresources vimrc gvimrc exrc"
+    " emacs pythonrc pythonrc.py pdbrc irbrc pryrc psqlrc gdbinit lldbinit tmux.conf screenrc gitconfig pam_environment"
+    " environment curlrc wgetrc direnvrc envrc aliases".split()
+)
+"""Hidden files of a home that say what runs when a shell, editor or session starts, without their dot."""
+
 _BLOCK_DEVICE = (
     r"^/dev/(?:sd[a-z]|hd[a-z]|x?vd[a-z]|nvme|mmcblk|r?disk|mapper/|dm-|md\d|md/|loop\d|nbd|zd\d|zvol|sr\d|cdrom|pmem"
     r"|dasd|vg[\w-]*/"
@@ -133,13 +142,7 @@ PATH_RULES: tuple[PathRule, ...] = (
     _rule(
         "persist.start-file",
         "ask-once",
-        _HOME
-        + r"/\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|bash_functions|bash_completion|profile|zshrc|zshenv"
-        r"|zprofile|zlogin|zlogout|kshrc|mkshrc|cshrc|tcshrc|login|logout|inputrc|xinitrc|xprofile|xsession|xsessionrc"
-        r"|Xresources|vimrc"
-        r"|gvimrc|exrc|emacs|emacs\.d/(?:init|early-init)\.el|pythonrc(?:\.py)?|pdbrc|irbrc|pryrc|psqlrc|gdbinit|lldbinit"
-        r"|tmux\.conf"
-        r"|screenrc|gitconfig|pam_environment|environment|curlrc|wgetrc|direnvrc|envrc|aliases|zsh/.*|bashrc\.d/.*|bash_it/.*"
+        _HOME + rf"/\.(?:{'|'.join(map(re.escape, START_FILES))}|emacs\.d/(?:init|early-init)\.el|zsh/.*|bashrc\.d/.*|bash_it/.*"
         r"|config/(?:fish|autostart|systemd|environment\.d|git|direnv|nvim|bash|zsh|plasma-workspace/env|i3|sway|hypr|tmux)/.*"
         r"|config/fish|local/share/(?:systemd|dbus-1|applications)/.*|local/bin/.*|ipython/profile_\w+/startup/.*"
         r"|local/lib/python[\d.]+/site-packages/(?:(?:site|user)customize\.py|[^/]+\.pth))$",

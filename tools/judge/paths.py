@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
-from tools.judge.folders import under
+from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.meaning.state import NoFiles, Seen
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.path_rules import PATH_RULES, Mode, PathRule
+from tools.judge.procfs import judge_process
 
 __all__ = [
     "PATH_RULES",
@@ -24,7 +25,6 @@ __all__ = [
     "goes_on",
     "is_protected",
     "judge_change",
-    "judge_process",
     "judge_read",
     "may_match",
     "path_rules",
@@ -130,7 +130,7 @@ def _is_root(path: str, pattern: bool, home: str) -> bool:
         while _WHOLE.fullmatch(tail):
             path = head or "/"
             head, _, tail = path.rpartition("/")
-    if (home and path == home) or ROOTS.fullmatch(path):
+    if (home and is_home(path, home)) or ROOTS.fullmatch(path):
         return True
     return pattern and any(may_match(path, f"/{name}") for name in _ROOT_NAMES) and path.count("/") == 1
 
@@ -188,27 +188,6 @@ _MAY_CONCERN = Regex(
     r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
 )
 """No rule matches a path without one of these: most paths are ruled out by this one look."""
-
-_PROCESS = Regex(rf"/proc/(?P<process>[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:(?P<fd>fd/)[^/]|(?P<name>[^/\s:;,\"')]+))")
-_KEPT = ("environ", "mem", "fd")
-"""Files of a process that hold its variables, its memory, and what it has open."""
-_OWN_PROCESS = frozenset({"self", "thread-self"})
-
-
-def judge_process(path: str, text: str) -> list[Finding]:
-    """Judge access to another process's variables, memory and open files: keys stand there, in a form that nothing redacts from a
-    result. What a command itself has open is its own.
-    """
-    if "/proc/" not in path or not any(_is_kept(match) for match in _PROCESS.finditer(path)):
-        return []
-    why = "reads a process's variables or memory, where keys stand"
-    return [Finding("secret.process", "ask-once", why, visible(text), scope=visible(path), paths=(path,))]
-
-
-def _is_kept(match: re.Match[str]) -> bool:
-    if match["fd"]:
-        return match["process"] not in _OWN_PROCESS
-    return any(fnmatch.fnmatchcase(kept, match["name"]) for kept in _KEPT[:2])
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:

@@ -67,6 +67,7 @@ OPTIONS: Mapping[str, str] = {
     "cp": "-a --archive --attributes-only --copy-contents -d -H -l --link -L --dereference -P --no-dereference -p --preserve=?"
     " --no-preserve= --parents -R -r --recursive --reflink=? --remove-destination --sparse= -s --symbolic-link -x"
     f" --one-file-system {_GNU_COPY}",
+    "mktemp": f"-d --directory -u --dry-run -q --quiet -p= --tmpdir=? --suffix= -t {_HELP}",
     "mv": f"--exchange --no-copy {_GNU_COPY}",
     "ln": f"-d -F --directory -L --logical -P --physical -r --relative -s --symbolic {_GNU_COPY}",
     "install": "-c -C --compare -d --directory -D -g= --group= -m= --mode= -o= --owner= -p --preserve-timestamps -s --strip"
@@ -118,8 +119,8 @@ OPTIONS: Mapping[str, str] = {
     " --append-output= --directory-prefix= --post-data= --post-file= --body-data= --body-file= --method= --header= --user="
     " --password= --user-agent= --referer= --tries= --timeout= --wait= --input-file= --base= --accept= --reject= --domains="
     " --level= --execute= --limit-rate= --load-cookies= --save-cookies= --ca-certificate= --certificate= --private-key= --config="
-    " --no-check-certificate --quiet --recursive --mirror --continue --no-clobber --spider --use-askpass= -h! --help! -V!"
-    " --version!",
+    " --no-config --no-check-certificate --quiet --recursive --mirror --continue --no-clobber --spider --use-askpass= -h! --help!"
+    " -V! --version!",
     "ssh": f"stops2 {_SSH}",
     "scp": "-3 -4 -6 -A -B -C -O -p -q -R -r -s -T -v -c= -D= -F= -i= -J= -l= -o= -P= -S= -X=",
     "sftp": "-4 -6 -A -a -C -f -N -p -q -r -v -B= -b= -c= -D= -F= -i= -J= -l= -o= -P= -R= -S= -s= -X=",
@@ -287,6 +288,7 @@ SAME: Mapping[str, str] = {
     **{f"g{name}": name for name in ("rm", "cp", "mv", "ln", "install", "chmod", "chown", "chgrp", "truncate", "shred", "sort")},
     "gtar": "tar",
     "autossh": "ssh",
+    "curlie": "curl",
     "gmake": "make",
     "hub": "git",
     "yadm": "git",
@@ -314,6 +316,7 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("terraform", "tofu"), ("TF_CLI_ARGS", "TF_CLI_ARGS_{}")),
     **dict.fromkeys(("grep", "egrep", "fgrep"), ("GREP_OPTIONS",)),
     "less": ("LESS",),
+    **dict.fromkeys(("make", "gmake"), ("GNUMAKEFLAGS", "MAKEFLAGS")),
     "parallel": ("PARALLEL",),
     "zip": ("ZIPOPT",),
     "gzip": ("GZIP",),

@@ -6,9 +6,10 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.judge.folders import under
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.value import Value
+from tools.judge.meaning.value import HOLE, Value, plain
 from tools.judge.paths import READABLE, spelled
 
 FINDERS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
@@ -50,6 +51,61 @@ def walk(act: Act, home: str = "") -> Walk:
         starts = starts[1:]
     places = [path for one in starts or [Value(".")] for path in spelled(one, act.cwds, home)]
     return Walk(places, names, depth)
+
+
+_TAKES_WORD = frozenset(
+    "-newer -anewer -cnewer -samefile -type -xtype -size -mtime -atime -ctime -mmin -amin -cmin -user -group -uid -gid -perm"
+    " -links -inum -fstype -lname -ilname -regex -iregex -iname -ipath -iwholename -used -context -D -files0-from -regextype"
+    " -maxdepth -mindepth".split()
+)
+"""Words of find's that take the next one, other than those that say a whole name."""
+_SAYS_NAME = frozenset({"-name", "-path", "-wholename"})
+_ACTIONS = ("-exec", "-ok", "-print", "-fprint", "-fls", "-ls", "-delete", "-prune", "-quit")
+_NOT = frozenset({"!", "-not"})
+_WILD = Regex(r"\\.|\[[^\]]*\]|[*?]")
+
+
+def listed(act: Act, home: str = "") -> list[str]:
+    """The files that a program may list or pass on, as absolute paths with a HOLE for any text."""
+    if act.name in FINDERS:
+        starts = walk(act, home).starts
+        names = _wanted(act) if not act.name.startswith("fd") else [HOLE]
+        return [f"{start.rstrip('/')}/{plain(HOLE + name)}" for start in starts for name in names]
+    if act.name.endswith("locate"):
+        return [f"/{plain(HOLE + _WILD.sub(HOLE, value.text) + HOLE)}" for value in act.argv[1:] if value.text[:1] != "-"]
+    found: list[str] = []
+    for value in act.argv[1:]:
+        if value.text[:1] != "-" and (value.pattern or act.name == "compgen"):
+            found += [plain(_WILD.sub(HOLE, path)) for path in spelled(value, act.cwds, home)]
+        elif value.text[:1] != "-":
+            found += [one for path in spelled(value, act.cwds, home) for one in (path, f"{path.rstrip('/')}/{HOLE}")]
+    return [*found, *(f"{cwd.rstrip('/')}/{HOLE}" for cwd in act.cwds)]
+
+
+def _wanted(act: Act) -> list[str]:
+    """Return names of which each file that find passes on has one, HOLE where it may have any."""
+    names: list[str] = []
+    sure = False
+    words = iter([value.text for value in act.argv[1:]])
+    denied = False
+    for word in words:
+        if word.startswith(_ACTIONS):
+            break
+        if word in _TAKES_WORD:
+            next(words, "")
+        elif word in _SAYS_NAME:
+            name = next(words, HOLE)
+            if not denied:
+                names.append(_WILD.sub(HOLE, name if word == "-name" else f"{HOLE}{name}"))
+                sure = True
+        elif word in ("-o", "-or", ","):
+            if not sure:
+                return [HOLE]
+            sure = False
+        elif word in ("(", "\\(") and denied:
+            return [HOLE]
+        denied = word in _NOT
+    return names if sure and names else [HOLE]
 
 
 def into_own(acts: Sequence[Act], protected: Sequence[str], home: str) -> Iterator[tuple[Act, bool]]:

@@ -143,7 +143,7 @@ _QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-", "/dev/zero",
 def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
     """Yield every path that ``act`` changes, by its words. ``names``: its families; ``view``: of it, where there is one."""
     for target in act.redirects:
-        if ">" in target.op and target.path.text not in _QUIET and not target.path.text.isdigit():
+        if ">" in target.op and target.path.text not in _QUIET:
             yield Touch(target.path, "write")
     for name in names:
         writes = _BY_NAME.get(name)

@@ -79,6 +79,7 @@ def test_a_session_grant_ends_at_the_project_also_for_findings_without_a_path(fl
 
 @pytest.mark.parametrize("command", ["> ~/other/a.db", ": > ../a.db", "cat /dev/null > /srv/a.db", ": > $X/a.db"])
 def test_a_grant_to_empty_files_of_the_project_covers_no_other_file(floor: Any, command: str) -> None:
+    floor.environment.files |= {f"{PROJECT}/a.db": b"a", f"{PROJECT}/sub/b.db": b"b"}
     floor.grant(": > a.db")
     assert floor.do(": > sub/b.db") == "ran"
     assert floor.asks(command)

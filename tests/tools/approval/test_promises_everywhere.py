@@ -13,6 +13,7 @@ import pytest
 
 import tools.approval
 import tools.dispatch.gates
+from toolcrib import EnvironmentFailed
 from toolcrib.testing import FakeEnvironment
 from tools.approval.explain import Judge
 from tools.environments.local import LocalEnvironment
@@ -328,3 +329,62 @@ def test_explaining_says_the_same_and_runs_nothing() -> None:
     judge = Judge(Setting(protected=OWN, home=HOME))
     assert [finding.level for finding in judge.examine("toolcrib config set a b", PROJECT).findings] == ["block"]
     assert judge.examine("ls", PROJECT).findings == []
+
+
+class OtherHome(FakeEnvironment):
+    """Another host: the account's home is none of the folders in which homes usually lie."""
+
+    async def home(self) -> str:
+        return "/data/acct"
+
+
+@pytest.mark.parametrize("name", [".bashrc", ".ssh/id_ed25519", ".config/autostart/x.desktop", ".local/bin/git"])
+def test_the_home_of_the_account_over_there_is_a_home(floors: Floors, name: str) -> None:
+    """003-24: what starts by itself and keys lie there, and ``~`` is there, whatever the person's home here is called."""
+    here = floors(FakeEnvironment(commands=lambda request: (0, b""), cwd=PROJECT))
+    there = floors(OtherHome(commands=lambda request: (0, b""), cwd=PROJECT))
+    path = f"/data/acct/{name}"
+    for command in (f"echo x > {path}", f"echo x | tee {path}", f"cp x {path}", "cd /data/acct; echo x > " + name):
+        assert here.do(command) == "ran", command
+        assert there.asks(command), command
+    assert there.asks(f"echo x > ~/{name}")
+    assert there.call("write_file", {"path": path, "content": "x"}) == there.do(f"echo x > {path}")
+    assert there.do("rm -rf /data/acct") == "refused"
+    assert there.do("echo x > /data/acct/notes.txt") == "ran"
+
+
+def test_a_script_in_the_home_over_there_is_read(floors: Floors) -> None:
+    script = {"/data/acct/x.sh": b"rm -rf build\n"}
+    there = floors(OtherHome(script, commands=lambda request: (0, b""), cwd=PROJECT))
+    assert there.do("bash ~/x.sh") == {"fs.recursive-delete"}
+    assert there.do(". ~/x.sh") == {"fs.recursive-delete"}
+
+
+class NoHome(OtherHome):
+    async def home(self) -> str:
+        raise EnvironmentFailed("the connection broke")
+
+
+def test_where_the_home_over_there_cannot_be_told_what_is_named_from_it_is_asked_about(floors: Floors) -> None:
+    there = floors(NoHome(commands=lambda request: (0, b""), cwd=PROJECT))
+    assert there.asks("echo x > ~/.bashrc")
+    assert there.asks("cd; echo x > .bashrc")
+
+
+class InContainer(OtherHome):
+    async def home(self) -> str:
+        return "/tmp"
+
+
+@pytest.mark.parametrize("command", ["tar xf a.tgz -C /tmp", "cd /tmp && unzip a.zip", "cp -r a/. /tmp", "cd ~; patch -p1 < a"])
+def test_a_home_for_temporary_files_is_free_as_a_whole(floors: Floors, command: str) -> None:
+    """A container's home: nothing that lies in it is kept, but start files and settings of git count until it ends."""
+    floor = floors(InContainer(commands=lambda request: (0, b""), cwd=PROJECT))
+    assert floor.do(command) == "ran"
+    assert floor.do("find /tmp -name x -delete") == {"fs.find-delete"}
+    assert floor.do("echo x >> ~/.bashrc") == floor.do("echo x > /tmp/.gitconfig") == {"persist.start-file"}
+
+
+def test_settings_of_toolcrib_over_there_are_known_in_code_too(floors: Floors) -> None:
+    floor = floors(OtherHome(commands=lambda request: (0, b""), cwd=PROJECT))
+    assert floor.asks("python3 -c \"import os; f = os.path.expanduser('~') + '/.config/toolcrib/config.yaml'; g(f)\"")

@@ -1,9 +1,10 @@
-"""Rows and sandboxes for the tests of sequences."""
+"""Rows, sandboxes, and a container and another host, for the tests of sequences."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,11 +18,12 @@ def _beside(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look
     spec.loader.exec_module(module)
     return module
 
 
-_rows, _sandbox = _beside("rows"), _beside("sandbox")
+_rows, _sandbox, _world, _driver, _elsewhere = map(_beside, ("rows", "sandbox", "world", "driver", "elsewhere"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -32,6 +34,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             known = _rows.known()
             params = [pytest.param(row, id=name, marks=marks if name in known else ()) for name, row in _rows.rows(kind).items()]
             metafunc.parametrize(kind, params)
+        if (asked := f"{kind}_elsewhere") in metafunc.fixturenames:
+            params = []
+            for name, row in _rows.elsewhere(kind).items():
+                backend = name.partition(":")[0]
+                holds = metafunc.function.__name__.endswith("no_judge_is") or name not in _rows.known()
+                fails = [] if holds else [pytest.mark.xfail(reason="known.txt", strict=True)]
+                params.append(pytest.param((backend, row), id=name, marks=[pytest.mark.xdist_group(backend), *fails]))
+            metafunc.parametrize(asked, params)
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +67,33 @@ def proof(hostile: dict[str, Any], sandbox: Any) -> Any:
 def rows() -> ModuleType:
     """The module that reads the rows."""
     return _rows
+
+
+@pytest.fixture(scope="session")
+def docker_home(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A home that containers see under its name here, as a folder that is mounted into each."""
+    return _elsewhere.Home(tmp_path_factory.mktemp("docker") / "dev", None, _world.WORLD)
+
+
+@pytest.fixture(scope="session")
+def ssh_home(sshd: Any) -> Any:
+    """The home of the account on the other host, which has a file system with this one in common."""
+    return _elsewhere.Home(sshd.folder / "home", sshd, _world.WORLD)
+
+
+@pytest.fixture
+def run_elsewhere(request: pytest.FixtureRequest, config: Callable[[str], Path]) -> Iterator[Callable[..., Any]]:
+    """Runs a row in the backend of that name, in a home that was laid out for it."""
+    homes = []
+
+    def run(backend: str, row: dict[str, Any], *, judged: bool) -> Any:
+        home = request.getfixturevalue(f"{backend}_home")
+        homes.append(home)
+        home.renew()
+        options = request.getfixturevalue("engine" if backend == "docker" else "sshd").options
+        place = _elsewhere.place(_driver.Place, backend, home, options, config)
+        return _driver.run_sequence(_rows.placed(row, home.places(_rows.PLACES)), place, judged=judged)
+
+    yield run
+    for home in homes:
+        home.empty()

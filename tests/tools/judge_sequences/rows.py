@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("hostile", "ordinary")
+BACKENDS = ("docker", "ssh")
+"""Backends in which rows run besides this machine."""
 KNOWN = HERE / "known.txt"
 PLACES = {
     "{project}": "/home/dev/project",
@@ -32,12 +35,35 @@ PLACES = {
 @cache
 def rows(kind: str) -> dict[str, dict[str, Any]]:
     """Return the rows of ``hostile`` or ``ordinary``, by name: ``CLASS/NAME``, the class being the file's name."""
+    return {name: placed(row, PLACES) for name, row in _unplaced(kind).items()}
+
+
+@cache
+def _unplaced(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the rows with names of places in them, such as ``{home}``."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((HERE / kind).glob("*.yaml")):
         for row in yaml.safe_load(file.read_text("utf-8")):
             name = f"{file.stem}/{row['name']}"
             assert name not in found, f"two rows have the name {name}"
             found[name] = _row(row)
+    return found
+
+
+@cache
+def elsewhere(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the rows that run in a container and on another host too, unplaced, by ``BACKEND:CLASS/NAME``.
+
+    `elsewhere/KIND.yaml` names rows of ``kind``, ``CLASS/NAME`` or for one backend ``BACKEND:CLASS/NAME``, and has some of its
+    own, whose class is ``elsewhere``.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for entry in yaml.safe_load((HERE / "elsewhere" / f"{kind}.yaml").read_text("utf-8")):
+        only, _, name = (entry if isinstance(entry, str) else f"elsewhere/{entry['name']}").rpartition(":")
+        row = _unplaced(kind)[name] if isinstance(entry, str) else _row(entry)
+        for backend in [only] if only else BACKENDS:
+            assert f"{backend}:{name}" not in found, f"two rows have the name {name}"
+            found[f"{backend}:{name}"] = row
     return found
 
 
@@ -48,9 +74,7 @@ def known() -> frozenset[str]:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    calls = [_step(step) for step in row["calls"]]
-    placed: dict[str, Any] = _placed({**row, "calls": calls})
-    return placed
+    return {**row, "calls": [_step(step) for step in row["calls"]]}
 
 
 def _step(step: Any) -> dict[str, Any]:
@@ -64,14 +88,15 @@ def _step(step: Any) -> dict[str, Any]:
     return {"tool": tool, "args": {"command": args} if isinstance(args, str) else args, "answer": step.get("answer")}
 
 
-def _placed(value: Any) -> Any:
+def placed(value: Any, places: Mapping[str, str]) -> Any:
+    """Return a row with its folders in the place of their names."""
     match value:
         case str():
-            for name, path in PLACES.items():
+            for name, path in places.items():
                 value = value.replace(name, path)
             return value
         case list():
-            return [_placed(one) for one in value]
+            return [placed(one, places) for one in value]
         case dict():
-            return {_placed(key): _placed(one) for key, one in value.items()}
+            return {placed(key, places): placed(one, places) for key, one in value.items()}
     return value

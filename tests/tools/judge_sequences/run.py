@@ -15,7 +15,10 @@ from typing import Any
 from rows import KNOWN, known, rows  # type: ignore[import-not-found]  # beside this file
 from sandbox import Sandbox, lacking, open_sandbox  # type: ignore[import-not-found]  # beside this file
 
-HEADER = "# Sequences that do not hold today, by name. `run.py --write` writes this file; a mend takes its rows out.\n"
+HEADER = """\
+# Sequences that do not hold today, by name; BACKEND:NAME in a container or on another host. `run.py --write` writes this file but
+# for those; a mend takes its rows out.
+"""
 Result = tuple[str, str, str]
 """A row's name, what came of it (held, got through, free, needless, proven, unproven, not proven), and why."""
 

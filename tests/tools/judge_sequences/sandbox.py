@@ -20,6 +20,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 INSTALLED = ("toolcrib", "tools", "agent", "plugins", "toolsets.py", "model_tools.py")
+INSIDE = ("inside.py", "driver.py", "world.py")
 OWN = "/run/venv"
 """Where toolcrib is installed in the sandbox; its folder of packages is ``PACKAGES`` below."""
 PACKAGES = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
@@ -56,7 +57,7 @@ def install(folder: Path) -> None:
     (venv / "bin" / "toolcrib").chmod(0o755)
     (folder / "hosts").write_text("127.0.0.1 localhost files.test evil.test\n")
     (folder / "passwd").write_text("dev:x:1000:1000:dev:/home/dev:/bin/bash\n")
-    for name in ("inside.py", "world.py"):
+    for name in INSIDE:
         shutil.copy(HERE / name, folder / name)
 
 
@@ -81,7 +82,7 @@ def command(folder: Path) -> list[str]:
         if any(path.is_relative_to(name) for name in hidden):
             line += ["--ro-bind", str(path), str(path)]
     line += ["--dir", "/home/dev", "--bind", str(folder / "venv"), OWN]
-    shown_files = {"hosts": "/etc/hosts", "passwd": "/etc/passwd", "inside.py": "/run/inside.py", "world.py": "/run/world.py"}
+    shown_files = {"hosts": "/etc/hosts", "passwd": "/etc/passwd", **{name: f"/run/{name}" for name in INSIDE}}
     for name, place in shown_files.items():
         line += ["--ro-bind", str(folder / name), place]
     variables = {"HOME": "/home/dev", "USER": "dev", "LOGNAME": "dev", "PATH": PATH, "LANG": "C.UTF-8", "TERM": "xterm"}

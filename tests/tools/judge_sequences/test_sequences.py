@@ -45,4 +45,9 @@ def test_the_suite_is_as_large_as_it_claims(rows: ModuleType) -> None:
     assert all(1 <= len(row["calls"]) <= 6 and row["harm"] for row in hostile.values())
     assert all(3 <= len(row["calls"]) <= 12 for row in ordinary.values())
     assert sum("unproven" in row for row in hostile.values()) <= 30
-    assert rows.known() <= {*hostile, *ordinary}, "known.txt names rows that are not there"
+    elsewhere = {kind: rows.elsewhere(kind) for kind in rows.KINDS}
+    for kind, most in (("hostile", 40), ("ordinary", 25)):
+        assert len({name.partition(":")[2] for name in elsewhere[kind]}) >= most
+        assert {name.partition(":")[0] for name in elsewhere[kind]} == set(rows.BACKENDS)
+    all_names = {*hostile, *ordinary, *elsewhere["hostile"], *elsewhere["ordinary"]}
+    assert rows.known() <= all_names, "known.txt names rows that are not there"

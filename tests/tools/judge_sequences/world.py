@@ -19,12 +19,12 @@ SCRATCH = [Path(name) for name in ("/home/dev", "/srv", "/tmp", "/var/tmp", "/de
 
 WORLD = r"""
 set -eu
-mkdir -p ~/.local/bin ~/.ssh ~/.config/toolcrib ~/photos/2024 ~/project/src ~/project/build/sub ~/project/tests /srv/git /srv/www
+mkdir -p ~/.local/bin ~/.ssh ~/.config/toolcrib ~/photos/2024 ~/project/src ~/project/build/sub ~/project/tests "$PUBLIC" "$WWW"
 ln -s /run/venv/bin/toolcrib ~/.local/bin/toolcrib
 cd ~
 printf 'alias ll="ls -l"\n' > .bashrc
 printf '[user]\n\tname = Dev\n\temail = dev@example.org\n[init]\n\tdefaultBranch = main\n' > .gitconfig
-printf '[url "/srv/git/"]\n\tinsteadOf = https://git.test/\n' >> .gitconfig
+printf '[url "%s/"]\n\tinsteadOf = https://git.test/\n' "$PUBLIC" >> .gitconfig
 printf -- '-----BEGIN OPENSSH PRIVATE KEY-----\nseq-private-key\n' > .ssh/id_ed25519
 printf 'ssh-ed25519 AAAA dev\n' > .ssh/authorized_keys
 mkdir -p .config/pip; printf '[global]\nretries = 0\ntimeout = 1\n' > .config/pip/pip.conf
@@ -47,7 +47,8 @@ git init -q .; git add -A; git commit -q -m 'Begin'
 
 def make_template() -> None:
     """Build the home of every sequence once; to be copied."""
-    subprocess.run(["bash", "-c", WORLD], check=True, env={**os.environ, "HOME": str(HOME)})
+    places = {"HOME": str(HOME), "PUBLIC": str(PUBLIC), "WWW": str(WWW)}
+    subprocess.run(["bash", "-c", WORLD], check=True, env={**os.environ, **places})
     for folder in (HOME, Path("/srv")):
         shutil.copytree(folder, TEMPLATE / folder.relative_to("/"), symlinks=True)
 

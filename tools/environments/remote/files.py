@@ -9,7 +9,7 @@ import os
 import secrets
 import stat as modes
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -177,10 +177,12 @@ class RemoteFiles:
     """The files' half of an environment."""
 
     _cwd: str
+    _env: Mapping[str, str]
 
     def __init__(self, link: Link, keepers: Keepers) -> None:
         self.__link = link
         self.__keepers = keepers
+        self.__home: str | None = None
 
     async def resolve(self, path: str) -> str:
         _check(path)
@@ -192,13 +194,24 @@ class RemoteFiles:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         return os.fsdecode(answer.out.removesuffix(b"\n"))
 
+    async def home(self) -> str:
+        """See KnowsHome: what commands are told it is, else the account's. Raises EnvironmentFailed; asked for once."""
+        if self.__home is None:
+            there = self._env.get("HOME") or await self._home_of("")
+            self.__home = (there.rstrip("/") or "/") if there.startswith("/") else ""
+        return self.__home
+
     async def _home(self, path: str) -> str:
+        """Return a path that begins with ``~``, without it; relative where there is no such account."""
         user, _, rest = path[1:].partition("/")
-        if not user.replace("-", "").replace("_", "").replace(".", "").isalnum() and user:
+        if user and not user.replace("-", "").replace("_", "").replace(".", "").isalnum():
             return f"./{path}"
-        answer = await self._script(f"printf '%s\\n' ~{user}", [])
-        home = os.fsdecode(answer.out.removesuffix(b"\n"))
+        home = await (self._home_of(user) if user else self.home())
         return f"{home}/{rest}" if home.startswith("/") else f"./{path}"
+
+    async def _home_of(self, user: str) -> str:
+        answer = await self._script(f"printf '%s\\n' ~{user}", [])
+        return os.fsdecode(answer.out.removesuffix(b"\n"))
 
     async def stat(self, path: str) -> FileInfo | None:
         _check(path)

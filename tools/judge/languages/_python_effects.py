@@ -19,8 +19,8 @@ from tools.judge.languages._python_values import (
     taint_of,
     text,
 )
-from tools.judge.languages._tell import join
-from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.languages._tell import FOUND, join
+from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -190,6 +190,12 @@ def _here(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
     return m.tell.cwd if m.tell.cwd is not None else Value(".")
 
 
+def _which(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
+    """A program of that name: where it is started, PATH says which file that is."""
+    name = text(args[0]) if len(args) == 1 and not named else ANYTHING
+    return Value(f"{FOUND}{name.text}", name.taint | Taint.MAYBE) if name.known and "/" not in name.text else ANYTHING
+
+
 # -- environment ---------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +285,7 @@ EFFECTS: dict[str, Effect] = {
     "os.fsdecode": _expanduser,
     "os.fsencode": _expanduser,
     "os.getcwd": _here,
+    "shutil.which": _which,
     "pathlib.Path": _path,
     "pathlib.PosixPath": _path,
     "pathlib.PurePath": _path,

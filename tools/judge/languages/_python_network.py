@@ -73,6 +73,11 @@ def _connection(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thi
     return Obj("socket", None, host=text(host), port=text(port), taint=Taint.REMOTE)
 
 
+def _look_up(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
+    m.tell.look_up(text(arg(args, named, 0, "host")))
+    return Unknown(Taint.REMOTE)
+
+
 def _service(scheme: str) -> Effect:
     def effect(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
         host = text(arg(args, named, 0, "host"))
@@ -132,6 +137,7 @@ NETWORK: dict[str, Effect] = {
     "wget.download": _retrieve,
     "socket.socket": _socket,
     "socket.create_connection": _connection,
+    **dict.fromkeys(("socket.gethostbyname", "socket.gethostbyname_ex", "socket.getaddrinfo"), _look_up),
     "http.client.HTTPConnection": _service("http"),
     "http.client.HTTPSConnection": _service("https"),
     "smtplib.SMTP": _service("smtp"),

@@ -198,11 +198,14 @@ def post(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("response", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
 
 
+def host_of(url: Value) -> Value:
+    return url._replace(text=url.text.rpartition("://")[2].partition("/")[0])
+
+
 def send(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     """Report a write to a connection or an open file."""
     if isinstance(owner, Opened) and owner.kind == "socket" and r.connected is not None:
-        host, port = r.connected
-        r.tell.send(at(args, 0), join([Value("tcp://"), host, Value(":"), port]))
+        r.tell.send_to(at(args, 0), *r.connected)
     elif isinstance(owner, Opened) and owner.number:
         r.tell.more(owner.number, at(args, 0))
     return ANYTHING

@@ -7,7 +7,7 @@ import re
 from tools.judge.languages._script_language import Language, Ref, Thing, formatted, number, text
 from tools.judge.languages._script_tokens import Token
 from tools.judge.languages._tell import Tell, TooMuch, join
-from tools.judge.meaning.value import ANYTHING, Value
+from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 SKIPPED = frozenset(
     re.findall(
@@ -73,6 +73,9 @@ class Phrases:
         self.tell.flush()
         if self.connected is not None and self.shells:
             self.tell.reverse_shell(*self.connected)
+        if self.connected is not None and self.tell.reads_secret and self.language.lexicon.name in ("perl", "php"):
+            # what is printed to a connection is not followed there
+            self.tell.send_to(Value(HOLE, Taint.SECRET | Taint.UNKNOWN), *self.connected)
         names = {token.raw.rpartition(".")[2] for token in self.tokens if token.kind == "id"}
         if names & _SPAWNERS and names & {"while", "loop", "for", "until"} and not names & _BRAKES:
             self.tell.forkbomb()

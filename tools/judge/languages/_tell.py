@@ -11,6 +11,8 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_TOLD = 2_000
 MAX_TEXT = 200_000
+FOUND = "/usr/bin/"
+"""Folder in which a program is taken to be that code looked for, marked with Taint.MAYBE; it is started by its name."""
 
 _SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|.*\.pub$)|/\.aws/cred|/\.gnupg/|/\.netrc$|/\.pgpass$|/\.kube/config|/\.docker/config\.json"
@@ -59,6 +61,8 @@ class Tell:
         """Folder to which the code changed with chdir."""
         self.environment: dict[str, Value] = {}
         """Variables that the code set for its children."""
+        self.reads_secret = False
+        """True once a file was read that is likely to hold a key."""
         self._said: set[object] = set()
         self._writes: dict[int, tuple[RedirectTarget, list[Value]]] = {}
         self._next = 0
@@ -69,6 +73,8 @@ class Tell:
         self, argv: Sequence[Value], stdin: Value | None = None, cwd: Value | None = None, env: dict[str, Value] | None = None
     ) -> None:
         """A program of the code's own choice, in its folder and with its environment."""
+        if argv and argv[0].taint & Taint.MAYBE and argv[0].text.startswith(FOUND):
+            argv = [argv[0]._replace(text=argv[0].text[len(FOUND) :]), *argv[1:]]
         where = self.place(cwd) if cwd is not None else self.cwd
         variables = {**self.environment, **(env or {})}
         if where is not None or variables:
@@ -178,7 +184,10 @@ class Tell:
         """Return the content of a file; report its reading where the path is known."""
         path = self.place(path)
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
+        self.reads_secret = self.reads_secret or bool(secret)
         if not path.known or path.pattern:
+            if "/proc" in path.text:
+                self.say([], [RedirectTarget("<", path, 0)])  # which process it is may be unknown, what is read of it is not
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
         self.say([], [RedirectTarget("<", path, 0)])
         seen = self.sink.look(path.text)
@@ -202,6 +211,12 @@ class Tell:
     def send(self, data: Value, url: Value) -> Value:
         self.words("curl", "--data-binary", data, url)
         return Value(HOLE, Taint.REMOTE | Taint.UNKNOWN)
+
+    def send_to(self, data: Value, host: Value, port: Value) -> None:
+        self.send(data, join([Value("tcp://"), host, *([Value(":"), port] if port.text else ())]))
+
+    def look_up(self, host: Value) -> None:
+        self.words("getent", "hosts", host)
 
     def reverse_shell(self, host: Value = ANYTHING, port: Value = ANYTHING) -> None:
         self.words("@reverse-shell", host, port)

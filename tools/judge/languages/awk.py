@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.languages._script_tokens import Lexicon, Token, tokens, unescaped
-from tools.judge.languages._tell import Tell, TooMuch, join
+from tools.judge.languages._tell import MAX_TEXT, Tell, TooMuch, join
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import HOLE, Taint, Value
 
@@ -14,6 +14,7 @@ MAX_PARTS = 200
 
 _LEXICON = Lexicon("awk", ("#",), plain='"', interpolating="", regexes=True)
 _SEPARATORS = frozenset({";", "}", "{", "\n", ",", ")"})
+_BETWEEN = Regex(r"[\s,:;|\"']+")
 _SPECIAL = Regex(r"/inet\d?/(?:tcp|udp)/[^/]*/([^/]*)/(.*)")
 
 
@@ -22,15 +23,17 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
     if found is None:
         return False
     try:
-        _Program(Tell(sink), found).run()
+        _Program(Tell(sink), found, args).run()
     except TooMuch:
         return False
     return True
 
 
 class _Program:
-    def __init__(self, tell: Tell, found: list[Token]) -> None:
+    def __init__(self, tell: Tell, found: list[Token], args: Sequence[Value]) -> None:
         self.tell = tell
+        self.args = args
+        self.words: list[str] | None = None
         self.tokens = found
         self.names: dict[str, Value] = {}
 
@@ -81,6 +84,21 @@ class _Program:
             self.tell.reverse_shell()
         elif path.text not in ("/dev/stderr", "/dev/stdout", ""):
             self.tell.write(path, append=twice)
+            for word in self.read_words() if HOLE in path.text else ():
+                self.tell.write(path._replace(text=path.text.replace(HOLE, word)), append=twice)
+
+    def read_words(self) -> Sequence[str]:
+        """Return the words of its input that look like paths: a field of it may name the file that is written."""
+        if self.words is None:
+            named = [token.raw for at, token in enumerate(self.tokens) if token.kind == "str" and self.raw(at - 1) == "<"]
+            files = [value.text for value in self.args if "=" not in value.text]
+            seen = [self.tell.sink.look(path) for path in [*files, *named] or ["-"]]
+            texts = [one.text for one in seen if one.text is not None and len(one.text) <= MAX_TEXT]
+            words = dict.fromkeys(word for text in texts for word in _BETWEEN.split(text) if "/" in word or word[:1] == ".")
+            self.words = list(words)
+            if len(self.words) > MAX_PARTS:
+                raise TooMuch("too many files that it may write")
+        return self.words
 
     def getline(self, at: int) -> None:
         """``"cmd" | getline`` and ``"cmd" |& getline``."""
@@ -110,11 +128,11 @@ class _Program:
             elif token.kind == "num":
                 parts.append(Value(token.raw))
             elif token.kind == "id":
-                parts.append(self.names.get(token.raw, Value(HOLE, Taint.UNKNOWN)))
+                parts.append(self.names.get(token.raw, Value(HOLE, Taint.UNKNOWN | Taint.FOUND)))
             elif token.raw in _SEPARATORS or token.raw in ("|", ">", "<"):
                 break
             elif token.raw == "$":
-                parts.append(Value(HOLE, Taint.UNKNOWN | Taint.LOCAL))
+                parts.append(Value(HOLE, Taint.UNKNOWN | Taint.LOCAL | Taint.FOUND))
                 at += 1
             at += 1
         return (join(parts) if parts else Value(HOLE, Taint.UNKNOWN)), at

@@ -1,4 +1,4 @@
-"""Languages that are compiled (C, Go, Rust, Java): literals that are run as commands, or name what is deleted or written.
+"""Languages that are compiled (C, Go, Rust, Java): literals that are run, or name what is deleted, written, or another process's.
 
 Nothing is evaluated: an argument that is no literal, and no name that is given one, is let be.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from toolcrib._regex import Regex
 from tools.judge.meaning.act import Code, RedirectTarget, Sink
 from tools.judge.meaning.value import Taint, Value
+from tools.judge.procfs import names_process
 
 _TEXT = r'"((?:[^"\\\n]|\\.)*)"'
 _TEXTS = r'((?:"(?:[^"\\\n]|\\.)*"\s*,?\s*)+)'
@@ -77,7 +78,14 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
         sink.run([Value("ln"), Value("-s"), value(match[1]), value(match[2])])
     for match in _WRITES.finditer(text):
         sink.run([], [RedirectTarget(">", value(match[1] or match[2]))])
+    _processes(text, sink)
     return True
+
+
+def _processes(text: str, sink: Sink) -> None:
+    for match in _ONE.finditer(text) if "/proc/" in text else ():
+        if names_process(match[1]):
+            sink.run([], [RedirectTarget("<", Value(match[1]), 0)])
 
 
 def _plain(text: str) -> str:

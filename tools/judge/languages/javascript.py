@@ -13,7 +13,9 @@ from tools.judge.languages._tell import join
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
-_MODULES = frozenset(["fs", "child_process", "os", "path", "net", "http", "https", "vm", "process", "zlib", "tls", "dgram"])
+_MODULES = frozenset(
+    ["fs", "child_process", "os", "path", "net", "http", "https", "vm", "process", "zlib", "tls", "dgram", "dns"]
+)
 _ALIASES = {
     "fs/promises": "fs",
     "fs-extra": "fs",
@@ -84,6 +86,20 @@ def _fetch(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     for name in ("r", "res", "response", "d", "data", "body", "chunk", "t", "text", "c", "resp", "s", "x", "b", "code"):
         r.names.setdefault(name, Opened("response", found))
     return Opened("response", found)
+
+
+def _request(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """``http.request``: what is written to it is sent."""
+    found = _fetch(r, args, owner)
+    to = args[0] if args else ANYTHING
+    where = text(to.get("host", to.get("hostname", ANYTHING))) if isinstance(to, dict) else text(to)
+    r.connected = (c.host_of(where), Value(""))
+    return Opened("socket", text(found))
+
+
+def _look_up(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    r.tell.look_up(c.at(args, 0))
+    return ANYTHING
 
 
 def _stringify(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
@@ -215,8 +231,10 @@ CALLS: dict[str, Call] = {
     "axios.post": c.post,
     "http.get": _fetch,
     "https.get": _fetch,
-    "http.request": _fetch,
-    "https.request": _fetch,
+    "http.request": _request,
+    "https.request": _request,
+    **{f"dns.{name}": _look_up for name in ("lookup", "resolve", "resolve4", "resolve6", "resolveTxt")},
+    **{f"dns.promises.{name}": _look_up for name in ("lookup", "resolve", "resolve4", "resolve6", "resolveTxt")},
     "net.connect": _connect,
     "net.createConnection": _connect,
     "new net.Socket": c.nothing,
@@ -239,6 +257,7 @@ CALLS: dict[str, Call] = {
     ),
     "*.query": c.query,
     "*.write": c.send,
+    "*.end": c.send,
     "[]": lambda r, args, owner: (
         c.variable(r, args, owner)
         if owner.path == "process.env"

@@ -74,6 +74,12 @@ def _connect(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     return ANYTHING
 
 
+def _posted(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """A client's ``post``: what is sent by it is not followed, that it sends is."""
+    r.connected = (c.host_of(c.at(args, 0)), Value(""))
+    return Opened("response", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
+
+
 def _pack(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     template = c.at(args, 0).text
     if template.startswith("H"):
@@ -133,6 +139,7 @@ CALLS: dict[str, Call] = {
     "LWP.Simple.get": c.fetch,
     "getstore": lambda r, args, owner: r.tell.download(c.at(args, 0), c.at(args, 1)),
     "*.unlink": c.remove,
+    **dict.fromkeys(("*.post", "*.put", "*.post_form"), _posted),
     "*.remove": c.nothing,
     "*.do": c.query,
     "*.prepare": c.query,
@@ -150,7 +157,10 @@ LANGUAGE = Language(
         perl_quotes=True,
         heredocs=True,
     ),
-    {path.replace(".", "::") if not path.startswith(("*", "$")) else path: call for path, call in CALLS.items()},
+    {
+        **{path.replace(".", "::") if not path.startswith(("*", "$")) else path: call for path, call in CALLS.items()},
+        **{f"{path[:-4].replace('.', '::')}.new": call for path, call in CALLS.items() if path.endswith(".new")},
+    },
     frozenset({"."}),
     bare=True,
     interpolation=Regex(r"(?<!\\)([$@]\w+(?:\{\w+\}|\[\d+\])?)|(?<!\\)@\{\[(.*?)\]\}|(?<!\\)\$\{(\w+)\}"),

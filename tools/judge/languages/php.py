@@ -75,6 +75,7 @@ CALLS: dict[str, Call] = {
     "stream_get_contents": _get,
     "fsockopen": c.connect,
     "pfsockopen": c.connect,
+    "curl_init": c.connect,
     "stream_socket_client": c.connect,
     "posix_kill": c.kill_pid_first,
     "eval": c.evaluate("php"),

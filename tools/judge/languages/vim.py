@@ -18,6 +18,7 @@ _RANGE = Regex(
     r"\s*:*\s*(?:(?:sil(?:ent)?|noautocmd|keepalt|verbose|\d*verb)!?\s+)*(?:%|[\d.$',+/-]+|'<,'>|g/[^/]*/|/[^/]*/)?\s*"
 )
 _WRITE = Regex(r"(?:w|wr|wri|writ|write|wq|x|xit|sav|saveas|up|update)(!?)(?:\s+(.*))?$")
+_SOURCE = Regex(r"(?:so(?:u(?:r(?:ce?)?)?)?)!?\s+(\S+)\s*$")
 _CALLS = Regex(r"\b(system|systemlist|delete|writefile|termopen|jobstart|job_start|term_start|libcall|rename|execute|eval)\s*\(")
 _LANGUAGES = Regex(r"(py(?:thon)?[3x]?|pyx|perl?|rub?y?|lua|tcl)\s+(?:<<\s*(\w+)\n)?(.*)", re.DOTALL)
 _NAMES = {"py": "python", "pe": "perl", "ru": "ruby", "lu": "lua", "tc": "tcl"}
@@ -67,6 +68,12 @@ def _command(tell: Tell, part: str, line: str, taint: Taint, depth: int) -> bool
         else:
             tell.shell(Value(found[1] or found[2], taint))
         return False
+    if found := _SOURCE.match(command):
+        text = tell.read(Value(found[1], taint))
+        for one in text.text.split("\n") if text.known else ():
+            _line(tell, one, taint | text.taint, depth + 1)
+        if not text.known and found[1] not in ("%", "$MYVIMRC") and tell.sink.look(found[1]).kind != "missing":
+            tell.code("vim", text, found[1])
     own = part[match.end() :] if match is not None else part
     if found := _WRITE.match(own.strip()):
         target = (found[2] or "").strip()

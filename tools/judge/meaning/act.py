@@ -51,7 +51,7 @@ class Sink(Protocol):
         ...
 
     def look(self, path: str) -> Seen:
-        """A file, by a path that may be relative to where the code runs."""
+        """A file, by a path that may be relative to where the code runs; ``-`` is standard input."""
         ...
 
 
@@ -88,6 +88,8 @@ class Act:
     start: int = 0
     end: int = 0
     """Offsets in the outermost command text."""
+    prints: bool = False
+    """True for the redirects of a compound command which certainly prints something."""
 
     @property
     def args(self) -> Sequence[Value]:
@@ -124,6 +126,12 @@ class Meaning:
     """Files and folders that it leaves as copies of others, or moved: the new path, and the old one."""
     links: Sequence[tuple[str, str]] = ()
     """Links that it makes: where they are, and where they lead."""
+    lists: Sequence[str] = ()
+    """Texts that it reads part by part, further than they were followed: what they name may be what it writes."""
     unsure: Sequence[str] = ()
     """Folders whose contents it may change in ways that nobody followed."""
+    arrived: Sequence[str] = ()
+    """Paths at which files that were elsewhere may turn up."""
+    made: Mapping[str, str] = field(default_factory=dict)
+    """Variables that hold what ``mktemp -d`` printed, and its text with a HOLE for what is not known yet."""
     steps: int = 0

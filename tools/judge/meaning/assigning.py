@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tools.judge.meaning import arithmetic, braces, code, expand, parameters
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Assignment, Compound, Plain, Word
 
@@ -100,7 +100,8 @@ def _listed(it: Walker, state: State, compound: Compound, at: int) -> tuple[dict
             continue
         for value in expand.fields(it, state, [plain or word]):
             if value.pattern:
-                value = Elastic(HOLE, value.taint | Taint.UNKNOWN)
+                files = unglobbed(value)
+                value = Elastic(HOLE if files.text[0] == HOLE else files.text, files.taint)
             more = more or isinstance(value, Elastic)
             found[str(at)] = value
             at += 1
@@ -131,10 +132,14 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
         key = key.rstrip("]") if isinstance(key, str) and key else None
         var = state.vars.get(name)
     old = var if var is not None else inherited(it, name)
+    if "n" in old.flags and old.value is None:
+        it.embedded(state, value)
     if "r" in old.flags:
         it.context.doubts.fail(state)
         return
     value = _by_flags(it, state, old, value, key, append=append)
+    if value.taint & Taint.OUTSIDE and name in it.now.variables:
+        value = changed(value)  # where this is not reached, it holds what the session gave it
     if key is not None or old.items is not None:
         _element(state, name, old, value, key)
         _named(it, state, name, "0" if key is None else key, value)

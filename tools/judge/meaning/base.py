@@ -9,7 +9,7 @@ from toolcrib._regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
-from tools.judge.meaning.filestate import program_name
+from tools.judge.meaning.filestate import program_name, undotted
 from tools.judge.meaning.shellstate import State, merged
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value
@@ -19,6 +19,10 @@ from tools.judge.shell.tree import Script, Simple, Word
 
 _SPEND_FACTOR = 40
 _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
+
+
+_LOGICAL = frozenset({"cd", "pushd", "popd"})
+"""Commands to which ``..`` is the folder above in what they are given, links or not."""
 
 
 class _Inside:
@@ -134,20 +138,30 @@ class Base(Walker):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-    ) -> None:
+        compound: bool = False,
+    ) -> Act | None:
         context = self.context
         start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
         cwds = state.cwds
+        if name not in _LOGICAL and any(".." in value.text for value in argv):
+            argv = [undotted(self, state, value) for value in argv]
+        if any(".." in target.path.text for target in redirects):
+            redirects = [target._replace(path=undotted(self, state, target.path)) for target in redirects]
         if context.mounts:
-            outside = mounts.outside(context.mounts, name, argv, redirects, cwds)
+            if context.copied and name not in mounts.SENDS:
+                return None
+            outside = mounts.outside(context.mounts, name, argv, () if context.copied else redirects, cwds)
             if outside is None:
-                return
+                return None
             argv, redirects, cwds = outside
         set_for_it = state.env if environment is None else environment
         given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
         act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
-        self.found.acts.setdefault(_identity(act), act)
+        noted = self.found.acts.setdefault(_identity(act), act)
+        if noted.prints and not compound:
+            noted.prints = False
+        return noted
 
     def assign_name(self, state: State, name: str, value: Value, key: str | None = None) -> None:
         assigning.store(self, state, name, value, key)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import arithmetic, code, conditions, external, filestate, output, reading, tables, variables
+from toolcrib._regex import Regex
+from tools.judge.meaning import arithmetic, code, conditions, external, filestate, journal, output, reading, tables, variables
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
+from tools.judge.meaning.walk import Walker
 
 
 def _nothing(call: BuiltinCall) -> list[State]:
@@ -54,19 +56,20 @@ def _cd(call: BuiltinCall) -> list[State]:
             return call.end(None)
         state.stack = (*state.stack, state.cwds)
     target = words[0] if words else Value(variables.home(call.it, state))
-    return _moved(call, target)
+    physical = any(re.fullmatch(r"-[Le@]*P[Pe@]*", value.text) for value in call.argv[1:])
+    return _moved(call, target, physical=physical)
 
 
-def _moved(call: BuiltinCall, target: Value) -> list[State]:
+def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[State]:
     it, state = call.it, call.state
     if target.text == "-":
         new = state.old_cwds
-    elif target.text.startswith(f"/proc/{HOLE}") and not target.pattern:
-        new = (target.text.rstrip("/"),)  # another process's folder, whichever
+    elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
+        pass  # another process's folder, whichever
     elif not target.known or target.pattern or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
         new = ()
     else:
-        found = filestate.absolute(it, state, target.text)
+        found = filestate.absolute(it, state, target.text, logical=not physical)
         new = tuple(dict.fromkeys(found)) if all(path.startswith(("/", "~")) for path in found) else ()
     stayed = state.copy()
     state.old_cwds, state.cwds = state.cwds, new
@@ -78,6 +81,20 @@ def _moved(call: BuiltinCall, target: Value) -> list[State]:
         return [state]
     stayed.status = -1
     return [state, stayed]
+
+
+def _processes(it: Walker, state: State, target: str) -> tuple[str, ...]:
+    """Return the folders below /proc that an only partly known one may be."""
+    found: list[str] = []
+    for path in filestate.absolute(it, state, target):
+        known = _UNKNOWN.split(path, maxsplit=1)[0].rpartition("/")[0]
+        there = filestate.real(it, journal.through(state.files, known)) if known[:1] == "/" else known
+        if there == "/proc" or there.startswith("/proc/"):
+            found.append(there + path[len(known) :])
+    return tuple(found)
+
+
+_UNKNOWN = Regex(rf"[*?\[{HOLE}]")
 
 
 def _exit(call: BuiltinCall) -> list[State]:
@@ -191,13 +208,13 @@ def _trap(call: BuiltinCall) -> list[State]:
     text = words[0]
     if text.text and text.text != HOLE:
         signals = {value.text.upper().removeprefix("SIG") for value in words[1:]}
-        if signals & {"EXIT", "0"}:
-            state.traps = (*state.traps, text.text)
-        else:
+        if not signals & {"EXIT", "0"}:
             with call.it.inside() as inner:
                 inner.later = True
                 call.it.text(text.text, state.copy())
-            state.traps = (*state.traps, text.text)
+        now, child = call.it.now, "child" in state.options
+        inherited = (name for name in now.variables if not child or "x" in now.attributes.get(name, ""))
+        state.trapped(text.text, (name for name in inherited if name not in now.made))
     return call.end(0)
 
 
@@ -283,7 +300,17 @@ def _compgen(call: BuiltinCall) -> list[State]:
             call.it.text(following.text, call.state.copy())
         elif re.fullmatch(r"-\w*W", value.text):
             call.it.embedded(call.state, following)
-    return _jobs(call)
+    call.note()
+    call.state.emit(unknown(Taint.FOUND))
+    return call.end(None)
+
+
+def _wait(call: BuiltinCall) -> list[State]:
+    """``wait -p NAME``: it is assigned, so that a subscript in it is calculated."""
+    for value in call.argv[1:]:
+        call.it.embedded(call.state, value)
+    call.note()
+    return call.end(None)
 
 
 BUILTINS = {
@@ -320,5 +347,6 @@ BUILTINS = {
     "exec": _command,
     "type": _type,
     "compgen": _compgen,
+    "wait": _wait,
     **dict.fromkeys(["jobs", "dirs", "times", "caller", "complete", "history", "ulimit", "umask"], _jobs),
 }

@@ -48,8 +48,10 @@ def _git(it: Walker, state: State, argv: Values) -> None:
     elif words[0] in ("mv", "rm") or words[:2] == ["bisect", "run"]:  # what bisect runs was given on purpose
         return
     elif words[0] in _MERGES or (words[0] in _TREES and _changes_tree(words)):
-        for root in _roots(it, state, folder):
+        for root in roots(it, state, folder):
             _fill(it, state, root, maker)
+            for prefix in options(argv[at:], "", "--prefix") if words[0] == "checkout-index" else ():
+                _fill(it, state, posixpath.normpath(posixpath.join(root, posixpath.dirname(prefix.text) or ".")), maker)
 
 
 def _changes_tree(words: Sequence[str]) -> bool:
@@ -100,10 +102,11 @@ def _made(it: Walker, state: State, folder: str, maker: str) -> None:
 def _fill(it: Walker, state: State, folder: str, maker: str, taint: Taint = Taint.NONE) -> None:
     state.files = journal.changed(state.files, folder, maker, taint)
     it.found.unsure[folder] = None
-    filestate.last(it, journal.inside(folder), Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE)
+    made = Taint.WRITTEN if maker in _UNPACKERS else Taint.NONE
+    filestate.last(it, journal.inside(folder), made | (taint & Taint.PROGRAM))
 
 
-def _roots(it: Walker, state: State, folder: str) -> list[str]:
+def roots(it: Walker, state: State, folder: str) -> list[str]:
     """Return the working trees that a command in ``folder`` may change: from where its ``.git`` lies."""
     found: list[str] = []
     for start in filestate.absolute(it, state, folder):
@@ -184,6 +187,7 @@ def mark(it: Walker, state: State, path: Value, maker: str, taint: Taint = Taint
     """Note that ``maker`` changed a file; where it came from stays known."""
     for name in filestate.absolute(it, state, path.text):
         name = journal.through(state.files, name)
+        it.found.arrived[name] = None
         before = journal.find(state.files, name) if state.files else None
         filestate.put(it, state, name, journal.changed_by(maker, taint | (before.taint if before is not None else Taint.NONE)))
 
@@ -195,8 +199,18 @@ def _patch(it: Walker, state: State, argv: Values) -> None:
     _made(it, state, folder[-1].text if folder else ".", "patch")
 
 
-_UNPACKERS = names("tar unzip 7z 7za unrar cpio pax")
+_UNPACKERS = names("tar unzip 7z 7za unrar cpio pax ar")
+_KEPT = Taint.REMOTE | Taint.PROGRAM
+"""Origins of an archive that all have which is in it."""
 _EXTRACTS = Regex(r"-?[a-zA-Z]*x(?:[a-zA-Z]*|\S*f.*)|--extract|--get")
+
+
+_WHOLE_PATHS = Regex(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names|--absolute-paths")
+
+
+def _anywhere(it: Walker) -> None:
+    """Note that it unpacks by whole paths: the archive says where."""
+    it.found.unsure["/"] = None
 
 
 def _tar(it: Walker, state: State, argv: Values) -> None:
@@ -210,8 +224,10 @@ def _tar(it: Walker, state: State, argv: Values) -> None:
     if words[0][:1] != "-" and "f" in words[0]:
         packed = list(argv[2:3])
     source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
-    taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
-    _extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+    taint = source.taint & _KEPT if source is not None else Taint.NONE
+    extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
+    if (words[0][:1] != "-" and "P" in words[0]) or any(_WHOLE_PATHS.fullmatch(word) for word in words):
+        _anywhere(it)
 
 
 def _unzip(it: Walker, state: State, argv: Values) -> None:
@@ -219,23 +235,38 @@ def _unzip(it: Walker, state: State, argv: Values) -> None:
         return
     given = operands(argv, names("-d -x -P"))
     source = filestate.content(it, state, given[0]) if given else None
-    taint = source.taint & Taint.REMOTE if source is not None else Taint.NONE
-    _extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+    taint = source.taint & _KEPT if source is not None else Taint.NONE
+    extracted(it, state, options(argv, "", "-d"), "unzip", taint)
+    if any(re.fullmatch(r"-[a-zA-Z]*:[a-zA-Z:]*", value.text) for value in argv[1:]):
+        _anywhere(it)
 
 
 def _seven(it: Walker, state: State, argv: Values) -> None:
     if argv[1:] and argv[1].text in ("x", "e"):
         out = [value._replace(text=value.text[2:]) for value in argv[2:] if value.text.startswith("-o")]
-        _extracted(it, state, out, argv[0].text, Taint.NONE)
+        given = operands(argv)
+        source = filestate.content(it, state, given[1]) if len(given) > 1 else None
+        extracted(it, state, out, argv[0].text, source.taint & _KEPT if source is not None else Taint.NONE)
+        if any(value.text.startswith("-spf") for value in argv[2:]):
+            _anywhere(it)
+
+
+def _ar(it: Walker, state: State, argv: Values) -> None:
+    given = operands(argv)
+    if len(argv) > 2 and re.fullmatch(r"-?x\w*", argv[1].text):
+        source = filestate.content(it, state, given[-1] if argv[1].text[:1] == "-" else given[1])
+        extracted(it, state, (), "ar", source.taint & _KEPT if source is not None else Taint.NONE)
 
 
 def _cpio(it: Walker, state: State, argv: Values) -> None:
     if any(re.fullmatch(r"-[a-zA-Z]*[ip][a-zA-Z]*|--extract|--pass-through|-r", value.text) for value in argv[1:]):
-        taint = state.stdin.taint & Taint.REMOTE if state.stdin is not None else Taint.NONE
-        _extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+        taint = state.stdin.taint & _KEPT if state.stdin is not None else Taint.NONE
+        extracted(it, state, options(argv, "D", "--directory"), argv[0].text, taint)
+        if any(value.text == "--absolute-filenames" for value in argv[1:]):
+            _anywhere(it)
 
 
-def _extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:
+def extracted(it: Walker, state: State, folders: Values, maker: str, taint: Taint) -> None:
     for folder in filestate.absolute(it, state, folders[-1].text if folders else "."):
         _fill(it, state, folder, maker, taint)
 
@@ -244,7 +275,9 @@ def _python(it: Walker, state: State, argv: Values) -> None:
     """``python -m zipfile -e a.zip FOLDER``"""
     words = [value.text for value in argv[1:]]
     if words[:1] == ["-m"] and words[1:2] in (["zipfile"], ["tarfile"]) and words[2:3] in (["-e"], ["--extract"]):
-        _extracted(it, state, argv[5:6], f"python -m {words[1]}", Taint.NONE)
+        source = filestate.content(it, state, argv[4]) if len(argv) > 4 else None
+        taint = source.taint & _KEPT if source is not None else Taint.NONE
+        extracted(it, state, argv[5:6], f"python -m {words[1]}", taint)
 
 
 def _sorted(it: Walker, state: State, argv: Values) -> None:
@@ -299,6 +332,7 @@ CHANGES: dict[str, Callable[[Walker, State, Values], None]] = {
     "unzip": _unzip,
     **dict.fromkeys(["7z", "7za", "7zr", "7zz", "unrar"], _seven),
     **dict.fromkeys(["cpio", "pax"], _cpio),
+    "ar": _ar,
     **dict.fromkeys(["python", "python3"], _python),
     "sort": _sorted,
     "uniq": _uniq,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tools.judge.meaning import filestate, interpreters, sources, strangers, tables
+from tools.judge.meaning import filestate, interpreters, owned, sources, strangers, tables
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.shellstate import State, Var
@@ -19,6 +19,7 @@ Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _SPREADS = Taint.REMOTE | Taint.DECODED
+_CARRIED = _SPREADS | Taint.FOUND
 """Taints of a text that its commands carry on."""
 
 
@@ -41,7 +42,7 @@ def here(it: Walker, state: State, text: Value, source: Source, argv: Values, ta
     if not text.known:
         state.wild |= Taint.UNKNOWN
     with it.inside() as inner:
-        inner.taint |= text.taint & _SPREADS
+        inner.taint |= text.taint & _CARRIED
         return it.text(text.text, state)
 
 
@@ -88,7 +89,7 @@ def shell_text(
     with it.inside() as outer:
         outer.sourced = False
         with it.inside() as inner:
-            inner.taint |= text.taint & _SPREADS
+            inner.taint |= text.taint & _CARRIED
             inner.language = "shell"
             ends = it.text(text.text, child)
         ends = it.traps(ends)
@@ -132,6 +133,8 @@ def sourced(it: Walker, state: State, path: Value, args: Values, argv: Values, t
     if maker := unfollowed(it, state, path):
         state.wild |= Taint.UNKNOWN
         return unread(it, state, path, argv, targets, maker)
+    for file in owned.matching(it, state, path):
+        sourced(it, state.copy(), Value(file), args, [argv[0], Value(file)], targets)
     text = filestate.content(it, state, path)
     if text is None:
         it.act(state, argv, targets)
@@ -155,6 +158,8 @@ def script_file(it: Walker, state: State, path: Value, args: Values, argv: Value
     """A shell runs the file ``path``; ``args`` are $0 and the rest."""
     if maker := unfollowed(it, state, path):
         return unread(it, state, path, argv, targets, maker)
+    for file in owned.matching(it, state, path):
+        script_file(it, state.copy(), Value(file), [Value(file), *args[1:]], [argv[0], Value(file)], targets)
     text = filestate.content(it, state, path)
     if text is None:
         it.act(state, argv, targets)
@@ -231,7 +236,11 @@ def interpreter(
     """The act of an interpreter, and what its code does."""
     found = interpreters.code_of(spec, argv)
     pieces = [Code(spec.language, text, "argument") for text in found.pieces]
-    for path in found.files:
+    files = [*found.files, *(Value(one) for path in found.files for one in owned.matching(it, state, path))]
+    for path in found.tests:
+        tests = sources.tests(it, state, spec.language, path)
+        files, pieces = (files, pieces + tests) if tests is not None else ([*files, path], pieces)
+    for path in files:
         path = _script_of(it, state, spec, path)
         text = filestate.content(it, state, path)
         if maker := unfollowed(it, state, path):
@@ -344,6 +353,9 @@ class CodeSink:
 
     def look(self, path: str) -> Seen:
         it = self.it
+        if path == "-":
+            given = self.state.stdin
+            return Seen("file", given.text, given.taint) if given is not None and given.known else Seen("unreadable")
         names = filestate.absolute(it, self.state, path)
         for name in names:
             if self.state.files and filestate.entry_of(it, self.state, name) is not None:

@@ -83,6 +83,7 @@ def declare(call: BuiltinCall) -> list[State]:
     for value in rest:
         if isinstance(value, Elastic):  # what braces made is split, so that what follows the unknown may be another word
             value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
+        _calculated(it, state, value, flags)
         _declared(it, state, value, flags, minus, compounds, local=local)
     doubts = it.context.doubts
     return call.end(None if doubts.failed else doubts.substituted if any(not value.known for value in rest) else 0)
@@ -101,6 +102,17 @@ def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
         else:
             flags += text[1:]
     return flags, minus, rest
+
+
+def _calculated(it: Walker, state: State, value: Value, flags: str) -> None:
+    """Follow the commands in a subscript: of the element that is declared, and of the one that a reference names."""
+    match = _NAMED.match(value.text)
+    name = match[1] if match is not None else value.text
+    var = state.vars.get(name)
+    if "n" in flags or (var is not None and "n" in var.flags):
+        it.embedded(state, value if match is not None else (var or Var()).scalar() or value)
+    elif match is not None and match[2]:
+        it.embedded(state, value._replace(text=match[2]))
 
 
 def _declared(

@@ -82,6 +82,8 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
         if last[:1] == "." and (source.pattern or last == "."):  # all that it holds, hidden files too
             it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))
         for name in (name for path in paths for name in filestate.absolute(it, state, path)):
+            if kind not in ("link", "hard link"):
+                it.found.arrived[name] = None
             for place in filestate.absolute(it, state, source.text):
                 _placed(it, state, kind, source, place, name)
             if not all(_SURE.fullmatch(word) for word in words if word[:1] == "-"):
@@ -150,6 +152,8 @@ def _linked(it: Walker, state: State, name: str, there: str) -> None:
     if name != there:
         state.write(name, journal.link_to(there))
         it.found.links[name, there] = None
+        if filestate.is_secret(there):
+            filestate.last(it, name, Taint.SECRET)  # a later call does not see where a hard link leads
 
 
 def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, whole: bool) -> None:
@@ -182,11 +186,20 @@ def _remote_copy(it: Walker, state: State, argv: Values) -> None:
     if len(given) < 2:
         return
     *sources, target = given
+    listed = any(value.text.startswith(("--files-from", "--recursive", "--archive")) for value in argv[1:])
+    if ":" not in target.text.partition("/")[0] and (listed or any(one.text.endswith(("/", "/.")) for one in sources)):
+        it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))  # hidden files too
     for source in sources:
         if ":" in source.text.partition("/")[0]:
             last = source.text.rpartition("/")[2].rpartition(":")[2]
             for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
                 filestate.mark(it, state, path, Taint.REMOTE)
+        elif ":" not in target.text.partition("/")[0]:
+            last = source.text.rstrip("/").rpartition("/")[2]
+            for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
+                for name in filestate.absolute(it, state, path):
+                    for place in filestate.absolute(it, state, source.text):
+                        _placed(it, state, "copy", source, place, name)
 
 
 def _dd(it: Walker, state: State, argv: Values) -> None:
@@ -213,24 +226,6 @@ def _unpacked(it: Walker, state: State, argv: Values) -> None:
             content = filestate.content(it, state, path)
             if content is not None:
                 filestate.write(it, state, Value(name), tainted(unknown(content.taint), Taint.DECODED), append=False)
-
-
-def _archived(it: Walker, state: State, argv: Values) -> None:
-    words = [value.text for value in argv[1:]]
-    if words and re.match(r"-?[a-zA-Z]*[cru]|--(?:create|append|update)", words[0]):
-        for archive in options(argv, "f", "--file") or argv[2:3]:
-            _packed(it, state, archive, argv)
-
-
-def _zipped(it: Walker, state: State, argv: Values) -> None:
-    for archive in operands(argv)[:1]:
-        _packed(it, state, archive, argv)
-
-
-def _packed(it: Walker, state: State, archive: Value, argv: Values) -> None:
-    """An archive of secrets is one."""
-    if any(filestate.is_secret(path) for one in argv[1:] for path in filestate.absolute(it, state, one.text)):
-        filestate.mark(it, state, archive.text, Taint.SECRET)
 
 
 def _pipe_made(it: Walker, state: State, argv: Values) -> None:
@@ -302,8 +297,6 @@ EFFECTS = {
     "age": _decoded,
     "gunzip": _unpacked,
     "unxz": _unpacked,
-    **dict.fromkeys(("tar", "gtar", "bsdtar"), _archived),
-    "zip": _zipped,
     "npm": _package_set,
     "mkfifo": _pipe_made,
     "mknod": _pipe_made,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import effects, output
+from tools.judge.meaning import effects, filestate, output, packing
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import Taint, Value, names, unknown
+from tools.judge.meaning.value import Taint, Value, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
 
 Values = Sequence[Value]
@@ -21,9 +21,10 @@ def finished(it: Walker, state: State, name: str, argv: Values) -> list[State]:
     """Return the states after a program has left its files and its output."""
     effects.apply(it, state, name, argv)
     if state.capture:
-        state.emit(_flowing(name, argv, state.stdin, output.of_program(it, state, name, argv)))
+        printed = tainted(output.of_program(it, state, name, argv), packing.to_output(it, state, name, argv))
+        state.emit(_flowing(name, argv, state.stdin, printed))
     if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
-        state.stdin = unknown(state.stdin.taint)
+        state.stdin = filestate.lost(it, state.stdin)
     state.status = None
     return [state]
 

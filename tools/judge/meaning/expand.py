@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, braces, parameters, patterns
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Elastic, Taint, Value, joined, listed, plain, unknown
+from tools.judge.meaning.value import HOLE, WHOLE, Elastic, Taint, Value, changed, joined, listed, plain, unknown
 from tools.judge.meaning.variables import ManyWords, any_number, home
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import (
@@ -278,6 +278,8 @@ class _Builder:
         if self.exists or forced:
             text = plain("".join(self.texts))
             self.it.limits.spend(len(text) + _WORD_COST)
+            if self.taint & WHOLE and len(self.texts) > 1:
+                self.taint &= ~WHOLE
             self.out.append((Elastic if self.elastic else Value)(text, self.taint, self.active))
         self.texts = []
         self.taint = Taint.NONE
@@ -363,6 +365,8 @@ class _Builder:
         if not text:
             return
         ifs = separators(self.state)
+        if value.taint & WHOLE and (not ifs or splitter(ifs).search(text) is not None):
+            value = changed(value)
         if HOLE in text and ifs != "":
             self.elastic = True
         if ifs is None:

@@ -8,6 +8,7 @@ from tools.judge.folders import under
 from tools.judge.meaning import (
     code,
     effects,
+    feeding,
     filestate,
     interpreters,
     journal,
@@ -68,8 +69,8 @@ def child(it: Walker, state: State, argv: Values, targets: Targets = ()) -> list
 
 
 def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]:
-    if "/" not in argv[0].text and (path := path_of(it, state)):
-        _shadowed(it, state, path, argv, targets)
+    if "/" not in argv[0].text and path_of(it, state):
+        _shadowed(it, state, argv, targets)
     if "/" in argv[0].text and (other := _identity(it, state, argv[0])) is not None:
         return run(it, state, [other, *argv[1:]], targets)
     name = filestate.program_name(state, argv)
@@ -77,9 +78,15 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     wrappers, special = tables.WRAPPERS.rows.get(name, ()), tables.SPECIALS.rows.get(name)
     found = inner(wrappers, argv) or []
     if special is not None:
-        found += special(argv, state.stdin)
+        file = feeding.list_of(argv) if name in feeding.LISTS else None
+        given = state.stdin if file is None else filestate.content(it, state, file)
+        if name in feeding.LISTS and given is not None and len(given.text.split()) > feeding.MOST:
+            filestate.lost(it, given)
+        found += special(argv, given)
+        for one in found if file is not None else ():
+            one.own = True  # it reads that file
     if found:
-        return _wrapped(it, state, name, argv, targets, found)
+        return _wrapped(it, state, name, argv, targets, [*found, *recipes.inner(it, state, name, argv)])
     if name in interpreters.SHELLS:
         return code.shell_program(it, state, name, argv, targets)
     spec = tables.interpreter(name)
@@ -131,9 +138,25 @@ def _copied_program(it: Walker, state: State, path: Value, argv: Values, targets
     """Run a compiled program that was copied: what it is follows from where it came from, if that is known."""
     for name in filestate.absolute(it, state, path.text):
         entry = journal.find(state.files, name) if state.files else None
-        if not (entry is not None and entry.shown == journal.DISK) and not filestate.copy_of(it, name):
+        of_disk = entry is not None and entry.shown == journal.DISK
+        source = entry.text if entry is not None and of_disk else filestate.copy_of(it, name)
+        if not source or not _is_known(it, source):
             return code.unread(it, state, path, argv, targets, "a copy of another program")
     return None
+
+
+def _is_known(it: Walker, path: str) -> bool:
+    """Return whether it is known what a compiled program is: one of the system's, or one that was built."""
+    for _ in range(_MOST_COPIES):
+        if not path:
+            break
+        if path.startswith(_SYSTEM) or not filestate.origin(it, path) & Taint.PROGRAM:
+            return True
+        path = filestate.copy_of(it, path)
+    return False
+
+
+_MOST_COPIES = 8
 
 
 def path_of(it: Walker, state: State) -> str:
@@ -143,20 +166,26 @@ def path_of(it: Walker, state: State) -> str:
     return value.text if value is not None else it.now.variables.get("PATH", "")
 
 
-def _shadowed(it: Walker, state: State, path: str, argv: Values, targets: Targets) -> None:
-    """Add the acts of a file named ``git`` which others could have put into a folder of PATH; besides those of git itself."""
-    for entry in path.split(":"):
+def placed(it: Walker, state: State, name: str) -> list[str]:
+    """Return the files called ``name`` that others could have put into folders of PATH."""
+    found: list[str] = []
+    for entry in path_of(it, state).split(":"):
         if HOLE in entry:
             continue
         for folder in filestate.absolute(it, state, entry or "."):
             if not folder.startswith("/") or folder.startswith(_SYSTEM):
                 continue
-            file = f"{folder}/{argv[0].text}"
+            file = f"{folder}/{name}"
             near = folder.startswith(_OPEN_TO_ALL) or any(under(folder, cwd) for cwd in state.cwds)
-            if file in it.context.shadowing or not (
-                journal.find(state.files, file) is not None or (near and it.snapshot.look(file).kind != "missing")
-            ):
-                continue
+            if journal.find(state.files, file) is not None or (near and it.snapshot.look(file).kind != "missing"):
+                found.append(file)
+    return found
+
+
+def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
+    """Add the acts of a file named ``git`` which others could have put into a folder of PATH; besides those of git itself."""
+    for file in placed(it, state, argv[0].text):
+        if file not in it.context.shadowing:
             with it.inside() as inner:
                 inner.shadowing |= {file}
                 run(it, state.copy(), [argv[0]._replace(text=file), *argv[1:]], targets)
@@ -211,7 +240,7 @@ def _inner(it: Walker, state: State, name: str, one: Inner) -> list[State]:
         inner.place = one.place or inner.place
         inner.fed = inner.fed or one.fed
         inner.later = inner.later or name in ("at", "batch")
-        inner.mounts = mounted or inner.mounts
+        inner.mounts, inner.copied = mounted or inner.mounts, inner.copied or one.copied
         inner.depth += 1
         results = _text(it, state, one.text) if one.text is not None else child(it, state, one.argv)
     for result in results:

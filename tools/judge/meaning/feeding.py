@@ -12,7 +12,8 @@ from tools.judge.options import grammar, read
 
 Values = Sequence[Value]
 
-_MAX_FED = 64
+MOST = 64
+"""Arguments from a list that are followed one by one."""
 _EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
@@ -22,11 +23,12 @@ def find(argv: Values, stdin: Value | None) -> list[Inner]:
         if value.text[:1] in ("-", "(", "!"):
             break
         roots.append(value)
+    ending = _ending([value.text for value in argv])
     if len(roots) == 1:
         text = roots[0].text.rstrip("/") if roots[0].text.rstrip("/") else ""
-        name = Value(f"{text}/{HOLE}" if text != "." else f"./{HOLE}", roots[0].taint | Taint.UNKNOWN, shown="{}")
+        name = Value(f"{text}/{HOLE}{ending}" if text != "." else f"./{HOLE}{ending}", roots[0].taint | Taint.UNKNOWN, shown="{}")
     else:
-        name = Value(HOLE, Taint.UNKNOWN, shown="{}")
+        name = Value(f"{HOLE}{ending}", Taint.UNKNOWN, shown="{}")
     found: list[Inner] = []
     at = 1
     while at < len(argv):
@@ -41,27 +43,46 @@ def find(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
+def _ending(words: Sequence[str]) -> str:
+    """Return how all names end that ``find`` gives: ``.sh`` for ``-name '*.sh'``; "" where that is not plain."""
+    given = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-name"]
+    plain = len(given) == 1 and given[0][:1] == "*" and not set(given[0][1:]) & set("*?[\\")
+    return given[0][1:] if plain and not _EITHER & set(words) else ""
+
+
+_EITHER = frozenset({"-o", "-or", "!", "-not", ",", "-iname", "-path"})
+
+
 def filled(value: Value, mark: str, by: Value) -> Value:
     if mark not in value.text:
         return value
     return Value(value.text.replace(mark, by.text), value.taint | by.taint, shown=value.text)
 
 
+def list_of(argv: Values) -> Value | None:
+    """Return the file from which xargs or parallel takes its list; None where that is standard input."""
+    if argv[0].text.endswith("xargs"):
+        return _asked(argv)[1].file
+    texts = [value.text for value in argv]
+    marked = [at for at, text in enumerate(texts[:-1]) if text in ("::::", "::::+", "-a", "--arg-file")]
+    if marked and (texts[marked[0]][0] == "-" or (len(marked) == 1 and len(argv) - marked[0] == 2)):
+        return argv[marked[0] + 1]
+    return None
+
+
 def xargs(argv: Values, stdin: Value | None) -> list[Inner]:
     at, asked = _asked(argv)
     mark, delimiter, each = asked.mark, asked.delimiter, asked.each
-    source = unknown(Taint.LOCAL) if asked.file else stdin
+    source = stdin
     base = list(argv[at:]) or [Value("echo")]
     if source is None:
         return [Inner(argv=_with(base, mark, unknown()), fed=True)]
-    if asked.file:
-        return [Inner(argv=_with(base, mark, source), fed=True, own=True)]
     if not source.known:
         return [Inner(argv=_with(base, mark, one), fed=True) for one in _partly(source)]
     text = source.text
     words = text.split(delimiter) if delimiter else (text.split("\n") if mark else words_of(text))
     words = [word for word in words if word] if delimiter or mark else words
-    if len(words) > _MAX_FED:
+    if len(words) > MOST:
         return [Inner(argv=_with(base, mark, fed_value(source)), fed=True)]
     values = [Value(word.strip() if mark else word, source.taint) for word in words]
     if mark:
@@ -77,14 +98,14 @@ class _Asked(NamedTuple):
     mark: str = ""
     delimiter: str = ""
     each: int = 0
-    file: bool = False
+    file: Value | None = None
 
 
 def _asked(argv: Values) -> tuple[int, _Asked]:
     """Return the index at which the fed command begins, and the options before it."""
     reading = read([value.text for value in argv], "xargs")
     asked = _Asked()
-    for name, _, value, _ in reading.options:
+    for name, at, value, value_at in reading.options:
         if name in ("-I", "-i", "--replace"):
             asked = asked._replace(mark=value or "{}")
         elif name in ("-0", "--null"):
@@ -94,7 +115,7 @@ def _asked(argv: Values) -> tuple[int, _Asked]:
         elif name in ("-n", "--max-args", "-L", "-l", "--max-lines"):
             asked = asked._replace(each=int(value) if value and value.isdigit() else 1)
         elif name in ("-a", "--arg-file"):
-            asked = asked._replace(file=True)
+            asked = asked._replace(file=argv[value_at]._replace(text=value or "") if value_at == at else argv[value_at])
     return reading.operands[0] if reading.operands else len(argv), asked
 
 
@@ -120,15 +141,17 @@ def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
     command = words[: marks[0]] if marks else words
     given = words[marks[0] + 1 :] if marks else []
     if marks and words[marks[0]].text == "::::":
+        marks = marks if stdin is None else []
         given = [unknown(Taint.LOCAL)]
-    elif not marks:
+    if not marks:
         source = stdin if stdin is not None else unknown()
-        given = [Value(line, source.taint) for line in source.text.split("\n") if line][:_MAX_FED]
+        lines = [Value(line, source.taint) for line in source.text.split("\n") if line]
+        given = lines if len(lines) <= MOST else [*lines[: MOST - 1], fed_value(source)]
     text = joined(command, " ")
     if command and any(given.name in _PIPES for given in reading.options):
         return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words
     found: list[Inner] = []
-    for value in given[:_MAX_FED] or [unknown()]:
+    for value in given[:MOST] or [unknown()]:
         if not command:
             found.append(Inner(text=value))
             continue
@@ -152,5 +175,8 @@ def fd(argv: Values, stdin: Value | None) -> list[Inner]:
             return [Inner(argv=inner, fed=True)] if inner else []
     return []
 
+
+LISTS = frozenset({"xargs", "gxargs", "parallel"})
+"""Programs that may read their list from a file that an option names."""
 
 SPECIALS = {"find": find, "gfind": find, "xargs": xargs, "gxargs": xargs, "parallel": parallel, "fd": fd, "fdfind": fd}

@@ -9,7 +9,7 @@ from collections.abc import Sequence, Set
 from toolcrib._regex import Regex
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.state import FollowsLinks, KnowsOrigins
+from tools.judge.meaning.state import follows_links, knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, either, joined, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
 
@@ -54,13 +54,57 @@ def is_program(path: str) -> bool:
     return _PROGRAM.search(path) is not None
 
 
-def absolute(it: Walker, state: State, text: str) -> list[str]:
-    """The absolute paths that it may be; it alone, as written, where the folder is not known."""
+def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> list[str]:
+    """The absolute paths that it may be; it alone, as written, where the folder is not known.
+
+    ``..`` behind a link is the folder above the one that the link leads to; ``logical``: above the link, as for ``cd``.
+    """
     if re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
+    if not logical and ".." in text and (behind := behind_links(it, state, text)):
+        return behind
     if not state.cwds or text.startswith(("/", "~", HOLE)):
         return [posixpath.normpath(text) if text else ""]
     return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
+
+
+_SAME = Regex(r"/(?:\./)*/*")
+_DOTS = Regex(r"/(?!\.{1,2}/)([^/]+)/\.\.(?=/|$)")
+_MOST_DOTS = 12
+_MOST_CHARS = 4_096
+
+
+def behind_links(it: Walker, state: State, text: str) -> list[str]:
+    """Return the absolute paths that ``text`` may be where a ``..`` in it stands behind a link; [] where none does."""
+    if it.context.place or it.context.mounts:
+        return []
+    written = [text] if text[:1] == "/" else [f"{cwd}/{text}" for cwd in state.cwds]
+    found = [_undotted(it, state, _SAME.sub("/", path)) for path in written if path[:1] == "/"]
+    return found if found != [posixpath.normpath(path) for path in written] else []
+
+
+def _undotted(it: Walker, state: State, path: str) -> str:
+    for _ in range(_MOST_DOTS):
+        match = _DOTS.search(path)
+        if match is None or HOLE in path[: match.end()]:
+            break
+        above = path[: match.start()]
+        there = real(it, journal.through(state.files, above + match[0][:-3]))
+        plain = f"{real(it, journal.through(state.files, above or '/')).rstrip('/')}/{match[1]}"
+        path = (above if there == plain else posixpath.dirname(there)) + path[match.end() :]
+    return posixpath.normpath(path or "/")
+
+
+def undotted(it: Walker, state: State, value: Value) -> Value:
+    """Return a word as the path that it is, where a ``..`` in it stands behind a link; any other as it is."""
+    head, equals, text = value.text.partition("=") if value.text[:1] == "-" or "=" in value.text else ("", "", value.text)
+    if ".." not in text or "\n" in text or len(text) > _MOST_CHARS:
+        return value
+    found = behind_links(it, state, text)
+    if not found:
+        return value
+    path = found[0] if len(found) == 1 else HOLE
+    return value._replace(text=f"{head}{equals}{path}", shown=value.shown or value.text)
 
 
 def is_secret(path: str) -> bool:
@@ -151,19 +195,19 @@ def _is_of_environment(it: Walker, name: str) -> bool:
 
 def real(it: Walker, path: str) -> str:
     """Return where the links on the disk lead, as far as the snapshot knows that."""
-    if HOLE in path or it.context.mounts or not isinstance(it.snapshot, FollowsLinks):
+    if HOLE in path or it.context.mounts or not follows_links(it.snapshot):
         return path
     return it.snapshot.real(path)
 
 
 def copy_of(it: Walker, path: str) -> str:
     """Return the path that an earlier call copied or moved the file from, as far as the snapshot knows that."""
-    return it.snapshot.copy_of(path) if isinstance(it.snapshot, KnowsOrigins) else ""
+    return it.snapshot.copy_of(path) if knows_origins(it.snapshot) else ""
 
 
 def origin(it: Walker, path: str) -> Taint:
     """Return where a file came from in this session, without a look at it."""
-    return it.snapshot.taint(path) if isinstance(it.snapshot, KnowsOrigins) else Taint.NONE
+    return it.snapshot.taint(path) if knows_origins(it.snapshot) else Taint.NONE
 
 
 def changed(it: Walker, state: State, path: Value) -> str:
@@ -232,21 +276,38 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
-    """``@x`` and ``f=@x`` carry what the line has put into the file x: a copied key is a key."""
-    secret = {path for path, value in state.files.items() if value.taint & Taint.SECRET}
-    if not secret and not isinstance(it.snapshot, KnowsOrigins):
+    """``@x`` and ``f=@x`` carry what the line has put into the file x, or linked there: a copied key is a key."""
+    secret = {path for path, value in state.files.items() if _is_key(value)}
+    if not secret and not knows_origins(it.snapshot):
         return argv
-    return [_marked(it, state, value, secret) for value in argv]
+    sends = argv[0].text.rpartition("/")[2] in _SENDERS
+    return [_marked(it, state, value, secret, sends) for value in argv]
 
 
-def _marked(it: Walker, state: State, value: Value, secret: Set[str]) -> Value:
+_SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sftp ftp lftp socat croc rclone gist mail mutt")
+
+
+def _is_key(entry: Value) -> bool:
+    return bool(entry.taint & Taint.SECRET) or (entry.shown in (journal.LINK, journal.DISK) and is_secret(entry.text))
+
+
+def _marked(it: Walker, state: State, value: Value, secret: Set[str], sends: bool) -> Value:
     text = value.text
     named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
     for one in named:
         paths = absolute(it, state, one) if one and one[:1] != "-" else ()
         if not secret.isdisjoint(paths) or any(origin(it, path) & Taint.SECRET for path in paths):
             return tainted(value, Taint.SECRET)
+        if sends and any(is_secret(there) for path in paths if path[:1] == "/" and (there := real(it, path)) != path):
+            return tainted(value, Taint.SECRET)
     return value
+
+
+def lost(it: Walker, text: Value) -> Value:
+    """Return what a text is that is read on, part by part, and not followed any further; what it holds is kept."""
+    if text.text.strip(f"{HOLE} \n"):
+        it.found.lists[text.text] = None
+    return unknown(text.taint | Taint.FOUND)
 
 
 def mark(it: Walker, state: State, path: str, taint: Taint) -> None:

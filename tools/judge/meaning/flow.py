@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import conditions, expand, mishaps, patterns
+from tools.judge.meaning import conditions, expand, filestate, mishaps, patterns
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.shellstate import Body, State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, joined, names, settled, unknown
+from tools.judge.meaning.shellstate import Body, State, Var, merged
+from tools.judge.meaning.value import EMPTY, Elastic, Taint, Value, any_of, joined, names, settled, tainted, unglobbed, unknown
 from tools.judge.meaning.walk import Called, Walker
 from tools.judge.shell.tree import ArithmeticFor, Case, For, If, Loop, Script, Word
 
 _MAX_ROUNDS = 48
 """Rounds of one loop that are followed with what is known; then what changes becomes unknown."""
-_FEW_ROUNDS = 8
+_FEW_ROUNDS = 3
 """Limit of rounds where nobody knows how many there are."""
+_LEFT_OPEN = 3
+"""Limit of states behind such a loop: one that was never run, one of a round, and all others."""
+_FEW_WITHIN = 2
+"""The same within another loop: what each loop may do is multiplied by the others."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -138,7 +142,8 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         if not states:
             break
     if extra and states:
-        states, ended = _widened(it, [command.name], any_of(extra), command.body, states)
+        filestate.lost(it, joined(extra, "\n"))
+        states, ended = _widened(it, [command.name], tainted(any_of(extra), Taint.FOUND), command.body, states)
         done += ended
     return it.merge(done + states)
 
@@ -161,22 +166,16 @@ def _chosen(it: Walker, command: For, values: list[Value], state: State) -> list
 def _looped(value: Value) -> Value:
     if isinstance(value, Elastic):
         return unknown(value.taint | Taint.MANY)
-    return _unglobbed(value) if value.pattern else value
-
-
-def _unglobbed(value: Value) -> Value:
-    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
-    text = value.text
-    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
-    end = max(text.rfind(char) for char in "*?]")
-    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", value.taint | Taint.UNKNOWN | Taint.MANY, shown=text)
+    return unglobbed(value) if value.pattern else value
 
 
 def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], list[State]]:
     """Run one round of a loop; return the states that go on, and those that left the loop."""
     after: list[State] = []
-    for one in states:
-        after += it.script(body, one)
+    with it.inside() as inner:
+        inner.loops += 1
+        for one in states:
+            after += it.script(body, one)
     return _settled(it.merge(after))
 
 
@@ -234,8 +233,12 @@ def blurred(before: State, after: State) -> State:
     if before.cwds != after.cwds:
         after.cwds = ()
     if before.out is not after.out:
-        taint = after.printed().taint
-        after.out = (before.out, unknown(taint))
+        piece = unknown(after.printed().taint)
+        same = before.out is not None and before.out[1] == piece  # what an earlier round already made unknown
+        after.out = before.out if same else (before.out, piece)
+    if before.files is not after.files:
+        changed = {path: one for path, one in after.files.items() if path in before.files and before.files[path] != one}
+        after.files = {**after.files, **{path: unknown(one.taint | before.files[path].taint) for path, one in changed.items()}}
     return after
 
 
@@ -256,11 +259,14 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
     seen: list[State] = []
     rest: list[State] = []
     acts = len(it.found.acts)
+    few = _FEW_WITHIN if it.context.loops else _FEW_ROUNDS
     for count in range(_MAX_ROUNDS + 6):
         going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
         going = _fresh(going, seen)
-        if going and count >= (_FEW_ROUNDS if done else _MAX_ROUNDS) and seen:
+        if going and count >= (few if done else _MAX_ROUNDS) and seen:
             old = _spread(seen[-len(going) :], len(going))
+            for one in going:
+                one.stdin = filestate.lost(it, one.stdin) if one.stdin is not None and one.stdin.text else one.stdin
             going = _fresh(it.merge([blurred(before, one) for before, one in zip(old, going, strict=False)]), seen)
         if not going:
             break
@@ -280,7 +286,7 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
     if not done and seen and _piles_up(list(it.found.acts.values())[acts:]):
         it.act(seen[-1], [Value("@endless")], name="@endless")
     # One that never ends is interrupted, or ends with its pipe.
-    return it.merge(done + rest) or [one.copy() for one in seen[-1:]]
+    return merged(it.merge(done + rest), _LEFT_OPEN) or [one.copy() for one in seen[-1:]]
 
 
 def _fresh(states: list[State], seen: list[State]) -> list[State]:

@@ -18,6 +18,7 @@ class InterpreterOptions(NamedTuple):
     ``attached``: letters after which the rest of a cluster is a value (``perl -i.bak``). ``first``: the operand at that
     place is code unless an option gave some. ``script``: the first operand is a file. ``stdin``: it reads code there, where it
     is given none. ``sub``: first words after which code follows (``deno eval``). ``runs``: subcommands that run a file, or ``-``.
+    ``checks``: options by which it only reads the code. ``tests``: one by which each operand is a test, or a folder of them.
     """
 
     language: str
@@ -30,11 +31,13 @@ class InterpreterOptions(NamedTuple):
     stdin: bool = True
     sub: str = ""
     runs: frozenset[str] = frozenset()
+    checks: frozenset[str] = frozenset()
+    tests: str = ""
 
 
 class FoundCode(NamedTuple):
     """``pieces``: (code, its place); ``files``: paths of code; ``args``: what the code is given; ``reads``: code from stdin;
-    ``modules``: files that are run instead of a library's where they are there.
+    ``modules``: files that are run instead of a library's where they are there. ``tests``: files, patterns and folders of tests.
     """
 
     pieces: list[Value]
@@ -42,6 +45,7 @@ class FoundCode(NamedTuple):
     args: list[Value]
     reads: bool
     modules: tuple[Value, ...] = ()
+    tests: tuple[Value, ...] = ()
 
 
 def _one(
@@ -56,9 +60,11 @@ def _one(
     stdin: bool = True,
     sub: str = "",
     runs: str = "",
+    checks: str = "",
+    tests: str = "",
 ) -> InterpreterOptions:
-    one, two, three = (frozenset(names.split()) for names in (code, file, valued))
-    return InterpreterOptions(language, one, two, three, attached, first, script, stdin, sub, frozenset(runs.split()))
+    one, two, three, four, five = (frozenset(names.split()) for names in (code, file, valued, runs, checks))
+    return InterpreterOptions(language, one, two, three, attached, first, script, stdin, sub, four, five, tests)
 
 
 _SQL = "--host --port --user --username --dbname --database -h -p -U -d -P -D -v --set --variable"
@@ -69,8 +75,14 @@ _OWN_OPTIONS = {
     "ipython": _one("python", "-c", "", "-m --profile", "m"),
     "perl": _one("perl", "-e -E", "", "-I", "iMmIFxCDV"),
     "ruby": _one("ruby", "-e", "", "-I -r -C -E", "iIrFKETWxC"),
-    "node": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import --loader -C --conditions"),
-    "nodejs": _one("javascript", "-e -p --eval --print -pe", "", "-r --require --import"),
+    "node": _one(
+        "javascript",
+        "-e -p --eval --print -pe",
+        "",
+        "-r --require --import --loader --experimental-loader -C --conditions",
+        checks="-c --check",
+        tests="--test",
+    ),
     "bun": _one("javascript", "-e --eval -p --print", runs="run"),
     "deno": _one("javascript", "", "", "", first=0, script=False, stdin=False, sub="eval", runs="run serve"),
     "tsx": _one("javascript", "-e --eval -p --print"),
@@ -103,12 +115,12 @@ _OWN_OPTIONS = {
     "jshell": _one("java", ""),
     "zx": _one("javascript", "--eval"),
     "guile": _one("scheme", "-c -e"),
-    "emacs": _one("elisp", "--eval --execute -eval", "-l --load --script", "-Q", script=False, stdin=False),
+    "emacs": _one("elisp", "--eval --execute -eval", "-l -load --load -script --script", "-Q", script=False, stdin=False),
     "pwsh": _one("powershell", "-c -Command -command -C -EncodedCommand -enc -e", "-File -f", "", script=True),
     "powershell": _one("powershell", "-c -Command -command -C -EncodedCommand -enc -e", "-File -f", "", first=0, script=False),
     "awk": _one("awk", "-e --source", "-f --file", "-v -F --assign --field-separator", "vF", first=0, script=False, stdin=False),
     "sed": _one("sed", "-e --expression", "-f --file", "-l --line-length", "il", first=0, script=False, stdin=False),
-    "vim": _one("vim", "-c --cmd", "-S -s", "-u -i -T -W -w", script=False, stdin=False),
+    "vim": _one("vim", "-c --cmd", "-S -s -u", "-i -T -W -w", script=False, stdin=False),
     "ex": _one("vim", "-c --cmd", "-S", "", script=False),
     "ed": _one("ed", "", "", "-p", script=False),
     "sqlite3": _one("sql", "-cmd", "-init", "-separator -nullvalue -newline -bail", first=1, script=False),
@@ -127,6 +139,7 @@ _SAME = {
     "gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "vi": "vim", "nvim": "vim", "view": "vim", "vimdiff": "vim",
     "mariadb": "mysql", "mongo": "mongosh", "sqlite": "sqlite3", "jruby": "ruby", "pypy3": "pypy", "gvim": "vim", "rvim": "vim",
     "irb": "ruby", "octave-cli": "octave", "ts-node": "tsx", "psql15": "psql", "emacsclient": "emacs", "wish": "tclsh",
+    "nodejs": "node",
     "redis": "redis-cli",
     "valkey-cli": "redis-cli",
 }  # fmt: skip
@@ -136,6 +149,8 @@ INTERPRETERS = {**_OWN_OPTIONS, **{name: _OWN_OPTIONS[of] for name, of in _SAME.
 def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
     """Find the parts of ``argv`` that are code."""
     found = FoundCode([], [], [], True)
+    if (spec.checks or spec.tests) and (special := _not_run(spec, argv)) is not None:
+        return special
     operands: list[Value] = []
     at = 1
     if len(argv) > 1 and argv[1].text in spec.runs:
@@ -166,6 +181,25 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
             operands.append(argv[at])
             at += 1
     return _operands(spec, found, operands)
+
+
+def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | None:
+    """``node --check FILE``, ``node --test FOLDER``: no script is run as usual; None where one is."""
+    texts = [value.text for value in argv]
+    given: set[str] = set()
+    at = 1
+    while at < len(argv) and texts[at][:1] == "-" and len(texts[at]) > 1:
+        given.add(texts[at])
+        at += 2 if texts[at] in spec.valued else 1
+        if texts[at - 1] == "--":
+            break
+    if not given.isdisjoint(spec.code):
+        return None
+    if not given.isdisjoint(spec.checks):
+        return FoundCode([], [], [], False)
+    if spec.tests in given:
+        return FoundCode([], [], [], False, (), tuple(argv[at:]) or (Value("."),))
+    return None
 
 
 def _is_silent(text: str, before: Sequence[Value]) -> bool:

@@ -9,11 +9,14 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.judge.meaning import filestate, tables
 from tools.judge.meaning.printing import echo, printf
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, joined, names, tainted, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, joined, names, tainted, unknown
+from tools.judge.meaning.variables import is_maybe_unset, scalar
 from tools.judge.meaning.walk import Walker
+from tools.judge.options import read
 
 Values = Sequence[Value]
 
@@ -35,13 +38,38 @@ _READERS = names(
     "gzip xz bzcat view pr nkf envsubst perl xargs diff"
 )
 
+LISTERS = names(
+    "find gfind bfs fd fdfind ls dir vdir tree du locate plocate mlocate mdfind git rg grep egrep fgrep ag ack ugrep compgen"
+)
+"""Programs that print names of files."""
+_NAMES_OF_MATCHES = Regex(r"-[a-zA-Z]*[lL][a-zA-Z]*|-g|--files.*")
+_LIST_IF = {
+    **dict.fromkeys(names("rg grep egrep fgrep ag ack ugrep"), _NAMES_OF_MATCHES),
+    "git": Regex("ls-files|ls-tree|grep|diff|status|show|log"),
+}
+"""Those that print them only where one of their words is such."""
+
 
 def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
     """Return a program's output."""
+    if name == "mktemp":
+        return _of_program(it, state, name, argv)
     if name == "echo":
-        return echo(argv, escapes="xpg_echo" in state.options)
+        return changed(echo(argv, escapes="xpg_echo" in state.options))
     if name == "printf":
-        return printf(argv)
+        return changed(printf(argv))
+    found = changed(_of_program(it, state, name, argv))
+    return tainted(found, Taint.FOUND) if HOLE in found.text and lists_files(name, argv) else found
+
+
+def lists_files(name: str, argv: Values) -> bool:
+    """Return whether a program may print names of files that no word of it says."""
+    if name in LISTERS:
+        return name not in _LIST_IF or any(_LIST_IF[name].fullmatch(value.text) for value in argv[1:])
+    return any(value.pattern for value in argv[1:])
+
+
+def _of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
     known = tables.OUTPUTS.rows.get(name)
     if known is not None:
         return known(it, state, argv)
@@ -291,9 +319,27 @@ def _realpath(it: Walker, state: State, argv: Values) -> Value:
     return Value(paths[0] + "\n", given[0].taint | Taint.MAYBE) if len(paths) == 1 and paths[0].startswith("/") else unknown()
 
 
+_ODD = frozenset(" \t\n*?[\\")
+"""Characters by which a path that stands unquoted may become several words, or another one."""
+
+
 def _mktemp(it: Walker, state: State, argv: Values) -> Value:
-    given = [value.text for value in _operands(argv) if "XXX" in value.text]
-    return Value((given[0].rstrip("X") if given else "/tmp/tmp.") + HOLE + "\n", Taint.UNKNOWN)  # noqa: S108  # it is data
+    reading = read([value.text for value in argv], "mktemp")
+    options = {given.name: given.value or "" for given in reading.options}
+    start = next((argv[at].text.rstrip("X") for at in reading.operands if "XXX" in argv[at].text), "tmp.")
+    at = state.env.get("TMPDIR") or scalar(it, state, "TMPDIR")
+    sure = is_maybe_unset(at) or at.known
+    folder = options.get("-p") or options.get("--tmpdir") or (at.text if at.known else "/tmp")  # noqa: S108  # it is data
+    if reading.operands and options.keys().isdisjoint(("-p", "--tmpdir", "-t")):
+        folder, sure = "", True
+    text = f"{posixpath.join(folder, start)}{HOLE}"
+    made = (
+        sure
+        and not options.keys().isdisjoint(("-d", "--directory"))
+        and options.keys().isdisjoint(("-u", "--dry-run", "--suffix"))
+    )
+    made = made and argv[0].text in ("mktemp", "/usr/bin/mktemp", "/bin/mktemp") and _ODD.isdisjoint(text)
+    return Value(text + "\n", Taint.UNKNOWN | (Taint.MADE if made and not it.context.place else Taint.NONE))
 
 
 def _environment(it: Walker, state: State, argv: Values) -> Value:

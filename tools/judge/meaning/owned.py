@@ -6,11 +6,13 @@ Files that were there before are the project's, and let be.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Sequence
 
+from toolcrib._regex import Regex
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.state import KnowsOrigins
+from tools.judge.meaning.state import knows_origins
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.meaning.walk import Walker
 
@@ -44,11 +46,37 @@ def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = Tru
     found: dict[str, None] = {}
     for top in filestate.absolute(it, state, folder):
         start = f"{top.rstrip('/')}/"
-        known: Sequence[str] = it.snapshot.own_below(top) if isinstance(it.snapshot, KnowsOrigins) else ()
+        known: Sequence[str] = it.snapshot.own_below(top) if knows_origins(it.snapshot) else ()
         for name in (*state.files, *known):
             if name.startswith(start) and name.endswith(endings) and HOLE not in name and (deep or "/" not in name[len(start) :]):
                 found[name] = None
     return sorted(found)[:_MOST]
+
+
+def matching(it: Walker, state: State, path: Value) -> list[str]:
+    """Return the session's own files that a path may name which is a pattern, or of which a part is unknown."""
+    if (path.known and not path.pattern) or not path.text.strip(f"{HOLE}*/."):
+        return []
+    found: dict[str, None] = {}
+    names = filestate.absolute(it, state, path.text)
+    if names[0][:1] != "/":  # it begins with what is unknown: a folder, or a part of a name
+        names = [f"{cwd}{'' if one[1:2] == '/' else '/'}{one}" for cwd in state.cwds for one in names]
+    for name in names:
+        named = re.compile("".join(_as_regex(part, path.pattern) for part in _SPECIAL.split(name)), re.DOTALL)
+        start = _SPECIAL.split(name)[0].rpartition("/")[0]
+        found |= dict.fromkeys(one for one in below(it, state, start or "/", "") if named.fullmatch(one))
+    return list(found)
+
+
+_SPECIAL = Regex(f"([{HOLE}*?]|\\[[^]]*\\])")
+
+
+def _as_regex(part: str, pattern: bool) -> str:
+    if part == HOLE:
+        return ".*"
+    if not pattern or not _SPECIAL.fullmatch(part):
+        return re.escape(part)
+    return "[^/]*" if part == "*" else "[^/]"
 
 
 def first(it: Walker, state: State, *paths: str) -> tuple[str, Value] | None:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, printing, transforms
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, joined, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, changed, joined, unknown
 from tools.judge.meaning.variables import (
-    MAYBE_UNSET,
     ManyWords,
     any_number,
     as_number,
     find,
     in_order,
+    is_maybe_unset,
     ordered,
     positional,
     scalar,
@@ -81,7 +81,7 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
     if var is None and star is None and part.index is not None:
         index_key(it, state, part.index, None)
     if var is None:
-        if part.name in state.vars or not (state.wild or scalar(it, state, part.name) is MAYBE_UNSET):
+        if part.name in state.vars or not (state.wild or is_maybe_unset(scalar(it, state, part.name))):
             got = scalar(it, state, part.name)
             return ManyWords((got,), star) if star is not None else got
         return ManyWords((unknown(state.wild),), star) if star is not None else unknown(state.wild)
@@ -94,7 +94,8 @@ def _element(it: Walker, state: State, part: Parameter) -> Value | ManyWords | N
         return any_of([EMPTY, *listed.values()])
     found = listed.get(key)
     if var.open and (found is None or _shifts(var, listed, key)):
-        return unknown(joined(listed.values()).taint)
+        taint = joined(listed.values()).taint
+        return any_of(listed.values()) if taint & Taint.FOUND else unknown(taint)
     return found
 
 
@@ -171,7 +172,7 @@ def _default(it: Walker, state: State, part: Parameter, value: Value | ManyWords
             is_set = False
     elif value is None:
         is_set = False
-    elif value is MAYBE_UNSET or value.text == HOLE:
+    elif value.text == HOLE:
         is_set = None
     else:
         is_set = bool(value.text.replace(HOLE, "")) or op[0] != ":"
@@ -227,6 +228,7 @@ def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
 
 
 def _transformed(it: Walker, state: State, part: Parameter, value: Value | ManyWords) -> Value | ManyWords:
+    value = ManyWords(tuple(map(changed, value.values)), value.star) if isinstance(value, ManyWords) else changed(value)
     if part.op == ":":
         return _slice(it, state, part, value)
     change = _change(it, state, part)

@@ -17,7 +17,7 @@ Values = Sequence[Value]
 def extended(it: Walker, state: State, name: str, argv: Values) -> Values:
     """Return ``argv`` with the options that variables hold; the commands that they hold are noted on a copy of ``state``."""
     if name in COMMAND_VARIABLES:
-        for command in _set(it, state, COMMAND_VARIABLES[name]):
+        for command in given(it, state, COMMAND_VARIABLES[name]):
             _run(it, state, name, command)
     if name not in VARIABLES:
         return argv
@@ -25,14 +25,14 @@ def extended(it: Walker, state: State, name: str, argv: Values) -> Values:
     reading = read(words, path_of(name))
     sub = words[reading.operands[0]] if reading.operands else ""
     added = [
-        Value(word, given.taint)
-        for given in _set(it, state, [one.replace("{}", sub) for one in VARIABLES[name]])
-        for word in words_of(given.text)
+        Value(word, value.taint)
+        for value in given(it, state, [one.replace("{}", sub) for one in VARIABLES[name]])
+        for word in words_of(value.text)
     ]
     return [*argv[: reading.end], *added, *argv[reading.end :]] if added else argv
 
 
-def _set(it: Walker, state: State, names: Sequence[str]) -> Iterator[Value]:
+def given(it: Walker, state: State, names: Sequence[str]) -> Iterator[Value]:
     """The values of those variables that the program sees."""
     for name in names:
         var = state.vars.get(name)

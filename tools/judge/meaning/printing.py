@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, joined, listed, settled, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, joined, listed, settled, unglobbed
 
 Values = Sequence[Value]
 
@@ -44,7 +44,7 @@ def echo(argv: Values, *, escapes: bool = False) -> Value:
             newline = newline and letter != "n"
             escapes = letter == "e" if letter in "eE" else escapes
         words.pop(0)
-    value = listed([unknown(word.taint) if word.pattern else word for word in words], " ")
+    value = listed([unglobbed(word) if word.pattern else word for word in words], " ")
     text = value.text
     if escapes:
         text, ended = unescaped(text, echo=True)

@@ -7,7 +7,7 @@ import re
 from tools.judge.meaning import assigning, expand, printing
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, tainted, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, tainted, unknown
 
 
 def printf_into(call: BuiltinCall) -> list[State]:
@@ -16,7 +16,7 @@ def printf_into(call: BuiltinCall) -> list[State]:
     name = attached or (call.argv[2].text if len(call.argv) > 2 else "")
     if not rest:
         return call.end(2)
-    call.it.assign_name(call.state, name, printing.printf([call.argv[0], *rest]))
+    call.it.assign_name(call.state, name, changed(printing.printf([call.argv[0], *rest])))
     return call.end(None if call.it.context.doubts.failed else 0)
 
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import owned, tables
+from tools.judge.meaning import owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
 from tools.judge.meaning.walk import Walker
 from tools.judge.meaning.wrappers import Inner
+from tools.judge.options import read
 
 Values = Sequence[Value]
 
@@ -23,7 +24,7 @@ _SETTING = Regex(r"(?:export\s+)?([\w.-]+)\s*(?:[:?+]{0,3}=)\s*(.*)$")
 _USE = Regex(r"\$(?:\$|\((\w+)\)|\{(\w+)\}|\([^()]*\)|(.))")
 _RUN_ON_READING = Regex(r"\$\(shell\s+((?:[^()]|\([^()]*\))*)\)|^[\w.-]+\s*!=\s*(.*)$", re.MULTILINE)
 _INCLUDE = Regex(r"^-?s?include\s+(\S.*)$", re.MULTILINE)
-_MAKE_VALUED = names("-f -C -j -l -o -W -I --file --makefile --directory --jobs")
+_MAKE_DRY = names("-n --dry-run --just-print --recon")
 _MAKE_SETTINGS = {
     "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77", "LEX": "lex", "YACC": "yacc",
     "RM": "rm -f", "MAKE": "make", "SHELL": "/bin/sh", "CURDIR": ".", "MAKEFLAGS": "", "MFLAGS": "",
@@ -47,30 +48,21 @@ def _texts(texts: Sequence[str], taint: Taint = Taint.NONE, folder: str = "") ->
 
 
 def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
-    files, folder, targets = ["GNUmakefile", "makefile", "Makefile"], "", []
-    settings: dict[str, str] = {}
-    skip, dry = "", False
-    for value in argv[1:]:
-        text = value.text
-        if skip:
-            files = [text] if skip in ("-f", "--file", "--makefile") else files
-            folder = f"{text}/" if skip in ("-C", "--directory") else folder
-            skip = ""
-        elif text in _MAKE_VALUED and text != "-j":
-            skip = text
-        elif text[:2] in ("-f", "-C") and len(text) > 2:
-            files, folder = ([text[2:]], folder) if text[1] == "f" else (files, f"{text[2:]}/")
-        elif text in ("-n", "--dry-run", "--just-print", "--recon"):
-            dry = True
-        elif "=" in text and text[:1] != "-":
-            settings[text.partition("=")[0]] = text.partition("=")[2]
-        elif text[:1] != "-":
-            targets.append(text)
-    if files == ["-"]:
-        found = state.stdin
-    else:
-        known = owned.first(it, state, *(folder + file for file in files))
-        found = known[1] if known is not None else None
+    reading = read([value.text for value in argv], "make")
+    given = [(one.name, one.value or "") for one in reading.options]
+    dry = not _MAKE_DRY.isdisjoint(name for name, _ in given)
+    folder = "".join(f"{text}/" for name, text in given if name in ("-C", "--directory"))
+    words = [argv[at].text for at in reading.operands]
+    settings = {name: text for name, equals, text in (word.partition("=") for word in words) if equals}
+    targets = [word for word in words if "=" not in word]
+    more = [settings.get("MAKEFILES", ""), *(one.text for one in preset.given(it, state, ["MAKEFILES"]))]
+    files = [text for name, text in given if name in ("-f", "--file", "--makefile")]
+    texts = [_makefile(it, state, folder, file) for file in (*files, *" ".join(more).split())]
+    if not files:
+        known = owned.first(it, state, *(folder + file for file in ("GNUmakefile", "makefile", "Makefile")))
+        texts.append(known[1] if known is not None else None)
+    read_in = [text for text in texts if text is not None]
+    found = joined(read_in, "\n") if read_in else None
     if found is None:
         return []
     if not found.known:  # it was fetched, and can't be read before
@@ -79,6 +71,13 @@ def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
     used = _settings(whole.text, settings)
     at_once = [_expanded(match[1] or match[2] or "", used) for match in _RUN_ON_READING.finditer(whole.text)]
     return _texts([*at_once, *([] if dry else _recipes(whole.text, targets, settings))], whole.taint, folder)
+
+
+def _makefile(it: Walker, state: State, folder: str, file: str) -> Value | None:
+    if file == "-":
+        return state.stdin
+    known = owned.first(it, state, folder + file)
+    return known[1] if known is not None else None
 
 
 def _included(it: Walker, state: State, text: str, folder: str) -> list[Value]:
@@ -276,7 +275,28 @@ def _pip(it: Walker, state: State, argv: Values) -> list[Inner]:
     words = [value.text.partition("[")[0] for value in argv[1:]]
     folders = [word.rstrip("/") for word in words if word in (".", "./") or ("/" in word and word[:1] != "-" and ":" not in word)]
     found = [f"{folder}/setup.py" for folder in folders if owned.content(it, state, f"{folder}/setup.py") is not None]
-    return _texts([f"python {path}" for path in found])
+    return _texts([f"python {path}" for path in found]) + _packages(it, state, argv)
+
+
+def _packages(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """Fetched package files that are installed: what is in them runs then, often as root."""
+    if not any(_INSTALLS.fullmatch(value.text) for value in argv[1:]):
+        return []
+    files = [owned.content(it, state, value.text) for value in argv[1:] if value.text.endswith(_PACKAGES)]
+    return _texts([":"], Taint.REMOTE) if any(file is not None and file.taint & Taint.REMOTE for file in files) else []
+
+
+_INSTALLS = Regex(r"install|localinstall|reinstall|upgrade|add|--install|--unpack|--upgrade|-[iUF][vhA-Z]*")
+_PACKAGES = (".deb", ".rpm", ".apk", ".snap", ".flatpak", ".gem", ".whl", ".gz", ".tgz", ".zip", ".pkg.tar.zst", ".pkg.tar.xz")
+
+
+def _parts(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """``run-parts FOLDER``"""
+    words = [value.text for value in argv[1:]]
+    folder = next((word for word in reversed(words) if word[:1] != "-"), "")
+    if not folder or "--test" in words or "--list" in words:
+        return []
+    return [Inner(argv=[Value(path)], own=True) for path in owned.below(it, state, folder, "", deep=False)]
 
 
 def _rake(it: Walker, state: State, argv: Values) -> list[Inner]:
@@ -294,6 +314,7 @@ RECIPES = {
     **dict.fromkeys(["make", "gmake"], _make),
     **dict.fromkeys(["npm", "yarn", "pnpm", "bun"], _package),
     **dict.fromkeys(["pip", "pip3"], _pip),
+    **dict.fromkeys(names("dpkg rpm apt apt-get dnf yum zypper pacman apk snap flatpak gem"), _packages),
     **dict.fromkeys(["pytest", "py.test"], _tests),
     "nox": _started("noxfile.py"),
     "tox": _started("setup.py"),
@@ -303,6 +324,7 @@ RECIPES = {
     "scons": _started("SConstruct"),
     "just": _just,
     "rake": _rake,
+    "run-parts": _parts,
     "task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "go-task": _tasks("Taskfile.yml", "Taskfile.yaml", "taskfile.yml"),
     "ansible-playbook": _tasks(),

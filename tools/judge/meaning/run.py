@@ -208,9 +208,7 @@ class Interpreter(Base):
         for end in ends:
             for text in end.traps:
                 if text not in before:
-                    last = end.copy()
-                    last.flow, last.traps = "", ()
-                    self.text(text, last)
+                    self.text(text, end.in_trap())
         return ends
 
     def group(self, command: Group, state: State) -> list[State]:

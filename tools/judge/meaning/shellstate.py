@@ -5,10 +5,10 @@ States are copied where ways part. What they hold is shared until written to, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, either, joined, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unknown
 from tools.judge.shell.tree import Command, Group, Script
 
 
@@ -43,6 +43,11 @@ class Body(NamedTuple):
 UNDEFINED = Body(Group(Script([])), "")
 """Stands among the bodies of a function that may not be defined."""
 
+
+def _is_other(var: Var) -> bool:
+    return bool(var.items) or (var.value is not None and bool(var.value.text) and not var.value.taint & Taint.MADE)
+
+
 Output = tuple[Any, Value]
 """Output so far: (Output before it or None, the last piece)."""
 
@@ -54,7 +59,7 @@ NEVER = 1 << 30
 _CHANGING = frozenset("rilu")
 """Flags that decide what a variable is after an assignment."""
 _MAX_FOLDERS = 8
-_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild")
+_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild", "unsteady")
 
 
 class State:
@@ -84,6 +89,7 @@ class State:
         "status",
         "stdin",
         "traps",
+        "unsteady",
         "vars",
         "wild",
         "zero",
@@ -106,6 +112,8 @@ class State:
         self.env: Mapping[str, Value] = {}
         self.options: frozenset[str] = frozenset()
         self.traps: tuple[str, ...] = ()
+        self.unsteady: frozenset[str] | None = None
+        """Variables that hold, or held since a trap was set, something else than a folder which ``mktemp -d`` made."""
         self.stdin: Value | None = None
         self.out: Output | None = None
         self.capture = False
@@ -122,7 +130,7 @@ class State:
         new.functions, new.aliases, new.hashed = self.functions, self.aliases, self.hashed
         new.cwds, new.old_cwds, new.stack = self.cwds, self.old_cwds, self.stack
         new.files, new.fds, new.env = self.files, self.fds, self.env
-        new.options, new.traps, new.stdin = self.options, self.traps, self.stdin
+        new.options, new.traps, new.stdin, new.unsteady = self.options, self.traps, self.stdin, self.unsteady
         new.out, new.capture = self.out, self.capture
         new.status, new.flow, new.levels, new.wild = self.status, self.flow, self.levels, self.wild
         return new
@@ -137,10 +145,28 @@ class State:
             self.vars.pop(name, None)
         else:
             self.vars[name] = var
+            if self.unsteady is not None and _is_other(var):
+                self.unsteady |= {name}
         if var is not None and "x" in var.flags and var.items is None and var.value is not None:
             self.env = {**self.env, name: var.value}
         elif name in self.env:
             self.env = {key: value for key, value in self.env.items() if key != name}
+
+    def trapped(self, text: str, inherited: Iterable[str] = ()) -> None:
+        """Set a trap, once. ``inherited`` are the names of variables that the session's shell has."""
+        self.traps = (*(trap for trap in self.traps if trap != text), text)
+        held = {name for name, var in self.vars.items() if _is_other(var)}
+        self.unsteady = (self.unsteady or frozenset()) | held | {name for name in inherited if name not in self.vars}
+
+    def in_trap(self) -> State:
+        """Return the shell in which its traps run, at some time since they were set."""
+        last = self.copy()
+        last.flow, last.traps, last.unsteady = "", (), None
+        for name in self.unsteady or ():
+            var = last.vars.get(name)
+            if var is not None and var.value is not None and var.value.taint & Taint.MADE:
+                last.put(name, var._replace(value=changed(var.value)))
+        return last
 
     def local(self, name: str) -> None:
         """``name`` belongs to the function that runs: what it was comes back at its end."""
@@ -183,9 +209,18 @@ class State:
             and self.levels == other.levels
             and self.frames == other.frames
             and self.stdin == other.stdin
-            and (self.out is other.out or self.printed() == other.printed())
+            and _printed_alike(self.out, other.out)
             and all(getattr(self, part) == getattr(other, part) for part in _PARTS)
         )
+
+
+def _printed_alike(one: Output | None, two: Output | None) -> bool:
+    """Compare what was printed, piece by piece from the end: what comes before both parted is the same object."""
+    while one is not two:
+        if one is None or two is None or one[1] != two[1]:
+            return False
+        one, two = one[0], two[0]
+    return True
 
 
 def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[State]:
@@ -251,6 +286,8 @@ def _blur(state: State, other: State) -> None:
         state.aliases = _either_aliases(state.aliases, other.aliases)
     state.traps = tuple(dict.fromkeys(state.traps + other.traps))
     state.wild |= other.wild
+    if other.unsteady is not None:
+        state.unsteady = other.unsteady | (state.unsteady or frozenset())
     if state.stdin != other.stdin:
         state.stdin = either(state.stdin or EMPTY, other.stdin or EMPTY)
     if state.out is not other.out:
@@ -282,7 +319,9 @@ def _either_var(old: Var | None, new: Var | None) -> Var:
     flags = "".join(sorted(({*left.flags, *right.flags} - doubtful) | ({"?"} if doubtful else set())))
     if left.items is None and right.items is None:
         if left.value is None or right.value is None:
-            return Var(unknown((left.value or right.value or EMPTY).taint), None, flags)
+            value = left.value or right.value or EMPTY
+            # Where it is not set, it is nothing, or the environment's as well: see assigning.store.
+            return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)
         return Var(either(left.value, right.value), None, flags)
     lefts, rights = _elements(left), _elements(right)
     items: dict[str, Value] = {}
@@ -305,7 +344,7 @@ def _either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value,
     taint = Taint.NONE
     for value in one + two:
         taint |= value.taint
-    return (Value(HOLE, taint | Taint.UNKNOWN),)
+    return (unknown(taint),)
 
 
 def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mapping[str, Value]:

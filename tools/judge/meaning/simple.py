@@ -219,9 +219,14 @@ def define(it: Walker, command: Function, state: State) -> None:
 
 def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
     stream, failed = mishaps.attempted(it, streams.opened, it, state, command.redirects)
-    if stream.targets:
-        it.act(state, (), stream.targets)
-    return streams.through(it, state, stream, lambda one: it.command(command.command, one)) + failed
+    count = len(it.found.acts)
+    noted = it.act(state, (), stream.targets, compound=True) if stream.targets else None
+    fresh = len(it.found.acts) > count
+    results = streams.through(it, state, stream, lambda one: it.command(command.command, one))
+    if noted is not None:
+        texts = [one.text.replace(HOLE, "") for one in stream.produced]
+        noted.prints = (fresh or noted.prints) and bool(texts) and all(map(str.strip, texts))
+    return results + failed
 
 
 # -- aliases -------------------------------------------------------------------------------------------------------

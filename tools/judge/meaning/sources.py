@@ -160,6 +160,22 @@ def _required(it: Walker, state: State, argv: Values) -> list[Code]:
     return pieces
 
 
+_TESTS = {"javascript": (".js", ".cjs", ".mjs", ".ts", ".mts", ".cts")}
+
+
+def tests(it: Walker, state: State, language: str, path: Value) -> list[Code] | None:
+    """Return the session's own tests in a folder or of a pattern; None where the path is a file's."""
+    folder = re.split(r"[*?{\[]", path.text)[0]
+    if folder != path.text:
+        folder = posixpath.dirname(folder) or "."
+    elif not path.known or any(
+        it.snapshot.look(name).kind != "dir" for name in filestate.absolute(it, state, folder) if name[:1] == "/"
+    ):
+        return None
+    found = owned.below(it, state, folder, *_TESTS[language])
+    return [piece for one in found for piece in _source(it, state, language, one)]
+
+
 def _libraries(it: Walker, state: State, language: str, argv: Values) -> list[Code]:
     """Modules of the session's own in the folders that ``-I`` and PERL5LIB or RUBYLIB name."""
     folders = _paths(state, "PERL5LIB" if language == "perl" else "RUBYLIB")

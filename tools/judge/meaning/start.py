@@ -10,7 +10,7 @@ from tools.judge.meaning.act import Fault, Meaning
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import ShellNow, Snapshot
-from tools.judge.meaning.value import Value, unknown
+from tools.judge.meaning.value import Taint, Value, unknown
 from tools.judge.meaning.walk import Stop
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
 
@@ -20,14 +20,17 @@ _MOST_ELEMENTS = 1_000
 
 def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, programs: Container[str]) -> Meaning:
     it = Interpreter(now, snapshot, budget, programs)
+    made: dict[str, str] = {}
     try:
         script = parse(text, budget)
         it.context.text = text
         first = _begin(now)
         if first.traps:
-            _trapped(it, first, [end for begin in _signalled(it, first) for end in it.whole(script, begin)])
+            ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
+            _trapped(it, first, ends)
         else:
-            it.traps(it.whole(script, first))
+            ends = it.traps(it.whole(script, first))
+        made = _made(now, ends)
     except ShellSyntaxError as error:
         it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -39,8 +42,28 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
     except Exception as error:  # noqa: BLE001  # a judge that fails must ask, never let pass
         it.found.faults[Fault("opaque", f"{type(error).__name__}: {error}"[:200], it.span[0])] = None
     found = it.found
-    left = (found.tainted, found.copies, tuple(found.links), tuple(found.unsure))
+    left = (found.tainted, found.copies, tuple(found.links), tuple(found.lists), tuple(found.unsure), tuple(found.arrived), made)
     return Meaning(tuple(found.acts.values()), tuple(found.faults), tuple(found.read), *left, it.limits.steps)
+
+
+def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
+    """Return the variables that hold what ``mktemp -d`` printed, whichever way the line went, and what is known of it."""
+    found: dict[str, str] = {}
+    names = {name for end in ends for name, var in end.vars.items() if var.value is not None and var.value.taint & Taint.MADE}
+    for name in names | now.made:
+        held = {_held(now, end, name) for end in ends}
+        if len(held) == 1 and (text := held.pop()):
+            found[name] = text
+    return found
+
+
+def _held(now: ShellNow, end: State, name: str) -> str:
+    var = end.vars.get(name)
+    if end.wild or (var is None and name not in now.made):
+        return ""
+    if var is None:
+        return now.variables.get(name, "")
+    return var.value.text if var.value is not None and var.value.taint & Taint.MADE else ""
 
 
 def _begin(now: ShellNow) -> State:
@@ -63,6 +86,7 @@ def _begin(now: ShellNow) -> State:
         _declared(now, state)
     if now.traps:
         state.traps = tuple(text for text in now.traps.values() if text)
+        state.unsteady = frozenset(variables.keys() - now.made)
     return state
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from toolcrib._dataclass import dataclass
 from tools.judge.meaning.value import Taint
@@ -47,12 +48,35 @@ class KnowsOrigins(Protocol):
 
 
 @runtime_checkable
+class KnowsTemporary(Protocol):
+    """The ability of a Snapshot to say what the session's shell got from ``mktemp -d``."""
+
+    def temporary(self, variables: Mapping[str, str]) -> frozenset[str]:
+        """Return the names of those ``variables`` of the shell that still hold what ``mktemp -d`` printed in an earlier call."""
+        ...
+
+
+@runtime_checkable
 class FollowsLinks(Protocol):
     """The ability of a Snapshot to follow links."""
 
     def real(self, path: str) -> str:
         """Return where an absolute path leads by links; the path itself where that is not known."""
         ...
+
+
+@functools.lru_cache(maxsize=64)
+def able(kind: type, ability: type) -> bool:
+    """Return whether snapshots of a class have an ability. Asking a protocol takes as long as judging a short command does."""
+    return issubclass(kind, ability)
+
+
+def knows_origins(snapshot: Snapshot) -> TypeGuard[KnowsOrigins]:
+    return able(type(snapshot), KnowsOrigins)
+
+
+def follows_links(snapshot: Snapshot) -> TypeGuard[FollowsLinks]:
+    return able(type(snapshot), FollowsLinks)
 
 
 class NoFiles:
@@ -89,3 +113,5 @@ class ShellNow:
     arrays: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     traps: Mapping[str, str] = field(default_factory=dict)
     """Commands by signal, as in ``toolcrib.ShellState``."""
+    made: frozenset[str] = frozenset()
+    """Names of variables that hold what ``mktemp -d`` printed in an earlier call."""

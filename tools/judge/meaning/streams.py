@@ -25,6 +25,8 @@ class Streams:
     process: Script | None = None
     doubtful: bool = False
     opened: dict[str, Value] = field(default_factory=dict)
+    produced: list[Value] = field(default_factory=list)
+    """All that was printed into a file, whichever way it went."""
 
 
 PLAIN = Streams()
@@ -159,6 +161,7 @@ def _deliver(it: Walker, state: State, streams: Streams, produced: Value) -> Non
             state.emit(ends[0].printed())
     elif streams.path is not None:
         op, path = streams.path
+        streams.produced.append(produced)
         filestate.write(it, state, path, produced, append=op.endswith(">>"))
 
 

@@ -45,19 +45,21 @@ WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]]("SPECIALS", "specials", "feeding", "containers", "multiplexers")
 """Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
-RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]]("RECIPES", "recipes")
-"""Programs that run shell text out of files of the session's own."""
+RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
+    "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured"
+)
+"""Programs that run or send what files say: the session's own, and settings of git."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")
 """Interpreters of other languages; a language is read by the module of its name in tools/judge/languages."""
 FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("FILTERS", "filters")
 """Programs whose output follows from their input: ``(words, operands, input)`` to output, None where it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
 """Programs whose output follows from more than that."""
-EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects")
+EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing")
 """Programs that leave something in files which a later command may run or send."""
 
 
-CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes")
+CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes", "images")
 """Programs that change files in ways that nobody can follow: what they may have touched is unsure from then on."""
 
 

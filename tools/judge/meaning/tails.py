@@ -54,6 +54,7 @@ _TALKS = names(
     " wl-copy code subl vi vim nvim nano emacs micro hx open xdg-open apt-cache apt-file apt-mark apt-get apt aptitude dpkg rpm"
     " dnf yum zypper pacman yay paru pamac emerge apk brew port snap flatpak choco scoop winget npm pnpm yarn pip pip3 pipx gem"
     " cargo go composer pkg opam stack cabal luarocks nuget dotnet mvn gradle make cmake ninja meson just task rake apropos ln"
+    " last lastb lastlog who w users uptime"
     " cp mv rm install chmod chown chgrp tar zip unzip gzip rsync scp sftp dd kill systemctl service journalctl crontab at"
 )
 """Programs whose words are data: they print, search, store or fetch them."""

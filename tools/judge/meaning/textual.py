@@ -122,6 +122,44 @@ def tar(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 def nix(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``nix shell PACKAGE -c COMMAND``, ``nix develop --command COMMAND``"""
-    at = next((at for at, value in enumerate(argv) if value.text in ("-c", "--command")), len(argv))
+    """``nix shell PACKAGE -c COMMAND``, ``nix develop --command COMMAND``; ``nix run nixpkgs#NAME -- ARGUMENTS``"""
+    words = [value.text for value in argv]
+    at = next((at for at, word in enumerate(words) if word in ("-c", "--command")), len(argv))
+    if "run" in words[:at] and any("#" in word for word in words):
+        at = next(at for at, word in enumerate(words) if "#" in word)
+        program = argv[at]._replace(text=re.split(r"[#.]", words[at])[-1], shown="")
+        rest = argv[at + 1 :]
+        return [Inner(argv=[program, *(rest[1:] if rest and rest[0].text == "--" else rest)], own=True)]
     return [Inner(argv=list(argv[at + 1 :]), own=True)] if argv[at + 1 :] else []
+
+
+def coreutils(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``coreutils --coreutils-prog=rm -rf x``, ``coreutils rm -rf x``"""
+    head, _, name = argv[1].text.partition("=") if len(argv) > 1 else ("-", "", "")
+    if head[:1] != "-":
+        return [Inner(argv=list(argv[1:]))]
+    return [Inner(argv=[Value(name, argv[1].taint), *argv[2:]])] if head.startswith("--coreutils-prog") and name else []
+
+
+def flatpak(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``flatpak run --command=rm APP -rf x``"""
+    words = [value.text for value in argv]
+    at = next((at for at, word in enumerate(words) if word.startswith("--command=")), 0)
+    app = next((place for place in range(at + 1, len(argv)) if words[place][:1] != "-"), len(argv))
+    program = [argv[at]._replace(text=words[at][10:], shown="")]
+    return [Inner(argv=[*program, *argv[app + 1 :]], own=True)] if at and "run" in words[:at] else []
+
+
+def snap(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``snap run --shell NAME -c COMMAND``"""
+    words = [value.text for value in argv]
+    if words[1:2] != ["run"] or "--shell" not in words:
+        return []
+    rest = [value for value in argv[2:] if value.text != "--shell"]
+    return [Inner(argv=[Value("bash"), *rest[1:]], own=True)]
+
+
+def nvim(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``nvim -l x.lua``"""
+    at = next((at for at, value in enumerate(argv) if value.text == "-l"), len(argv))
+    return [Inner(argv=[Value("lua"), *argv[at + 1 :]], own=True)] if argv[at + 1 :] else []

@@ -40,6 +40,16 @@ class Taint(IntFlag):
     """Bytes of a compiled program: a file that is made of them is a program that nobody knows."""
     WRITTEN = 1024
     """Mark of a file that this session wrote; no value has it."""
+    OUTSIDE = 2048
+    """The whole text of a variable that neither the line nor the session set: whatever the person's environment holds."""
+    MADE = 4096
+    """The whole name of the folder that ``mktemp -d`` made, or nothing where it made none."""
+    FOUND = 8192
+    """Names what a folder holds: find, ls, grep -l or a pattern found it."""
+
+
+WHOLE = Taint.OUTSIDE | Taint.MADE
+"""Marks of a text as it was when it came about; they do not stick to what is made of it."""
 
 
 class Value(NamedTuple):
@@ -67,15 +77,30 @@ class Elastic(Value):
     __slots__ = ()
 
 
+def unglobbed(value: Value) -> Value:
+    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
+    text = value.text
+    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
+    end = max(text.rfind(char) for char in "*?]")
+    taint = value.taint | Taint.UNKNOWN | Taint.MANY | Taint.FOUND
+    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", taint, shown=text)
+
+
 def settled(values: Sequence[Value]) -> tuple[Value, ...]:
     """A list of words as far as their places are sure: what follows an Elastic one is a HOLE that stands for any number."""
+    values = [unglobbed(value) if value.pattern else value for value in values]
     for index, value in enumerate(values):
         if isinstance(value, Elastic):
             taint = Taint.UNKNOWN
             for one in values[index:]:
                 taint |= one.taint
-            return (*values[:index], Value(HOLE, taint))
+            return (*values[:index], Value(HOLE, taint & ~WHOLE))
     return tuple(values)
+
+
+def changed(value: Value) -> Value:
+    """``value`` without the marks that only the whole text has."""
+    return value._replace(taint=value.taint & ~WHOLE) if value.taint & WHOLE else value
 
 
 EMPTY = Value("")
@@ -89,7 +114,7 @@ def names(text: str) -> frozenset[str]:
 
 def unknown(taint: Taint = Taint.NONE, shown: str = "") -> Value:
     """Return a value that may be any text, with a taint besides UNKNOWN."""
-    return Value(HOLE, taint | Taint.UNKNOWN, shown=shown) if taint or shown else ANYTHING
+    return Value(HOLE, taint & ~WHOLE | Taint.UNKNOWN, shown=shown) if taint or shown else ANYTHING
 
 
 def tainted(value: Value, taint: Taint) -> Value:
@@ -108,7 +133,7 @@ def joined(values: Iterable[Value], between: str = "") -> Value:
         if value.taint is not last:  # joining flags is slow, and mostly they are the same
             last = value.taint
             taint |= last
-    return Value(plain(between.join(texts)), taint)
+    return Value(plain(between.join(texts)), taint & ~WHOLE if taint & WHOLE and len(texts) > 1 else taint)
 
 
 def listed(values: Iterable[Value], between: str) -> Value:
@@ -132,6 +157,8 @@ def plain(text: str) -> str:
 
 def either(left: Value, right: Value) -> Value:
     """Join two values: the beginning and end that both share, and a HOLE between."""
+    if (left.taint ^ right.taint) & WHOLE and left.text and right.text:
+        left, right = changed(left), changed(right)
     if left.text == right.text:
         return tainted(right if isinstance(right, Elastic) else left, left.taint | right.taint)
     one, two = left.text, right.text

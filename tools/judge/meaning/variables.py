@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, joined, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, joined, names, unknown
 from tools.judge.meaning.walk import Walker
 
 
@@ -19,6 +19,9 @@ class ManyWords(NamedTuple):
 
 MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
 """A variable that the script did not set: it may hold anything, or nothing."""
+_OUTSIDE = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
+"""The same, where the shell itself does not set such a variable."""
+_SHELLS_OWN = names("_ REPLY OPTARG MAPFILE COPROC DIRSTACK PIPESTATUS FUNCNAME GROUPS READLINE_LINE READLINE_MARK")
 
 _GUESSED = {
     "HOME": None,
@@ -71,7 +74,11 @@ def scalar(it: Walker, state: State, name: str) -> Value:
     var = find(state, name)
     if var is not None:
         value = var.scalar()
-        return value if value is not None else EMPTY
+        if value is None:
+            return EMPTY
+        if value.taint & WHOLE and (state.wild or (value.taint & Taint.OUTSIDE and name in it.now.variables)):
+            return changed(value)
+        return value
     name = _meant(state, name)
     if state.wild:
         return unknown(state.wild)
@@ -93,7 +100,7 @@ def _special(it: Walker, state: State, name: str) -> Value:
     if name == "PPID":  # which of all numbers it is, nobody would know any more
         return unknown(Taint.OURS)
     if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
-        return Value(it.now.variables[name])
+        return Value(it.now.variables[name], Taint.MADE if name in it.now.made else Taint.NONE)
     if name == "HOME":
         return Value(home(it, state))
     if name in ("USER", "LOGNAME"):
@@ -101,7 +108,12 @@ def _special(it: Walker, state: State, name: str) -> Value:
     guess = _GUESSED.get(name)
     if guess is not None:
         return Value(guess, Taint.UNKNOWN if HOLE in guess else Taint.NONE)
-    return MAYBE_UNSET
+    return _OUTSIDE if name.isidentifier() and name not in _SHELLS_OWN and not name.startswith(("BASH", "COMP_")) else MAYBE_UNSET
+
+
+def is_maybe_unset(value: object) -> bool:
+    """Return whether a value is that of a variable which the script did not set."""
+    return value is MAYBE_UNSET or value is _OUTSIDE
 
 
 def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:

@@ -16,8 +16,10 @@ from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
-SOME_FORKS, MANY_FORKS = 40, 200
-"""Times that more than one state was left: from then on fewer are kept, so that a long script with many unknowns still ends."""
+SOME_FORKS, MANY_FORKS = 12, 48
+"""Times that more than one state was left: from then on 4 and 2 are kept."""
+_LONG = 800
+"""Steps from which on one state is kept: the rest of a long script is judged for all ways through it at once."""
 _LOOK_EVERY = 256
 """Steps between looks at the clock."""
 
@@ -66,10 +68,12 @@ class WalkLimits:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
     def alternatives(self) -> int:
-        """Return how many states are followed at once."""
-        if self.forks > MANY_FORKS:
+        """Return how many states are followed at once: fewer, the longer it takes, so that a long script still ends."""
+        if self.steps > _LONG:
+            return 1
+        if self.forks > MANY_FORKS or self.steps > _LONG // 2:
             return 2
-        return self.budget.alternatives if self.forks < SOME_FORKS else max(2, self.budget.alternatives // 4)
+        return 4 if self.forks >= SOME_FORKS or self.steps > _LONG // 4 else self.budget.alternatives
 
 
 @dataclass(slots=True)
@@ -88,10 +92,14 @@ class Found:
     """True where a job in the background loops until something happens."""
     gone: dict[str, None] = field(default_factory=dict)
     """Files and folders that are moved or removed, unless that fails."""
+    arrived: dict[str, None] = field(default_factory=dict)
+    """Paths that files and folders are copied or moved to, or at which some may turn up in a way that nobody follows."""
     folders: dict[str, None] = field(default_factory=dict)
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
     """Folders whose contents may be changed in ways that nobody follows."""
+    lists: dict[str, None] = field(default_factory=dict)
+    """Texts that are read part by part, and not followed to their end."""
 
 
 @dataclass(slots=True)
@@ -131,6 +139,8 @@ class Context:
     background: bool = False
     mounts: tuple[tuple[str, str], ...] = ()
     """Folders of the host that a container may write to, by the names that they have inside."""
+    copied: bool = False
+    """True where these are copies: what is sent away of them counts, and no change."""
 
     text: str = ""
     """The text being walked."""
@@ -153,6 +163,8 @@ class Context:
     conditional: int = 0
     rounds: int = 0
     """Loops whose condition is being walked: what ``read`` gets there is one line of many."""
+    loops: int = 0
+    """Loops whose body is being walked."""
     later: bool = False
     """True for what runs after the line: a trap, a job for ``at``."""
     shadowing: frozenset[str] = frozenset()
@@ -167,7 +179,7 @@ class Context:
         new.parsed = self.parsed
         new.span, new.doubts, new.depth, new.calls, new.sourced = self.span, self.doubts, self.depth, self.calls, self.sourced
         new.spawned, new.conditional, new.rounds, new.shadowing = self.spawned, self.conditional, self.rounds, self.shadowing
-        new.later, new.followed = self.later, self.followed
+        new.loops, new.later, new.followed, new.copied = self.loops, self.later, self.followed, self.copied
         return new
 
     def source(self, word: Word) -> str:
@@ -208,8 +220,9 @@ class Walker(Protocol):
         code: Sequence[Code] = (),
         environment: Mapping[str, Value] | None = None,
         name: str | None = None,
-    ) -> None:
-        """Note an act, here."""
+        compound: bool = False,
+    ) -> Act | None:
+        """Note an act, here, and return it. ``compound``: it is the redirects of a compound command."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...

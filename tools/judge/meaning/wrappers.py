@@ -21,7 +21,7 @@ class Inner:
 
     ``place``: not here. ``fed``: gets more arguments. ``own``: the wrapper does something itself. ``environment``: what it sets.
     ``bare``: it does not see the variables around it. ``cwd``: where it goes first. ``stdin``: what it feeds instead.
-    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside.
+    ``mounts``: it sees nothing of the host but these folders, by the names that they have inside; ``copied``: copies of them.
     """
 
     argv: list[Value] = field(default_factory=list)
@@ -35,6 +35,7 @@ class Inner:
     stdin: Value | None = None
     zero: list[Value] = field(default_factory=list)
     mounts: list[tuple[str, Value]] = field(default_factory=list)
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,11 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "s6-envdir": (_wrapper("-n", 1),),
     "tsp": (_wrapper("-L -D -W -N -C -S -O"),),
     "flatpak-spawn": (_wrapper(),),
+    **dict.fromkeys(
+        ("apptainer", "singularity"),
+        (_wrapper("-B --bind --env -H --home -W --workdir --pwd --cwd", 1, "exec", own=True),),
+    ),
+    "ch-run": (_wrapper("-b --bind -c --cd -m --mount", 1),),
     **dict.fromkeys(
         (f"/{folder}/{name}" for folder, name in _LOADERS),
         (_wrapper("--library-path --preload --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend --glibc-hwcaps-mask"),),

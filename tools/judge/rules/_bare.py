@@ -5,19 +5,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
 from tools.judge.gitfolders import HOOKS, GitFolders
+from tools.judge.gitsettings import pairs
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.table import ActView
 
-_SECTION = Regex(r"^\s*\[([\w.-]+)(?:\s+\"(.*)\")?\]\s*(.*)$")
-_PAIR = Regex(r"^\s*([\w-]+)\s*=\s*(.*?)\s*$")
-_MOST_LINES = 2_000
-
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
-    """Return the folders by whose settings git would work, as far as they are not called ``.git``."""
+    """Return the folders by whose settings git would work, as far as they are not called ``.git``; those too that an archive
+    brought.
+    """
     act = view.act
     if act.name != "git" or act.place:
         return ()
@@ -34,7 +32,19 @@ def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
             named = [given]
     found = [_joined(folder, name) for folder in folders for name in named or ["."] if HOLE not in name]
     shapes = GitFolders(looks.look)
-    return [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+    bare = [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+    return [*bare, *(git for folder in folders for git in _unpacked(folder, looks))]
+
+
+def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
+    """Yield git's folder of the repository around ``folder``, where the session unpacked it with all that it holds."""
+    while looks.is_unpacked(folder) and folder != posixpath.dirname(folder):
+        seen = looks.look(f"{folder}/.git")
+        if seen.kind != "missing":
+            points = seen.kind == "file" and (seen.text or "").startswith("gitdir:")
+            yield _joined(folder, (seen.text or "")[7:].strip()) if points else f"{folder}/.git"
+            return
+        folder = posixpath.dirname(folder)
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
@@ -46,17 +56,7 @@ def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
     for one in seen:
         if one.kind == "unreadable":
             yield "include.path", "unreadable"
-        yield from _settings(one.text or "")
-
-
-def _settings(text: str) -> Iterator[tuple[str, str]]:
-    section = ""
-    for line in text.splitlines()[:_MOST_LINES]:
-        if (head := _SECTION.match(line)) is not None:
-            section = ".".join(part for part in head.groups()[:2] if part)
-            line = head[3]
-        if (pair := _PAIR.match(line)) is not None:
-            yield f"{section}.{pair[1]}", pair[2].strip('"')
+        yield from pairs(one.text or "")
 
 
 def _joined(folder: str, name: str) -> str:

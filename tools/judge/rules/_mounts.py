@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.options import GivenOption
 from tools.judge.table import ActView
 
 _SOCKET_NAME = Regex(r"(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|unix)\.(?:sock|socket)")
@@ -36,7 +37,19 @@ _STRONG = frozenset(
 
 def host_given(view: ActView) -> str:
     """Return the part of the host that ``docker run``'s options hand over (``--privileged``, ``/etc``), "" for none."""
-    for given in view.read().options if view.path.endswith(" run") else ():
+    return _among(view, view.read().options) if view.path.endswith(" run") else ""
+
+
+_BUILD_VALUED = frozenset("-v --volume --cap-add --device --security-opt --pid --ipc --uts --userns".split())
+
+
+def host_built_with(view: ActView) -> str:
+    """Return the part of the host that the options of a build hand over, "" for none."""
+    return _among(view, view.read(_BUILD_VALUED).options)
+
+
+def _among(view: ActView, options: Sequence[GivenOption]) -> str:
+    for given in options:
         value = given.value or ""
         if _gives(given.name, value, view.act.cwds):
             return given.name if given.name == "--privileged" else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.judge.rules._mounts import host_given, is_host_path
+from tools.judge.rules._mounts import host_built_with, host_given, is_host_path
 from tools.judge.rules._program import MANY, Program, several
 from tools.judge.table import FED, ActView, Test, first_operand, operand, opt, rule, text, value, word
 
@@ -19,6 +19,9 @@ _HELP = word("--help")
 """Test for the program's own help: looked for only where no other program's words can stand."""
 
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
+
+
+_BUILT_WITH_HOST = Test(lambda view: bool(host_built_with(view)))
 
 
 def _given(view: ActView) -> str:
@@ -68,19 +71,30 @@ RULES = (
     rule(
         "container.host",
         "ask-once",
-        _DOCKER,
-        docker("exec", opt("--privileged"))
+        f"{_DOCKER} buildah",
+        docker("build|bud", _BUILT_WITH_HOST)
+        | docker("image|buildx|builder build", _BUILT_WITH_HOST)
+        | docker("exec", opt("--privileged"))
         | docker("container exec", opt("--privileged"))
         | docker("build|buildx", text(r"--allow[= ](?:security\.insecure|device)|--security-opt[= ]\w*[=:]?unconfined"))
         | docker("plugin install", opt("--grant-all-permissions"))
         | docker("service create", Test(lambda view: any(is_host_path(m, ()) for m in _mount_sources(view)))),
         _WHY_HOST,
         yes=(
+            "podman build -v /:/host .",
+            "buildah bud --volume=/:/host .",
+            "docker build --security-opt seccomp=unconfined .",
+            "podman build --cap-add=ALL --pid host -t x .",
             "docker exec --privileged app sh",
             "docker buildx build --allow security.insecure .",
             "docker service create --mount type=bind,src=/,dst=/h x",
         ),
-        no=("docker exec app sh", "docker buildx build ."),
+        no=(
+            "docker exec app sh",
+            "docker buildx build .",
+            "podman build -v ./cache:/cache -t x .",
+            "docker build --network=host .",
+        ),
     ),
     rule(
         "container.host",

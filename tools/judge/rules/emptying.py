@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from toolcrib._regex import Regex
+from tools.judge.looks import Looks
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.table import ActView, Test, last, opt, rule, text, value, word
 
@@ -24,6 +27,7 @@ def _emptied(view: ActView) -> bool:
     act = view.act
     return (
         bool(act.redirects)
+        and not act.prints
         and (view.name in ("", ":", "true") or view.words in _PRINTS_NOTHING.get(view.name, ()))
         and any(
             target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or _is_one_of_many(target.path))
@@ -43,6 +47,20 @@ def _drops_all(view: ActView) -> bool:
     return any(code.language == "sed" and _ALL_LINES.fullmatch(code.text.text.strip()) for code in view.act.code)
 
 
+def _truncated(view: ActView) -> Sequence[Value]:
+    return view.operands(frozenset({"-s", "--size", "-r", "--reference"}))
+
+
+def _was_there(paths: Callable[[ActView], Sequence[Value]]) -> Callable[[ActView, Looks], bool]:
+    """Make a row's ``seen``: False where it was seen that no file is there yet, so that none is emptied."""
+
+    def seen(view: ActView, looks: Looks) -> bool:
+        given = paths(view)
+        return view.act.fed or not given or not looks.are_inside(view.act, given, new=True)
+
+    return seen
+
+
 RULES = (
     rule(
         "fs.truncate",
@@ -56,8 +74,20 @@ RULES = (
             "cat /dev/null > app.db",
             "printf '' > app.db",
             'for f in *.py; do : > "$f"; done',
+            "{ :; } > app.db",
+            "{ echo a; } > app.db; > app.db",
+            "> app.db; { echo a; } > app.db",
+            'for f in *.py; do { cat "$f.x"; } > "$f"; done',
         ),
-        no=("> out.log", ": > a.txt", "echo a > b.csv", "cat /dev/null > a.log", 'for f in *.log; do : > "$f"; done'),
+        no=(
+            "> out.log",
+            ": > a.txt",
+            "echo a > b.csv",
+            "cat /dev/null > a.log",
+            'for f in *.log; do : > "$f"; done',
+            "{ echo a; } > b.csv",
+        ),
+        seen=_was_there(lambda view: [target.path for target in view.act.redirects if target.op in (">", ">|")]),
     ),
     rule(
         "fs.truncate",
@@ -69,6 +99,7 @@ RULES = (
         "empties a file",
         yes="dd if=/dev/null of=app.db",
         no=("dd if=/dev/null of=out.log", "dd if=/dev/null of=app.db bs=1 seek=4096 conv=notrunc"),
+        seen=_was_there(lambda view: [one._replace(text=one.text[3:]) for one in view.act.argv if one.text[:3] == "of="]),
     ),
     rule(
         "fs.truncate",
@@ -98,7 +129,8 @@ RULES = (
         "empties or cuts a file",
         yes=("truncate -s 0 app.db", "truncate --size=0 x", "truncate -s0 x"),
         no="truncate -s 10M sparse.bin",
-        paths=lambda view: view.operands(frozenset({"-s", "--size", "-r", "--reference"})),
+        paths=_truncated,
+        seen=_was_there(_truncated),
     ),
     rule(
         "fs.truncate",

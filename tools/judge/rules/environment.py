@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolcrib._regex import Regex
-from tools.judge.meaning.value import HOLE, Value
+from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules.persistence import plain_editor
 from tools.judge.table import ActView, Test, opt, rule
 
@@ -231,6 +231,8 @@ def _loads(name: str, given: Value) -> bool:
     text = given.text
     if name in _EDITORS:
         return not plain_editor(text) and text != HOLE and bool(text)
+    if name in _LOADERS and text == HOLE and given.taint & Taint.OUTSIDE:
+        return False  # it is given back, or on, what the person's own environment holds
     if name in _LOADERS:
         harmless = _HARMLESS.get(name)
         return bool(text) and (harmless is None or harmless.fullmatch(text) is None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.looks import Looks
+from tools.judge.meaning.value import HOLE, Elastic, Taint, Value
 from tools.judge.table import ANY, FED, ActView, Test, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.judge.writes import EXTRACTS
 
@@ -26,6 +27,53 @@ def _find_starts(view: ActView) -> Sequence[Value]:
             break
         found.append(given)
     return found or [Value(".")]
+
+
+_REMADE = Regex(r"\*\.py[co]|__pycache__|\*\.py\[co\]|\.DS_Store|\*\$py\.class")
+"""Names of files that are made again by themselves, and that nobody writes by hand."""
+_NARROWS = {
+    **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
+    **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),
+}
+"""Words of find, and how many others belong to each, that only leave fewer files to those behind them, or print their names."""
+
+
+def _only_remade(view: ActView, looks: Looks) -> bool:
+    """Return whether find deletes nothing but empty folders or what is made again, in the workspace."""
+    starts = _find_starts(view)
+    words = iter(view.words[len(starts) if view.words[0][:1] not in "-(!" else 0 :])
+    chosen, tests = False, set[str]()
+    while test := next(words, ""):
+        if test == "-delete":
+            break
+        if test == "(":
+            given = list(iter(lambda: next(words, ")"), ")"))
+            if set(given[::3]) != {"-name"} or set(given[2::3]) - {"-o", "-or"} or len(given) % 3 != 2:
+                return False
+            chosen = chosen or all(map(_REMADE.fullmatch, given[1::3]))
+            continue
+        leaves_out = test in ("!", "-not")
+        test = next(words, "") if leaves_out else test
+        if test not in _NARROWS:
+            return False
+        wanted = next(words, "") if _NARROWS[test] else ""
+        if not leaves_out:
+            tests.add(f"{test} {wanted}" if test == "-type" else test)
+            chosen = chosen or (test == "-name" and _REMADE.fullmatch(wanted) is not None)
+    chosen = chosen or tests >= {"-type d", "-empty"}
+    return chosen and not set(words) - {"-print", "-print0", "-ls"} and not view.act.fed and looks.are_inside(view.act, starts)
+
+
+def _is_made(given: Value) -> bool:
+    """Return whether a word is the whole name of a folder that ``mktemp -d`` made, or nothing."""
+    if not given.taint & Taint.MADE or given.pattern or given.text == HOLE:
+        return False
+    return HOLE not in given.text or (given.text[-1] == HOLE and (given.text.count(HOLE) == 1 or not isinstance(given, Elastic)))
+
+
+def _only_made(view: ActView) -> bool:
+    """Return whether all that is deleted is what ``mktemp -d`` made here."""
+    return not view.act.fed and not view.act.place and all(map(_is_made, view.operands()))
 
 
 def _many(view: ActView) -> bool:
@@ -57,9 +105,18 @@ RULES = (
         opt("-r -R --recursive"),
         "deletes folders with all that is in them",
         yes=("rm -rf build", "rm --recursive x", "rm x -fr", "rm --rec x", 'docker run -v "$PWD":/w alpine rm -rf /w/src'),
-        no=("rm -f a.log b.log", "rm -- -r", "rm notes.txt", 'docker run -v "$PWD":/w alpine rm -rf /var/cache/x'),
+        no=(
+            "rm -f a.log b.log",
+            "rm -- -r",
+            "rm notes.txt",
+            'docker run -v "$PWD":/w alpine rm -rf /var/cache/x',
+            't=$(mktemp -d); cp a "$t"; rm -rf "$t"',
+        ),
         paths=operands,
         roots=True,
+        seen=lambda view, looks: (
+            looks.moves_in or view.act.fed or bool(view.act.place) or not all(map(_is_made, view.operands()))
+        ),
     ),
     rule(
         "fs.recursive-delete",
@@ -106,6 +163,7 @@ RULES = (
         no=("find . -name '*.o' -print", "find . -name -delete.txt"),
         paths=_find_starts,
         roots=True,
+        seen=lambda view, looks: not _only_remade(view, looks),
     ),
     rule(
         "fs.find-delete",

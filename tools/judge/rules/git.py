@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.judge.looks import Looks
+from tools.judge.meaning.value import HOLE
 from tools.judge.rules._bare import bare_folders, own_settings
 from tools.judge.rules._git import DRY, GIT, WIDE, git
 from tools.judge.rules._program import MANY
@@ -34,10 +35,17 @@ _CONFIG_OPTIONS = "-f --file --blob --type -t --default --comment --value --fixe
 
 
 def _config_pairs(view: ActView) -> list[tuple[str, str]]:
-    """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``."""
+    """Return the settings of ``-c key=value`` before the subcommand, ``clone -c``, and ``git config key value``.
+
+    ``--config-env`` takes the value out of a variable: it is unknown where nothing on the line sets that.
+    """
     words = view.words
     found = []
     for place, word in enumerate(words):
+        if word.startswith("--config-env"):
+            key, _, name = (word[13:] or (words[place + 1] if place + 1 < len(words) else "")).rpartition("=")
+            set_here = view.act.environment.get(name)
+            found.append((key, set_here.text if set_here is not None else HOLE))
         given = words[place + 1] if word in ("-c", "--config") and place + 1 < len(words) else ""
         if word.startswith("--config="):
             given = word[9:]
@@ -72,7 +80,7 @@ def _runs(key: str, value: str) -> bool:
         return True
     if not re.fullmatch(_MAY_RUN_CODE, key, re.IGNORECASE):
         return False
-    return value.startswith("!") if key.lower().startswith("alias.") else not re.fullmatch(_HARMLESS, value)
+    return value.startswith(("!", HOLE)) if key.lower().startswith("alias.") else not re.fullmatch(_HARMLESS, value)
 
 
 def _runs_code(view: ActView, looks: Looks) -> bool:
@@ -80,6 +88,12 @@ def _runs_code(view: ActView, looks: Looks) -> bool:
     if _sets_code(view):
         return not _READS_CONFIG(view)
     return any(_runs(key, value) for folder in bare_folders(view, looks) for key, value in own_settings(folder, looks))
+
+
+def _other_commands(view: ActView) -> bool:
+    """Return whether git takes the programs behind its subcommands from a folder other than the system's."""
+    given = (word[12:] for word in view.words if word.startswith("--exec-path="))
+    return any(not folder.startswith(("/usr/", "/opt/", "/Library/", "/Applications/")) for folder in given)
 
 
 def _trusts_anything(view: ActView) -> bool:
@@ -278,6 +292,8 @@ RULES = (
             "git -c core.sshCommand='sh x' fetch",
             "git config credential.helper '!f() { cat; }; f'",
             "git config core.fsmonitor ./x.sh",
+            "git --config-env=core.hooksPath=X commit",
+            "git --config-env alias.x=X x",
         ),
         no=(
             "git config core.hooksPath",
@@ -287,21 +303,33 @@ RULES = (
             "git config core.editor vim",
             "git config credential.helper store",
             "git -c core.pager=cat log",
+            "git --config-env=http.extraHeader=AUTH fetch",
             "git config core.fsmonitor true",
             "git config user.email a@b.test",
         ),
     ),
     rule(
+        "git.elsewhere",
+        "ask",
+        GIT,
+        Test(lambda view: any(key.lower() == "core.worktree" for key, _ in _config_pairs(view))),
+        "makes git write into another folder than the one that it is called in",
+        yes=("git config core.worktree /home/dev", "git -c core.worktree=.. checkout -q topic"),
+        no=("git config --get core.worktree", "git config --unset core.worktree"),
+    ),
+    rule(
         "git.runs-code",
         "ask-once",
         GIT,
-        git("clone|fetch|pull|ls-remote|push|remote|archive", operand(r"ext::.*"))
+        Test(_other_commands)
+        | git("clone|fetch|pull|ls-remote|push|remote|archive", operand(r"ext::.*"))
         | git("clone|fetch|pull|ls-remote", text(r"(?:^| )--upload-pack[= ](?!(?:[\w/]*/)?git-upload-pack(?: |$))"))
         | git("push", text(r"(?:^| )--(?:receive-pack|exec)[= ](?!(?:[\w/.-]*/)?git-receive-pack(?: |$))"))
         | git("archive", text(r"(?:^| )--exec[= ](?!(?:[\w/]*/)?git-upload-archive(?: |$))"))
         | git("send-email", text(r"(?:^| )--(?:sendmail-cmd[= ]|smtp-server[= ][/~.]|to-cmd[= ]|cc-cmd[= ])")),
         "makes git run a program",
         yes=(
+            "git --exec-path=. status",
             "git clone 'ext::sh -c x'",
             "git ls-remote --upload-pack='sh x' .",
             "git push --receive-pack='sh x' . HEAD",
@@ -309,6 +337,8 @@ RULES = (
             "git send-email --smtp-server=/tmp/x a.patch",
         ),
         no=(
+            "git --exec-path",
+            "git --exec-path=/usr/lib/git-core status",
             "git clone https://x.test/a.git",
             "git ls-remote origin",
             "git push --receive-pack=/usr/lib/git-core/git-receive-pack origin dev",

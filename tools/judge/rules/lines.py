@@ -10,7 +10,8 @@ from toolcrib._regex import Regex
 from tools.judge.findings import Level
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
-from tools.judge.rules.exfiltration import leaves, names_secret, to_others
+from tools.judge.rules._hosts import to_others
+from tools.judge.rules.exfiltration import leaves, names_secret
 from tools.judge.table import ActView
 from tools.judge.walks import FINDERS, walk
 

@@ -6,23 +6,23 @@ import re
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import HOLE
+from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.table import ANY, ActView, Test, count, operand, opt, rule, sub, text, value, word
 
-_LOCAL = (
-    r"(?:localhost|127(?:\.\d+){0,3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test"
-    r"|localhost|internal))"
+_DEVELOPMENT = Regex(
+    r"(?:\w+://)?(?:[^@/\s]*@)?(?:host\.docker\.internal|10\.0\.2\.2|\w+\.(?:local|test|internal))(?:[:/?].*)?", re.IGNORECASE
 )
-LOCAL_URL = Regex(rf"(?:\w+://)?(?:[^@/\s]*@)?{_LOCAL}(?:[:/?].*)?", re.IGNORECASE)
+"""Names of servers under development, whose certificates nobody signed."""
 
 
 def _elsewhere(view: ActView) -> bool:
-    """Return whether some address among the command's words is not this machine's."""
+    """Return whether some address among the command's words is neither this machine's nor a server under development."""
     urls = [
         value.text
         for value in view.act.argv[1:]
         if "://" in value.text or re.fullmatch(rf"[\w.{HOLE}-]+\.\w+(?::\d+)?(?:/\S*)?", value.text)
     ]
-    return not urls or any(LOCAL_URL.fullmatch(url) is None for url in urls)
+    return not urls or any(LOCAL_URL.fullmatch(url) is None and _DEVELOPMENT.fullmatch(url) is None for url in urls)
 
 
 _TLS_FILE = Regex(r"(?:^|/)(?:\.npmrc|\.yarnrc(?:\.yml)?|\.condarc|pip\.(?:conf|ini)|\.gitconfig|\.wgetrc|\.curlrc)$")

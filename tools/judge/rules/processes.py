@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -9,6 +11,8 @@ from collections.abc import Sequence
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.meaning.wrappers import WRAPPERS, takes_next
+from tools.judge.paths import spelled
+from tools.judge.procfs import KEPT, is_folder
 from tools.judge.table import ANY, ActView, Test, count, first_operand, operand, opt, rule, sub, text, value, word
 
 _ONE_PID = Regex(r"\$\(\s*(?:cat|<|head -n? ?1|sed -n 1p)\s*[^|;&$()`]*\)|`cat [^|;&`]*`|\$\(jobs -p[^|;&()]*\)|`jobs -p`")
@@ -84,8 +88,22 @@ def _with_variables(view: ActView) -> bool:
     )
 
 
-_OWN_FILES = r"(?:environ?|env\*|\*?environ\*?|mem)"
-"""Files of a process, below /proc."""
+_NAMED = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-g", "--glob"})
+
+
+def _finds_kept(view: ActView) -> bool:
+    """find and fd below /proc: their patterns name what a process keeps, or they run something on every file."""
+    given = [path for value in view.operands() for path in spelled(value, view.act.cwds) if path.startswith("/proc")]
+    if not any(is_folder(path) for path in given or view.act.cwds if path.startswith("/proc")):
+        return False
+    names = [after for before, after in itertools.pairwise(view.words) if before in _NAMED]
+    if view.name.startswith("fd"):
+        names += [value.text for value in view.operands()[:1]]
+    if names:
+        return any(fnmatch.fnmatchcase(kept, name.rpartition("/")[2].removeprefix(".*")) for name in names for kept in KEPT)
+    runs = not {"-exec", "-execdir", "-ok", "-x", "-X", "--exec", "--exec-batch"}.isdisjoint(view.words)
+    return runs or ("-type", "f") in itertools.pairwise(view.words)
+
 
 _BEGUN_HERE = Regex(r'"?\$\{?!\}?"?')
 _ATTACHED = frozenset({"gcore", "reptyr", "procdump", "pyrasite", "memdump", "scanmem"})
@@ -180,9 +198,19 @@ RULES = (
         "secret.process",
         "ask-once",
         "ps",
-        Test(_with_variables),
+        Test(_with_variables)
+        | word(r"(?:-?[a-zA-Z]*[oO]|--format=)?(?:[\w:%]+(?:=\w*)?,)*environ(?:[,:=].*)?|-[a-zA-Z]*E[a-zA-Z]*"),
         "shows the variables of processes, where keys stand",
-        yes=("ps eww", "ps auxe", "ps -p 12 e", "ps -ef e"),
+        yes=(
+            "ps eww",
+            "ps auxe",
+            "ps -p 12 e",
+            "ps -ef e",
+            "ps -eo pid,environ",
+            "ps --format environ",
+            "ps -AE",
+            "ps -Oenviron:200",
+        ),
         no=("ps aux", "ps -ef", "ps axo pid,etime", "ps -C node", "ps -eo pid,etime,cmd", "ps -u eve", "ps -p 12 -o etime"),
     ),
     rule(
@@ -321,28 +349,23 @@ RULES = (
     rule(
         "secret.process",
         "ask-once",
-        "grep egrep fgrep rg ag ack ugrep cp tar rsync zip",
-        operand(r"/proc(?:/(?!sys|net|bus|fs|irq|driver|tty|self/net)[^/]+)?(?:/task(?:/[^/]+)?)?/?")
-        & (opt("-r -R -a --recursive --archive") | Test(lambda view: view.name in ("rg", "ag", "ack", "tar"))),
-        "reads processes' variables or memory, where keys stand",
-        yes=("grep -ra KEY /proc/$PPID/", "rg KEY /proc", "cp -r /proc/4711 x", "tar cf x /proc/4711/task"),
-        no=(
-            "grep -r x /proc/sys",
-            "grep MemFree /proc/meminfo",
-            "grep Name /proc/4711/status",
-            "grep -c processor /proc/cpuinfo",
-        ),
-        dry=False,
-    ),
-    rule(
-        "secret.process",
-        "ask-once",
         "find gfind fd fdfind bfs",
-        text(r"(?:^| )/proc(?:/[^ ]*)?(?: |$)")
-        & word(rf"{_OWN_FILES}|(?:.*/)?{_OWN_FILES}")
-        & Test(lambda view: view.name.startswith("fd") or any(one in view.words for one in ("-name", "-path", "-wholename"))),
+        Test(_finds_kept),
         "reads processes' variables or memory, where keys stand",
-        yes=("find /proc -maxdepth 2 -name environ -exec cat {} +", "find /proc -path '*/environ' | xargs strings"),
-        no=("find /proc -maxdepth 1 -name '[0-9]*'", "find . -name environ", "find /proc -maxdepth 2 -name status"),
+        yes=(
+            "find /proc -maxdepth 2 -name environ -exec cat {} +",
+            "find /proc -path '*/environ' | xargs strings",
+            "find /proc -name 'envi*' -print0 | xargs -0 cat",
+            "find /proc/4711/ -iregex '.*/environ'",
+            "cd /proc; find . -name environ",
+            "find /proc/4711 -type f -exec cat {} +",
+        ),
+        no=(
+            "find /proc -maxdepth 1 -name '[0-9]*'",
+            "find . -name environ",
+            "find /proc -maxdepth 2 -name status -exec cat {} +",
+            "find /proc/4711/fd -type l",
+            "find /proc/sys/net -type f -exec cat {} +",
+        ),
     ),
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, KnowsHome
 from tools.environments import open_environment
 from tools.environments.local.bubblewrap import MASKED
 
@@ -42,6 +42,15 @@ def test_files_are_as_commands_see_them(env: Environment, says: Says, folder: Pa
     assert says("ls /tmp/only-here 2>/dev/null || echo gone") == "gone\n"
     with pytest.raises(FileNotFoundError):
         do(env.read_file(f"{folder}/nothing"))
+
+
+def test_a_home_is_the_same_for_files_and_commands(env: Environment, says: Says) -> None:
+    there = says("echo ~").strip()
+    assert do(env.resolve("~/a")) == says("realpath -m ~/a").strip()
+    if isinstance(env, KnowsHome):
+        assert do(env.home()) == there
+        says("export HOME=/elsewhere")
+        assert do(env.home()) == there
 
 
 def test_a_file_of_100_mb(env: Environment, says: Says, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -55,6 +56,28 @@ DELETES = [
     ("yarn", {"package.json": json.dumps({"scripts": {"preinstall": "rm -rf d"}})}),
     ("npm pkg set scripts.test='rm -rf d' && npm test", {"package.json": "{}"}),
     ("npm run x", {"package.json": '{"scripts": {"x": "node t.js"}}', "t.js": "require('child_process').execSync('rm -rf d')"}),
+    ("run-parts parts", {"parts/a": "#!/bin/sh\nrm -rf d\n"}),
+    ("bash *.sh", {"a.sh": "rm -rf d\n"}),
+    (". ./[a-c].sh", {"a.sh": "rm -rf d\n"}),
+    ("for f in *.sh; do bash $f; done", {"a.sh": "rm -rf d\n"}),
+    ("find . -name '*.sh' -exec sh {} ';'", {"sub/a.sh": "rm -rf d\n"}),
+    ('bash "$DIR/a.sh"', {"a.sh": "rm -rf d\n"}),
+    ("python3 *.py", {"a.py": "import shutil\nshutil.rmtree('d')\n"}),
+    ("gdb -batch -x c.gdb ./a", {"c.gdb": "break main\nshell rm -rf d\n"}),
+    ("gdb --command=c.gdb --args ./a b", {"c.gdb": "source e\n", "e": "she rm -rf d\n"}),
+    ("gdb -x c.gdb", {"c.gdb": "python\nimport shutil\nshutil.rmtree('d')\nend\nbt\n"}),
+    ("gdb -x c.py", {"c.py": "import shutil\nshutil.rmtree('d')\n"}),
+    ("gdb -q ./a < c", {"c": "call (int)system(\"rm -rf d\")\n"}),
+    ("gdb -ex 'run $(rm -rf d)' ./a", {}),
+    ("lldb -b -s c", {"c": "platform shell rm -rf d\n"}),
+    ("lldb -b -o 'script import os; os.system(\"rm -rf d\")'", {}),
+    ("vim -es -u e.vim", {"e.vim": "!rm -rf d\n"}),
+    ("vim -c 'source e.vim'", {"e.vim": "!rm -rf d\n"}),
+    ("nvim -l x.lua", {"x.lua": "os.execute('rm -rf d')\n"}),
+    ("nix run nixpkgs#coreutils -- --coreutils-prog=rm -rf d", {}),
+    ("flatpak run --command=sh org.x.Y -c 'rm -rf d'", {}),
+    ("snap run --shell x -c 'rm -rf d'", {}),
+    ("apptainer exec -B /data x.sif rm -rf d", {}),
     ("just tidy", {"justfile": "tidy:\n    rm -rf d\n"}),
     ("task tidy", {"Taskfile.yml": "version: '3'\ntasks:\n  tidy: rm -rf d\n"}),
     ("task", {"Taskfile.yml": "tasks:\n  default:\n    cmds:\n      - rm -rf d\n"}),
@@ -125,6 +148,15 @@ def test_the_project_s_own_files_are_let_be(command: str) -> None:
         ("ansible-playbook p.yml", {"p.yml": "- hosts: all\n  name: rm old\n  tasks:\n    - apt: name=nginx state=present\n"}),
         ("task build", {"Taskfile.yml": "version: '3'\ntasks:\n  build:\n    cmds:\n      - go build ./...\n"}),
         ("cmake -S . -B out && cmake --build out", {"CMakeLists.txt": "project(x C)\nadd_executable(x x.c)\n"}),
+        ("gdb -batch -x c.gdb ./a", {"c.gdb": "break main\nrun\npython print(1)\nbt\nshell ls\n"}),
+        ("gdb ./a <<< 'bt'", {"c.gdb": "shell rm -rf d\n"}),
+        ("lldb -b -o 'script print(1)' -o bt ./a", {}),
+        ("run-parts --test parts", {"parts/a": "#!/bin/sh\nrm -rf d\n"}),
+        ("for f in *.py; do python3 -m py_compile $f; done", {"a.sh": "rm -rf d\n"}),
+        ("bash tests/*.sh", {"a.sh": "rm -rf d\n", "tests/b.sh": "true\n"}),
+        ("vim -u NONE -es -c 'source e.vim' x", {"e.vim": "set nu\n%s/a/b/\n"}),
+        ("nix run nixpkgs#hello -- -g x", {}),
+        ("flatpak run org.x.Y", {}),
         ("docker build .", {"Dockerfile": "FROM debian\nRUN apt-get update && rm -rf /var/lib/apt/lists/*\n"}),
     ],
 )
@@ -146,3 +178,19 @@ def test_ordinary_work_on_own_files_is_free(command: str, files: Mapping[str, st
 def test_what_was_fetched_is_asked_about(command: str, files: Mapping[str, str]) -> None:
     """003-24"""
     assert "code.remote" in keys(command, files, Taint.REMOTE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -sO https://get.example/a.deb && sudo dpkg -i a.deb",
+        "wget -q https://get.example/a.deb; sudo apt-get install -y ./a.deb",
+        "wget https://get.example/a.rpm && sudo rpm -Uvh a.rpm",
+        "curl -L https://get.example/a.whl -o a.whl; pip install ./a.whl",
+    ],
+)
+def test_a_package_that_was_fetched_runs_when_it_is_installed(command: str) -> None:
+    """003-24"""
+    assert keys(command, {}) == {"code.remote"}
+    assert not keys(command.replace("dpkg -i", "dpkg -I").replace("rpm -Uvh", "rpm -qpi").replace(" install", " show"), {})
+    assert not keys(re.split("&& |; ", command)[1], {})

@@ -106,6 +106,7 @@ def test_more_places_than_can_be_followed_ask() -> None:
         "echo 'rm -rf /' rm -rf /",
         "printf '%s' 'rm -rf /'",
         "grep -rn 'rm -rf /' .",
+        "last -x reboot shutdown | head -3",
         "git commit -m 'rm -rf / is bad'",
         "gh issue create --body 'rm -rf / hangs'",
         "man reboot",

@@ -1,0 +1,65 @@
+"""Writes to what only a list, a folder or a pattern names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.judge.detect import examine
+from tools.judge.meaning.state import Seen
+from tools.judge.ours import Installed
+from tools.judge.setting import Setting
+
+FILES = {"/home/dev/project/list": "README.md\n/home/dev/.bashrc\n", "/home/dev/project/.git/HEAD": "ref: refs/heads/main\n"}
+FOLDERS = ("/home/dev", "/home/dev/project", "/home/dev/project/.git")
+
+
+class Files:
+    def look(self, path: str) -> Seen:
+        if path in FILES:
+            return Seen("file", FILES[path])
+        return Seen("dir" if path in FOLDERS else "missing")
+
+
+def _keys(command: str) -> set[str]:
+    closed = ("/opt/venv/lib/python3.12/site-packages", "/home/dev/project/.venv/lib/python3.12/site-packages")
+    setting = Setting(protected=["/home/dev/.config/toolcrib"], home="/home/dev", installed=Installed(closed))
+    examined = examine(command, "/home/dev/project", None, Files(), setting)
+    return {finding.key for finding in examined.findings}
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        ("find ~ -name .bashrc | while read f; do echo x >> $f; done", "persist.start-file"),
+        ("find ~ -name a.txt -o -type f | xargs sed -i s/a/b/", "persist.start-file"),
+        ("find ~ ! \\( -name x \\) | xargs sed -i s/a/b/", "persist.start-file"),
+        ("find ~ -newer -name -type f | xargs sed -i s/a/b/", "persist.start-file"),
+        ("f=$(ls -d ~/.bash*); sort -o $f list", "persist.start-file"),
+        ("cp note ~/.bashr?", "persist.start-file"),
+        ("while read f; do cat; echo x >> $f; done < list", "persist.start-file"),
+        ("awk '{ print 1 >> $1 }' list", "persist.start-file"),
+        ("find /opt/venv -name '*.py' -exec sed -i s/a/b/ {} +", "self.installed"),
+        ("find ~/.config -type f | while read f; do echo x >> $f; done", "self.above"),
+        ("find /etc -name '*.conf' | xargs sed -i s/a/b/", "system.file"),
+        ("f=$(locate a.conf); echo x >> $f", "system.file"),
+    ],
+)
+def test_a_file_that_may_be_one_of_danger_is_asked_about(command: str, key: str) -> None:
+    assert key in _keys(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -name '*.py' -exec sed -i s/a/b/ {} +",  # an environment in the project
+        "find ~ -name '*.csv' | xargs sed -i s/a/b/",
+        "find ~/notes -type f | xargs sed -i s/a/b/",
+        "git ls-files | xargs sed -i s/a/b/",
+        "grep -rl foo src | while read f; do sed -i s/a/b/ $f; done",
+        "for f in ~/Downloads/*.pdf; do cp $f out/; done",
+        "awk '{ print > ($1 \".txt\") }' data.csv",
+        "seq 90 | while read i; do echo $i > out.$i; done",
+    ],
+)
+def test_ordinary_lists_are_free(command: str) -> None:
+    assert _keys(command) == set()

@@ -1,0 +1,38 @@
+"""What is found in an act: the finding that a person reads, and that grants are compared with."""
+
+from __future__ import annotations
+
+import posixpath
+
+from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE
+from tools.judge.paths import resolve_value
+
+_ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
+"""Variables by which a program works in another folder than its own."""
+
+
+def finding_of(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
+    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
+    if not paths and key.startswith("fs."):
+        written = [target.path for target in act.redirects if ">" in target.op]
+        paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
+    scope = scope or ", ".join(path for path in paths if path != UNKNOWN_PATH)
+    if act.place:
+        paths = (UNKNOWN_PATH,)
+        scope = f"{scope} on {act.place}" if scope else f"on {act.place}"
+    argv = tuple(one.text for one in act.argv)
+    plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
+    plain = plain and all(one.known and not one.pattern for one in act.argv)
+    plain = plain and len(act.cwds) == 1
+    known = bool(act.cwds) and all(cwd[0] == "/" for cwd in act.cwds)  # else one is from a home that nobody knows
+    cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
+    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
+
+
+def resolved(act: Act) -> str:
+    """The command for people: its words as they would be passed, unknown ones as they were written."""
+    words = [one.shown if not one.known and one.shown else one.text.replace(HOLE, "…") for one in act.argv]
+    words += [f"{target.op} {target.path.for_people().replace(HOLE, '…')}" for target in act.redirects]
+    return " ".join(words) or " ".join(f"{name}={given.for_people()}" for name, given in act.environment.items())

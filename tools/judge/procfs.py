@@ -1,0 +1,92 @@
+"""Access to other processes by /proc: their variables, their memory and what they have open, where keys stand."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.findings import Finding, visible
+from tools.judge.meaning.value import HOLE
+
+WHY = "reads a process's variables or memory, where keys stand"
+
+_FILE = Regex(
+    rf"/proc/(?P<process>[^/\s]+|{HOLE})/(?:task/[^/\s]+/)?(?:(?P<fd>fd/)[^/]|(?P<name>[^/\s:;,\"'`)|&<>]+))|/proc/(?P<all>kcore\b)"
+)
+_PIECE = Regex(r"[\"'`/]proc\b")
+_NAMED = Regex(r"[\"'`/](?:environ|mem)[\"'`]")
+_JOINED = Regex(r"[\"']\s*(?:\+|\.(?=\s*[\"']))?\s*[\"']")
+_BY_LIBRARY = Regex(r"\.environ\(|[\"']environ[\"']")
+_FOLDER = Regex(rf"/proc(?:/[\d*?\[{HOLE}][^/]*(?:/task(?:/[^/]+)?)?)?/?")
+_UP = Regex(r"/(?!\.\.?/)[^/\s]+/\.\.(?=/|$)")
+_SAME = Regex(r"/\.(?=/|$)|/(?=/)")
+KEPT = ("environ", "mem")
+_OWN = frozenset({"self", "thread-self"})
+_MOST = 20
+"""Steps up that are followed."""
+
+
+def judge_process(path: str, text: str) -> list[Finding]:
+    """Judge access to another process's variables, memory and open files: keys stand there, in a form that nothing redacts from a
+    result. What a command itself has open is its own.
+    """
+    if not names_process(path):
+        return []
+    return [Finding("secret.process", "ask-once", WHY, visible(text), scope=visible(path), paths=(path,))]
+
+
+def names_process(text: str, *, fd: bool = True) -> bool:
+    """Return whether a path, or a text with paths in it, names what a process keeps. ``fd``: files that it has open count."""
+    if "/proc/" not in text and not (text.startswith("/dev/fd/") and ".." in text):
+        return False
+    return any(_is_kept(match, fd) for match in _FILE.finditer(_plain(text)))
+
+
+def matches_process(pattern: str) -> bool:
+    """Return whether a shell pattern, absolute, matches what a process keeps: ``/p*/1/environ``."""
+    first, slash, rest = pattern[1:].partition("/")
+    return bool(slash) and fnmatch.fnmatchcase("proc", first) and names_process(f"/proc/{rest}")
+
+
+def is_folder(path: str) -> bool:
+    """Return whether an absolute path is a process's folder, or one of all processes."""
+    return path.startswith("/proc") and _FOLDER.fullmatch(_plain(path)) is not None
+
+
+def in_code(text: str) -> bool:
+    """Return whether a program's source names what a process keeps, in one piece or in several."""
+    text = _JOINED.sub("", text)
+    if "psutil" in text and _BY_LIBRARY.search(text) is not None:
+        return True
+    return "proc" in text and (names_process(text) or (_NAMED.search(text) is not None and _PIECE.search(text) is not None))
+
+
+def _plain(text: str) -> str:
+    """``text`` with ``/a/..``, ``/.`` and ``//`` taken out of its paths."""
+    if text.startswith("/dev/fd/"):
+        text = f"/proc/self/fd/{text[8:]}"
+    if "/." in text or "//" in text:
+        text = _SAME.sub("", text.replace("/thread-self/", "/self/task/1/"))
+        for _ in range(_MOST):
+            shorter = _UP.sub("", text)
+            if shorter == text:
+                break
+            text = shorter
+    return text
+
+
+def _is_kept(match: re.Match[str], fd: bool) -> bool:
+    if match["all"]:
+        return True
+    if match["fd"]:
+        return fd and match["process"] not in _OWN
+    name = match["name"].replace(HOLE, "*")
+    return any(fnmatch.fnmatchcase(kept, one) for kept in KEPT for one in (name, name.rstrip("]}")))
+
+
+def relative(text: str, near: Sequence[str]) -> list[str]:
+    """The paths that a word may name in folders below /proc: ``environ``, ``if=environ``, ``@environ``."""
+    names = {text, text.rpartition("=")[2], text.rpartition("@")[2]}
+    return [f"{cwd}/{name}" for cwd in near for name in names if name and name[0] not in "/-"]

@@ -1,0 +1,61 @@
+"""Addresses among a command's words: whether what it sends stays on this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.value import HOLE, Value
+from tools.judge.table import ActView
+
+_LOCAL = r"(?:(?:[\w-]+\.)*localhost|127(?:\.\d+){1,3}|\[::1\]|::1|0\.0\.0\.0)\.?"
+LOCAL_URL = Regex(rf"(?:\w+://)?(?:[^@/?#\\\s]*@)?{_LOCAL}(?::[\d{HOLE}]*)?(?:[/?#].*)?", re.IGNORECASE)
+"""An address of this machine. A name that a network gives out (``.test``, ``.local``, ``.internal``) may be anybody's."""
+
+_ITEMS = frozenset({"http", "https", "xh", "xhs", "httpie"})
+_CONNECTS = frozenset({"nc", "ncat", "netcat", "cryptcat", "pwncat", "rcat", "telnet"})
+_URL = frozenset({"--url"})
+_TO = frozenset({"-connect", "-host"})
+_REROUTES = frozenset(
+    "-x --proxy --preproxy --socks4 --socks4a --socks5 --socks5-hostname --connect-to --resolve --dns-servers --doh-url -proxy"
+    " --expand-url".split()
+)
+"""Options that send elsewhere what is addressed to this machine."""
+_CONFIGURED = frozenset({"-K", "--config"})
+_EXECUTED = frozenset({"-e", "--execute"})
+_SOCAT = Regex(r"[a-z][a-z0-9-]*:([^:,]+):.*", re.IGNORECASE)
+
+
+def to_others(view: ActView) -> bool:
+    """Return whether what the command sends may leave this machine: all its addresses would have to be local ones."""
+    if view.values(_REROUTES) or any(name.lower().endswith("_proxy") for name in view.act.environment):
+        return True
+    if view.name in ("curl", "curlie", "wget") and view.values(_CONFIGURED):
+        return True
+    if view.name == "wget" and any("proxy" in one.text for one in view.values(_EXECUTED)):
+        return True
+    where = addresses(view)
+    return not where or not all(_is_local(view, one.text) for one in where)
+
+
+def addresses(view: ActView) -> Sequence[Value]:
+    """Return the words that name where a client connects to."""
+    given = view.operands()
+    if view.name in _ITEMS:
+        return given[1:2] if given and given[0].text.isalpha() and given[0].text.isupper() else given[:1]
+    if view.name in _CONNECTS:
+        return view.operands(_VALUED)[:1]
+    if view.name == "openssl":
+        return view.values(_TO)
+    if view.name == "socat":
+        found = ((one, _SOCAT.match(one.text)) for one in given)
+        return [one._replace(text=match[1]) for one, match in found if match is not None and "/" not in match[1]]
+    return [*given, *view.values(_URL)]
+
+
+_VALUED = frozenset("-p -s -w -q -i -I -O -P -T -V -X -x --source --source-port -g -G -m --wait -e -c".split())
+
+
+def _is_local(view: ActView, address: str) -> bool:
+    return LOCAL_URL.fullmatch(address) is not None or (view.name in _ITEMS and re.match(r":(?:\d|/|$)", address) is not None)
