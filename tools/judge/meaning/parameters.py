@@ -203,7 +203,8 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
     if kind != "=" and it.context.doubts.choice >= 0 and it.limits.forks < 40:
         it.context.doubts.names.add((part.name, part.op[:-1]) if part.index is None else id(part))
         if it.context.doubts.choice < 2:
-            return word if it.context.doubts.choice == 0 else EMPTY if kind == "+" else given
+            is_set = it.context.doubts.choice == 0
+            return word if is_set == (kind == "+") else given if is_set else EMPTY
     default = it.single(state, word)
     taint = default.taint | (given.taint if isinstance(given, Value) else Taint.NONE)
     got = unknown(taint)

@@ -112,6 +112,9 @@ def fits(line: str, executed: str) -> bool:
         ('v="0  n "; case "$@"$v in "0 n") rm d;; *) echo;; esac', "rm d"),
         ('v="0  n "; p=(); case "${p[@]}"$v in "0 n") rm d;; *) echo;; esac', "rm d"),
         ('v="0 "; [[ "$@"$v = 0 ]] && rm d', "rm d"),
+        # one that may be set is set, or is not, throughout a command
+        ("v=$(x); rm ${v:-a} ${v:+b}", "rm v b"),
+        ("v=$(x); rm ${v:-a} ${v:+b}", "rm a"),
         # quoting and the tilde
         ("v=$'a\\nb'; rm ${v@Q}", "rm $'a\\nb'"),
         ('v="it\'s"; rm ${v@Q}', "rm 'it'\\''s'"),
