@@ -272,7 +272,8 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
 def _spliced(it: Walker, cmd: Simple, text: str, aliases: Mapping[str, tuple[str, int, int]]) -> Script | None:
     rest = list(cmd.words[1:])
     if text[-1:] in (" ", "\t") and rest and isinstance(rest[0], Word):
-        follower = getattr(rest[0].parts[0], "text", "") if len(rest[0].parts) == 1 else ""
+        part = rest[0].parts[0] if len(rest[0].parts) == 1 else None
+        follower = part.text if isinstance(part, Plain) else ""
         if follower in aliases:
             text += aliases[follower][0]
             rest = rest[1:]
