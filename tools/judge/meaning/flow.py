@@ -347,7 +347,7 @@ def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
 def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
     """A function runs, in this shell."""
     context = it.context
-    same = [entry for entry in context.calls if entry.name == name]
+    same = [entry for entry in context.calls if entry.name == name and any(entry.body is body.command for body in bodies)]
     if same and context.spawned > same[-1].spawned and context.conditional == same[-1].conditional:
         it.act(state, [Value(name), *arguments], name="@forkbomb")
         return [state]
@@ -384,7 +384,7 @@ def _called(it: Walker, state: State, name: str, body: Body, arguments: Sequence
     state.positional = settled(arguments)
     state.frames = (*state.frames, {})
     with it.inside() as inner:
-        inner.calls = (*inner.calls, Called(name, inner.spawned, inner.conditional, state.copy()))
+        inner.calls = (*inner.calls, Called(name, inner.spawned, inner.conditional, state.copy(), body.command))
         inner.depth += 1
         inner.span = inner.span if body.text is inner.text or inner.span is not None else it.span
         inner.text, inner.parsed = body.text, body.parsed

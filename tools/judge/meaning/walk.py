@@ -125,6 +125,7 @@ class Called(NamedTuple):
     spawned: int
     conditional: int
     state: State
+    body: Command
 
 
 @dataclass(slots=True)

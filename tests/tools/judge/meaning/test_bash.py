@@ -101,6 +101,7 @@ def fits(line: str, executed: str) -> bool:
         ("shopt -s expand_aliases\nalias rm=echo; \\\nrm d", "rm d"),
         ("shopt -s expand_aliases\nalias a='rm d'; cat <<X\nX\na", "rm d"),
         ("shopt -s expand_aliases\nalias a='rm '\na $((1+1))", "rm 2"),
+        ("f() { true | while read v; do :; done; true | { f() { rm d; }; f; }; }; f", "rm d"),
         # the status of what ran before
         ("false; for i in a; do [ $? = 0 ] || rm d; done", "rm d"),
         ("for i in a$(false); do [ $? = 0 ] || rm d; done", "rm d"),
