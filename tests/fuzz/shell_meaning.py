@@ -240,7 +240,7 @@ def recorded(scripts: Sequence[str]) -> list[list[tuple[str, ...]]]:
         out.mkdir()
         (folder / "prelude").write_text(PRELUDE)
         for index, script in enumerate(scripts):
-            (folder / f"{index:06}.sh").write_text(script)
+            (folder / f"{index:06}.sh").write_text(f"BASH_ARGV0=bash\n{script}")  # $0 would be the file's name
         subprocess.run([*_sandbox(folder, out), "/bin/bash", "-c", _DRIVER], check=False, timeout=600, capture_output=True)
         return [_records(out / f"{index:06}.sh") for index in range(len(scripts))]
 
@@ -278,8 +278,8 @@ def _shape(act: Act) -> str:
 
 
 def _comes_from(argv: tuple[str, ...], code: str) -> bool:
-    """Whether evaluating ``code``, which holds a HOLE, may have executed it."""
-    return not code.replace(HOLE, "").strip() or argv[0] in code
+    """Whether evaluating ``code``, which holds a HOLE, may have executed it; where that begins it, there may be any command."""
+    return HOLE in code.split(maxsplit=1)[0] or argv[0] in code
 
 
 def missed(script: str, argvs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

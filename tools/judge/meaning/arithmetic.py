@@ -8,7 +8,7 @@ from collections.abc import Callable
 from toolcrib._regex import Regex
 from tools.judge.meaning import variables
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Value, unknown
+from tools.judge.meaning.value import Value, unknown
 from tools.judge.meaning.walk import Walker
 
 _TOKEN = Regex(
@@ -38,17 +38,30 @@ def evaluate(it: Walker, state: State, text: Value, depth: int = 0) -> int | Non
         return 0
     if "$(" in raw or "`" in raw:
         it.embedded(state, text)
+        it.context.doubts.fail(state)
         return None
     if depth > 8 or len(raw) > _MAX_CHARS:
         _forget(it, state, raw)
+        it.context.doubts.fail(state)
         return None
     try:
         reader = _Reader(it, state, raw, depth)
         return _wrap(reader.whole())
     except (_Unknown, RecursionError):
-        it.context.doubts.mishap = it.context.doubts.mishap or HOLE not in raw
         _forget(it, state, raw)
+        it.context.doubts.fail(state)
         return None
+
+
+def command(it: Walker, state: State, text: Value) -> int | None:
+    """Evaluate as ``evaluate`` does for a command that calculates: where that fails, it is the command that has failed."""
+    doubts = it.context.doubts
+    failed = doubts.failed
+    number = evaluate(it, state, text)
+    if doubts.failed is failed:
+        return number
+    doubts.failed = failed
+    return None
 
 
 def _forget(it: Walker, state: State, raw: str) -> None:

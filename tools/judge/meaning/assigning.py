@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tools.judge.meaning import arithmetic, braces, code, expand, parameters
 from tools.judge.meaning.shellstate import State, Var
@@ -14,28 +14,39 @@ _LATE = frozenset({"PS0", "PS1", "PS2", "PS4"})
 """Variables whose text bash expands when it shows them."""
 _NUMBERS = frozenset({"OPTIND", "RANDOM", "SRANDOM", "HISTCMD", "BASHPID"})
 """Numeric variables of every shell: an assignment to them is calculated."""
+_CHANGING = frozenset("ilu?")
 _KEYED = frozenset({"BASH_ALIASES", "BASH_CMDS"})
 
 
-def assign(it: Walker, state: State, one: Assignment) -> None:
-    """``name=value`` in all its forms."""
+def assign(it: Walker, state: State, one: Assignment, expanded: Callable[[], object] | None = None) -> None:
+    """``name=value`` in all its forms; ``expanded`` is called between the expansion and the assignment."""
     compound = next((part for part in one.value.parts if isinstance(part, Compound)), None)
     if compound is not None:
-        made = _array(it, state, one, compound)
-        state.put(one.name, made)
-        for element, text in (made.items or {}).items():
-            _named(it, state, one.name, element, text)
+        name = _target(state, one.name)
+        made = _array(it, state, state.vars.get(name) or inherited(it, name), one, compound)
+        store_all(it, state, name, made.items or {}, open=made.open)
         return
     value = expand.single(it, state, one.value, assigned=True)
     key = None
     if one.index is not None:
         key = parameters.index_key(it, state, one.index, state.vars.get(one.name) or inherited(it, one.name))
         key = HOLE if key is None else key
+    if expanded is not None:
+        expanded()
     store(it, state, one.name, value, key, append=one.append)
 
 
-def _array(it: Walker, state: State, one: Assignment, compound: Compound) -> Var:
-    old = state.vars.get(one.name) or inherited(it, one.name)
+def _target(state: State, name: str) -> str:
+    """Return the name that ``name`` stands for, by way of references."""
+    for _ in range(8):
+        var = state.vars.get(name)
+        if var is None or "n" not in var.flags or var.value is None:
+            break
+        name = var.value.text
+    return name
+
+
+def _array(it: Walker, state: State, old: Var, one: Assignment, compound: Compound) -> Var:
     known: dict[str, Value] = {}
     if one.append:
         known = dict(old.items) if old.items is not None else ({"0": old.value} if old.value is not None else {})
@@ -124,7 +135,7 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
     if "n" in old.flags and old.value is None:
         it.embedded(state, value)
     if "r" in old.flags:
-        it.context.doubts.mishap = True
+        it.context.doubts.fail(state)
         return
     value = _by_flags(it, state, old, value, key, append=append)
     if value.taint & Taint.OUTSIDE and name in it.now.variables:
@@ -135,6 +146,20 @@ def store(it: Walker, state: State, name: str, value: Value, key: str | None = N
     else:
         state.put(name, Var(value, None, _all_exported(state, old.flags)))
     _takes_effect(it, state, name, value)
+
+
+def store_all(it: Walker, state: State, name: str, items: Mapping[str, Value], *, open: bool) -> None:  # noqa: A002  # of Var
+    """Set a whole array."""
+    name = _target(state, name)
+    old = state.vars.get(name) or inherited(it, name)
+    if "r" in old.flags:
+        it.context.doubts.fail(state)
+        return
+    if _CHANGING & set(old.flags):
+        items = {key: _by_flags(it, state, old, value, key, append=False) for key, value in items.items()}
+    state.put(name, Var(None, items, old.flags, open))
+    for key, value in items.items():
+        _named(it, state, name, key, value)
 
 
 def inherited(it: Walker, name: str) -> Var:
@@ -150,10 +175,14 @@ def _all_exported(state: State, flags: str) -> str:
 
 
 def _by_flags(it: Walker, state: State, var: Var, value: Value, key: str | None, *, append: bool) -> Value:
+    if "?" in var.flags:
+        it.context.doubts.fail(state)
+        return unknown(value.taint)
     if "i" in var.flags:
         number = arithmetic.evaluate(it, state, value)
-        if append and number is not None and var.value is not None:
-            old = arithmetic.evaluate(it, state, var.value)
+        if append and number is not None:
+            before = var.scalar() if key is None else (var.items or {}).get(key, unknown() if key == HOLE or var.open else EMPTY)
+            old = arithmetic.evaluate(it, state, before or EMPTY)
             number = None if old is None else old + number
         return unknown(value.taint) if number is None else Value(str(number), value.taint)
     if append:
@@ -177,7 +206,11 @@ def _element(state: State, name: str, old: Var, value: Value, key: str | None) -
         items = {one: either(kept, value) for one, kept in items.items()}
         state.put(name, Var(None, items or {"0": unknown(value.taint)}, old.flags, open=True))
         return
-    items["0" if key is None else key] = value
+    key = "0" if key is None else key
+    if old.open and "A" not in old.flags and key.isdigit():  # of the others it is not known which are before it
+        others = unknown(joined(items.values()).taint)
+        items = {key: value, str(int(key) + 1): others} if key == "0" else {"0": others, key: value, str(int(key) + 1): others}
+    items[key] = value
     state.put(name, Var(None, items, old.flags, old.open))
 
 

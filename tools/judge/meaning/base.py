@@ -110,7 +110,8 @@ class Base(Walker):
             inner.text, inner.epoch = text, self.limits.epochs
             inner.span = inner.span if inner.span is not None else self.span
             inner.depth += 1
-            return self.script(script, state)
+            inner.parsed = None
+            return self.script(script, state, read=True)
 
     def word(self, text: str) -> Word | None:
         script = self.parse(': "' + text.replace('"', "") + '"')

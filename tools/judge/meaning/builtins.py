@@ -105,7 +105,8 @@ def _exit(call: BuiltinCall) -> list[State]:
     if name == "return":
         if state.frames or call.it.context.sourced:
             state.flow = "return"
-        return call.end(number if words else state.status)
+            return call.end(number if words else state.status)
+        return call.end(2)
     if len(words) > 1:
         return call.end(None)
     state.flow = "exit"
@@ -176,7 +177,7 @@ def _let(call: BuiltinCall) -> list[State]:
     call.note()
     number: int | None = None
     for value in call.argv[1:]:
-        number = arithmetic.evaluate(call.it, call.state, value)
+        number = arithmetic.command(call.it, call.state, value)
     return call.end(None if number is None else int(number == 0))
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import arithmetic, expand, patterns
+from tools.judge.meaning import arithmetic, expand, mishaps, patterns
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import Taint, Value, unknown
-from tools.judge.meaning.walk import Doubts, Walker
+from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Conditional, Plain, Word
 
 _NUMBERS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 _UNARY = frozenset("abcdefghknoprstuvwxzGLNORS")
 
 
-def arithmetic_value(it: Walker, state: State, word: Word) -> int | None:
-    return arithmetic.evaluate(it, state, expand.single(it, state, word))
+def calculated(it: Walker, state: State, word: Word) -> tuple[int | None, list[State]]:
+    """Return the number that ``(( ))`` gives, and the states in which an expansion in it fails."""
+    return mishaps.attempted(it, lambda: arithmetic.command(it, state, expand.single(it, state, word)))
 
 
 def truth(it: Walker, state: State, values: Sequence[Value]) -> bool | None:
@@ -65,8 +66,8 @@ def _binary(it: Walker, state: State, left: Value, op: str, right: Value, *, mat
             same = None
         return None if same is None else same == (op != "!=")
     if op in _NUMBERS:
-        one = arithmetic.evaluate(it, state, left) if matching or left.text.strip().lstrip("-").isdigit() else None
-        two = arithmetic.evaluate(it, state, right) if matching or right.text.strip().lstrip("-").isdigit() else None
+        one = arithmetic.command(it, state, left) if matching or left.text.strip().lstrip("-").isdigit() else None
+        two = arithmetic.command(it, state, right) if matching or right.text.strip().lstrip("-").isdigit() else None
         if one is None or two is None:
             return None
         return {"-eq": one == two, "-ne": one != two, "-lt": one < two, "-le": one <= two, "-gt": one > two, "-ge": one >= two}[
@@ -87,11 +88,9 @@ def _equal(left: Value, right: Value, *, matching: bool) -> bool | None:
 
 
 def conditional(it: Walker, command: Conditional, state: State) -> list[State]:
-    with it.inside() as inner:
-        inner.doubts = Doubts()
-        answer = _Reader(it, state, command.words).whole()
+    answer, failed = mishaps.attempted(it, _Reader(it, state, command.words).whole)
     state.status = None if answer is None else int(not answer)
-    return [state]
+    return [state, *failed]
 
 
 class _Reader:
@@ -175,4 +174,4 @@ class _Reader:
     def value(self) -> Value:
         word = self.words[self.at]
         self.at += 1
-        return expand.single(self.it, self.state, word)
+        return expand.compared(self.it, self.state, word)

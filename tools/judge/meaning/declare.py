@@ -9,7 +9,7 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, assigning
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import Taint, Value, unknown
+from tools.judge.meaning.value import HOLE, Elastic, Taint, Value, joined, unknown
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Assignment, Compound
 
@@ -55,6 +55,10 @@ def _element_forgotten(call: BuiltinCall, name: str, index: str, var: Var | None
         state.put(name, Var(None, None, ""))
     else:
         number = index if "A" in var.flags else str(arithmetic.evaluate(call.it, state, Value(index)))
+        if var.open or number == "None" or HOLE in number:
+            taint = joined(var.items.values()).taint
+            state.put(name, Var(None, {"0": Elastic(HOLE, taint | Taint.UNKNOWN)}, var.flags, open=True))
+            return
         state.put(name, var._replace(items={one: kept for one, kept in var.items.items() if one != number}))
 
 
@@ -77,10 +81,12 @@ def declare(call: BuiltinCall) -> list[State]:
         return call.end(1)
     local = name == "local" or (name in ("declare", "typeset") and "g" not in flags and bool(state.frames))
     for value in rest:
+        if isinstance(value, Elastic):  # what braces made is split, so that what follows the unknown may be another word
+            value = value._replace(text=value.text.partition(HOLE)[0] + HOLE)
         _calculated(it, state, value, flags)
         _declared(it, state, value, flags, minus, compounds, local=local)
     doubts = it.context.doubts
-    return call.end(None if doubts.mishap else doubts.substituted if any(not value.known for value in rest) else 0)
+    return call.end(None if doubts.failed else doubts.substituted if any(not value.known for value in rest) else 0)
 
 
 def _flags(name: str, words: Sequence[Value]) -> tuple[str, str, list[Value]]:
@@ -116,6 +122,9 @@ def _declared(
     name = match[1] if match is not None else value.text.partition("[")[0]
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         it.embedded(state, value)
+        return
+    if match is not None and "r" in state.vars.get(name, _UNKNOWN).flags:
+        it.context.doubts.fail(state)
         return
     if local:
         state.local(name)

@@ -100,7 +100,7 @@ def assignment_text(it: Walker, state: State, item: Assignment) -> Value:
 
 
 def single(it: Walker, state: State, word: Word, *, assigned: bool = False) -> Value:
-    """A word where nothing is split: a value, a redirect's target, a heredoc's body, the subject of ``case``."""
+    """A word where nothing is split: a value, a redirect's target, a heredoc's body."""
     parts = word.parts
     if len(parts) == 1:
         part = parts[0]
@@ -124,6 +124,17 @@ def single(it: Walker, state: State, word: Word, *, assigned: bool = False) -> V
     value = pieces[0] if len(pieces) == 1 else joined(pieces)
     it.limits.spend(len(value.text))
     return value._replace(shown=it.context.source(word)) if HOLE in value.text and not value.shown else value
+
+
+def compared(it: Walker, state: State, word: Word) -> Value:
+    """The subject of ``case`` and the words of ``[[``: with ``"$@"`` in it, bash splits such a word and joins it again."""
+    if any(isinstance(part, Double) and any(map(_is_list, part.parts)) for part in word.parts):
+        return listed(fields(it, state, [word]), " ")
+    return single(it, state, word)
+
+
+def _is_list(part: Part) -> bool:
+    return isinstance(part, Parameter) and (part.name == "@" or (part.index is not None and part.index.parts == [Plain("@")]))
 
 
 def _whole(it: Walker, state: State, part: Part) -> Value:
@@ -187,6 +198,8 @@ def tilde(state: State, it: Walker, text: str, *, more: bool) -> str:
     name, slash, rest = text[1:].partition("/")
     if more and not slash:
         return text
+    if HOLE in name:  # a text that is read again: what is unknown may be empty, or a user's name
+        return HOLE + slash + rest
     if not name:
         return home(it, state) + slash + rest
     if name == "+":

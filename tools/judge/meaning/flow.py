@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import conditions, expand, filestate, patterns
+from tools.judge.meaning import conditions, expand, filestate, mishaps, patterns
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.shellstate import Body, State, Var, merged
 from tools.judge.meaning.value import EMPTY, Elastic, Taint, Value, any_of, joined, names, settled, tainted, unglobbed, unknown
@@ -66,19 +66,17 @@ def parted(state: State, op: str = "&&") -> tuple[State | None, State | None]:
 
 
 def case(it: Walker, command: Case, state: State) -> list[State]:
-    subject = expand.single(it, state, command.subject)
-    done: list[State] = []
+    subject, done = mishaps.attempted(it, expand.compared, it, state, command.subject)
     open_states: list[State] = [state]
     falling: list[State] = []
     for item in command.items:
-        matches = _matches(it, open_states[0], subject, item.patterns) if open_states else False
-        if matches is False and open_states and "nocasematch" in open_states[0].options:
-            matches = None
-        inside, falling = falling, []
-        if matches is True:
-            inside, open_states = inside + open_states, []
-        elif matches is None:
-            inside, open_states = inside + [one.copy() for one in open_states], open_states
+        inside, falling, tested, open_states = falling, [], open_states, []
+        for one in tested:
+            (matching, others), failed = mishaps.attempted(it, _matching, it, one, subject, item.patterns)
+            inside += matching
+            open_states += others
+            done += failed
+        open_states = it.merge(open_states)
         results: list[State] = []
         for one in it.merge(inside):
             one.status = one.status if item.body.items else 0
@@ -96,43 +94,51 @@ def case(it: Walker, command: Case, state: State) -> list[State]:
     return it.merge(done + open_states + falling)
 
 
-def _matches(it: Walker, state: State, subject: Value, words: Sequence[Word]) -> bool | None:
-    sure: bool | None = False
+def _matching(it: Walker, state: State, subject: Value, words: Sequence[Word]) -> tuple[list[State], list[State]]:
+    """Return the states in which a pattern may match, and those in which none may: what follows one that does is not expanded."""
+    found: list[State] = []
     for word in words:
-        pattern = expand.pattern(it, state, word)
-        if pattern.text == "*":
-            return True
-        if not subject.known or not pattern.known or subject.taint & Taint.MAYBE:
-            sure = None
-            continue
-        compiled = patterns.for_text(pattern.text, subject.text)
-        if compiled is None or len(subject.text) > 2_000:
-            sure = None
-        elif compiled.fullmatch(subject.text) is not None:
-            return True if sure is False else None
-    return sure
+        matches = _matches(subject, expand.pattern(it, state, word))
+        if matches is False and "nocasematch" in state.options:
+            matches = None
+        if matches:
+            return [*found, state], []
+        if matches is None:
+            found.append(state.copy())
+    return it.merge(found), [state]
+
+
+def _matches(subject: Value, pattern: Value) -> bool | None:
+    if pattern.text == "*":
+        return True
+    if not subject.known or not pattern.known or subject.taint & Taint.MAYBE or len(subject.text) > 2_000:
+        return None
+    compiled = patterns.for_text(pattern.text, subject.text)
+    return None if compiled is None else compiled.fullmatch(subject.text) is not None
 
 
 # -- loops ---------------------------------------------------------------------------------------------------------
 
 
 def each(it: Walker, command: For, state: State) -> list[State]:
-    words = list(state.positional) if command.words is None else expand.fields(it, state, command.words)
+    given = command.words
+    words, done = (state.positional, []) if given is None else mishaps.attempted(it, expand.fields, it, state, given)
     values = [_looped(value) for value in words]
+    if command.select and values:
+        return it.merge(done + _chosen(it, command, values, state))
     states = [state]
-    done: list[State] = []
-    if command.select:
-        blurred = unknown(joined(values).taint)
-        values = [*values, blurred]
-    state.status = 0
+    state.status = state.status if values else 0
     extra = values[_MAX_ROUNDS:]
-    for value in values[:_MAX_ROUNDS]:
-        if not value.known:
-            done += [one.copy() for one in states]
+    for at, value in enumerate(values[:_MAX_ROUNDS]):
+        skipped = [one.copy() for one in states] if not value.known else []
+        for one in skipped if not at else ():
+            one.status = 0
         for one in states:
-            it.assign_name(one, command.name, value)
+            _, failed = mishaps.attempted(it, it.assign_name, one, command.name, value)
+            done += failed
         states, ended = _round(it, command.body, states)
         done += ended
+        states = it.merge(states + skipped) if skipped else states
         if not states:
             break
     if extra and states:
@@ -140,6 +146,21 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         states, ended = _widened(it, [command.name], tainted(any_of(extra), Taint.FOUND), command.body, states)
         done += ended
     return it.merge(done + states)
+
+
+def _chosen(it: Walker, command: For, values: list[Value], state: State) -> list[State]:
+    """Run a ``select``: in each round any of the words may be chosen, or none."""
+    going: list[State] = []
+    done = [state]
+    for value in [*values[:_MAX_ROUNDS], EMPTY]:
+        one = state.copy()
+        it.assign_name(one, "REPLY", unknown())
+        it.assign_name(one, command.name, value)
+        after, ended = _round(it, command.body, [one])
+        going += after
+        done += ended
+    states, ended = _widened(it, [command.name, "REPLY"], unknown(joined(values).taint), command.body, it.merge(going))
+    return done + ended + states
 
 
 def _looped(value: Value) -> Value:
@@ -227,9 +248,9 @@ def loop(it: Walker, command: Loop, state: State) -> list[State]:
 
 
 def counted(it: Walker, command: ArithmeticFor, state: State) -> list[State]:
-    conditions.arithmetic_value(it, state, command.parts[0])
+    _, failed = conditions.calculated(it, state, command.parts[0])
     it.found.waits = it.found.waits or it.context.background
-    return _while(it, command.parts[1], command.body, command.parts[2], state, until=False)
+    return _while(it, command.parts[1], command.body, command.parts[2], state, until=False) + failed
 
 
 def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None, state: State, *, until: bool) -> list[State]:
@@ -257,7 +278,7 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
             done = it.merge(done)
         if step is not None:
             for one in states:
-                conditions.arithmetic_value(it, one, step)
+                done += conditions.calculated(it, one, step)[1]
         if not states:
             break
     else:
@@ -315,9 +336,9 @@ def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
         with it.inside() as inner:
             inner.rounds += 1
             return it.script(condition, state)
-    number = conditions.arithmetic_value(it, state, condition) if it.context.source(condition).strip() else 1
+    number, failed = conditions.calculated(it, state, condition) if it.context.source(condition).strip() else (1, [])
     state.status = None if number is None else int(number == 0)
-    return [state]
+    return [state, *failed]
 
 
 # -- functions -----------------------------------------------------------------------------------------------------
@@ -326,7 +347,7 @@ def _tested(it: Walker, condition: Script | Word, state: State) -> list[State]:
 def call(it: Walker, state: State, name: str, bodies: Sequence[Body], arguments: Sequence[Value]) -> list[State]:
     """A function runs, in this shell."""
     context = it.context
-    same = [entry for entry in context.calls if entry.name == name]
+    same = [entry for entry in context.calls if entry.name == name and any(entry.body is body.command for body in bodies)]
     if same and context.spawned > same[-1].spawned and context.conditional == same[-1].conditional:
         it.act(state, [Value(name), *arguments], name="@forkbomb")
         return [state]
@@ -363,10 +384,10 @@ def _called(it: Walker, state: State, name: str, body: Body, arguments: Sequence
     state.positional = settled(arguments)
     state.frames = (*state.frames, {})
     with it.inside() as inner:
-        inner.calls = (*inner.calls, Called(name, inner.spawned, inner.conditional, state.copy()))
+        inner.calls = (*inner.calls, Called(name, inner.spawned, inner.conditional, state.copy(), body.command))
         inner.depth += 1
         inner.span = inner.span if body.text is inner.text or inner.span is not None else it.span
-        inner.text = body.text
+        inner.text, inner.parsed = body.text, body.parsed
         states = it.command(body.command, state)
     for one in states:
         one.leave()

@@ -9,7 +9,17 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, printing, transforms
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, changed, joined, unknown
-from tools.judge.meaning.variables import ManyWords, any_number, as_number, find, is_maybe_unset, ordered, positional, scalar
+from tools.judge.meaning.variables import (
+    ManyWords,
+    any_number,
+    as_number,
+    find,
+    in_order,
+    is_maybe_unset,
+    ordered,
+    positional,
+    scalar,
+)
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import Parameter, Word
 
@@ -122,20 +132,19 @@ def _indirect(it: Walker, state: State, part: Parameter, *, quoted: bool) -> Val
         var = find(state, part.name)
         if var is None or var.open:
             return ManyWords((unknown(),), star=bool(_all_of(part)))
-        keys = list(var.items) if var.items is not None else ["0"] if var.value is not None else []
-        if "A" not in var.flags:
-            keys.sort(key=as_number)
-        return ManyWords(tuple(map(Value, keys)), star=bool(_all_of(part)))
+        keys = in_order(var, var.items if var.items is not None else ["0"] if var.value is not None else [])
+        return ManyWords((unknown(),) if keys is None else tuple(map(Value, keys)), star=bool(_all_of(part)))
     direct = state.vars.get(part.name)
     if direct is not None and "n" in direct.flags and direct.value is not None:
         return direct.value
     value = subject(it, state, Parameter(part.name, index=part.index))
     if not isinstance(value, Value):
+        it.context.doubts.fail(state)
         return unknown()
     name, bracket, index = value.text.partition("[")
     if not value.known or not (_NAME.fullmatch(name) or name.isdigit() or name in ("@", "*")):
         it.embedded(state, value)
-        it.context.doubts.mishap = True
+        it.context.doubts.fail(state)
         return unknown(value.taint) if value.text else EMPTY
     word = it.word(index.rstrip("]")) if bracket else None
     return evaluate(it, state, Parameter(name, index=word), quoted=quoted)
@@ -177,9 +186,7 @@ def _default(it: Walker, state: State, part: Parameter, value: Value | ManyWords
     if is_set:
         return value if value is not None else EMPTY
     if kind == "=":
-        got = it.single(state, word)
-        it.assign_name(state, part.name, got)
-        return got
+        return _assigned(it, state, part, it.single(state, word))
     if kind == "?":
         it.single(state, word)
         return EMPTY
@@ -196,13 +203,29 @@ def _unsure(it: Walker, state: State, part: Parameter, value: Value | ManyWords 
     if kind != "=" and it.context.doubts.choice >= 0 and it.limits.forks < 40:
         it.context.doubts.names.add((part.name, part.op[:-1]) if part.index is None else id(part))
         if it.context.doubts.choice < 2:
-            return word if it.context.doubts.choice == 0 else EMPTY if kind == "+" else given
+            is_set = it.context.doubts.choice == 0
+            return word if is_set == (kind == "+") else given if is_set else EMPTY
     default = it.single(state, word)
     taint = default.taint | (given.taint if isinstance(given, Value) else Taint.NONE)
     got = unknown(taint)
-    if kind == "=":
-        it.assign_name(state, part.name, got)
-    return got
+    return _assigned(it, state, part, got) if kind == "=" else got
+
+
+def _assigned(it: Walker, state: State, part: Parameter, value: Value) -> Value:
+    """Set what ``${name:=value}`` names, and return it as it is then: a variable may be a number, or in capitals."""
+    if not _NAME.fullmatch(part.name):
+        it.context.doubts.fail(state)
+        return value
+    key = None
+    if part.index is not None:
+        key = index_key(it, state, part.index, find(state, part.name))
+        key = HOLE if key is None else key
+    it.assign_name(state, part.name, value, key)
+    var = find(state, part.name)
+    if var is None or not set("ilu?") & set(var.flags):
+        return value
+    stored = var.scalar() if key is None else (var.items or {}).get(key)
+    return value if stored is None else stored
 
 
 def _transformed(it: Walker, state: State, part: Parameter, value: Value | ManyWords) -> Value | ManyWords:
@@ -231,7 +254,7 @@ def _slice(it: Walker, state: State, part: Parameter, value: Value | ManyWords) 
     if start is None or length is False:
         return unknown(value.taint)
     if length is not None and length < 0 and (not value.known or len(text) + length < start):
-        it.context.doubts.mishap = True
+        it.context.doubts.fail(state)
     if value.known:
         return value._replace(text=text[_span(len(text), start, length)], shown="")
     before = text.partition(HOLE)[0]
@@ -296,7 +319,7 @@ def _operated(it: Walker, state: State, value: Value, letter: str) -> Value:
     if not value.known:
         return unknown(value.taint)
     if letter == "Q":
-        return value._replace(text="'" + value.text.replace("'", "'\\''") + "'", shown="")
+        return transforms.quoted(value)
     if letter in ("U", "L", "u"):
         text = value.text
         text = {"U": text.upper(), "L": text.lower(), "u": text[:1].upper() + text[1:]}[letter]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import expand, printing
+from tools.judge.meaning import assigning, expand, printing
 from tools.judge.meaning.call import BuiltinCall
-from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, tainted, unknown
 
 
@@ -14,8 +14,10 @@ def printf_into(call: BuiltinCall) -> list[State]:
     attached = call.argv[1].text[2:]
     rest = call.argv[2:] if attached else call.argv[3:]
     name = attached or (call.argv[2].text if len(call.argv) > 2 else "")
+    if not rest:
+        return call.end(2)
     call.it.assign_name(call.state, name, changed(printing.printf([call.argv[0], *rest])))
-    return call.end(0)
+    return call.end(None if call.it.context.doubts.failed else 0)
 
 
 def read(call: BuiltinCall) -> list[State]:
@@ -68,19 +70,22 @@ def _read_into(call: BuiltinCall, names: list[str], array: str, value: Value, st
         value = tainted(value, Taint.MANY)
     if array:
         parts = _fields(state, value.text, 0)
-        state.put(array, Var(None, {str(at): Value(part, value.taint) for at, part in enumerate(parts)}, "", HOLE in value.text))
-        return call.end(status)
+        listed = {str(at): Value(part, value.taint) for at, part in enumerate(parts)}
+        assigning.store_all(it, state, array, listed, open=HOLE in value.text)
+        return call.end(None if it.context.doubts.failed else status)
     if not names:
-        state.put("REPLY", Var(value))
-        return call.end(status)
+        it.assign_name(state, "REPLY", value)
+        return call.end(None if it.context.doubts.failed else status)
     parts = _fields(state, value.text, len(names))
+    if HOLE in value.text and parts:  # the unknown may be empty, and what separates it from the rest is then dropped
+        parts[-1] = _rstripped(parts[-1], expand.separators(state) or "")
     for at, name in enumerate(names):
         part = parts[at] if at < len(parts) else (HOLE if HOLE in value.text else "")
         if HOLE in value.text and HOLE not in part:
             part = part if HOLE not in "".join(parts[: at + 1]) else HOLE
         # After one that is no number, for an integer variable, the rest is not set.
-        it.assign_name(state, name, unknown(value.taint) if it.context.doubts.mishap else Value(part, value.taint))
-    return call.end(status)
+        it.assign_name(state, name, unknown(value.taint) if it.context.doubts.failed else Value(part, value.taint))
+    return call.end(None if it.context.doubts.failed else status)
 
 
 def _fields(state: State, text: str, count: int) -> list[str]:
@@ -106,6 +111,10 @@ def _fields(state: State, text: str, count: int) -> list[str]:
     return parts
 
 
+def _rstripped(text: str, ifs: str) -> str:
+    return text[:-1].rstrip(ifs) + HOLE if ifs and text.endswith(HOLE) else text
+
+
 def mapfile(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
@@ -118,12 +127,12 @@ def mapfile(call: BuiltinCall) -> list[State]:
     given = state.stdin
     name = names[-1] if names else "MAPFILE"
     if given is None or not given.known or any(re.match(r"-\w*[dnOsuC]", value.text) for value in call.argv[1:]):
-        state.put(name, Var(None, {"0": unknown((given or EMPTY).taint)}, "", open=True))
+        assigning.store_all(call.it, state, name, {"0": unknown((given or EMPTY).taint)}, open=True)
         return call.end(None)
     lines = given.text.splitlines(keepends=not trimmed)
-    state.put(name, Var(None, {str(at): Value(line, given.taint) for at, line in enumerate(lines)}))
+    assigning.store_all(call.it, state, name, {str(at): Value(line, given.taint) for at, line in enumerate(lines)}, open=False)
     state.stdin = Value("", given.taint)
-    return call.end(0)
+    return call.end(None if call.it.context.doubts.failed else 0)
 
 
 BUILTINS = {"read": read, "mapfile": mapfile, "readarray": mapfile}

@@ -74,21 +74,22 @@ class Interpreter(Base):
     # the tree
 
     def whole(self, script: Script, state: State) -> list[State]:
-        """Run the outermost script: where an expansion fails, it continues with the next command."""
+        """Run the outermost script: where an expansion fails, it continues with the next line."""
         states = [state]
         for index, item in enumerate(script.items):
-            self.context.line = script.lines[index] if index < len(script.lines) else self.context.line
+            if script.lines[index] != self.context.line:
+                self.context.line = script.lines[index]
+                for one in states:
+                    one.flow = "" if one.flow == "abort" else one.flow
             after: list[State] = []
             for one in states:
                 after += self.item(item, one) if not one.flow else [one]
-            for one in after:
-                one.flow = "" if one.flow == "abort" else one.flow
             states = self.merge(after, loose=True)
         return states
 
-    def script(self, script: Script, state: State) -> list[State]:
+    def script(self, script: Script, state: State, *, read: bool = False) -> list[State]:
         states = [state]
-        lines = script.lines
+        lines = script.lines if read else ()
         for index, item in enumerate(script.items):
             if index < len(lines):
                 self.context.line = lines[index]
@@ -246,9 +247,9 @@ class Interpreter(Base):
         return Value(path, shown=f"{part.direction}(...)")
 
     def arithmetic_command(self, command: ArithmeticCommand, state: State) -> list[State]:
-        number = conditions.arithmetic_value(self, state, command.text)
+        number, failed = conditions.calculated(self, state, command.text)
         state.status = None if number is None else int(number == 0)
-        return [state]
+        return [state, *failed]
 
     def define(self, command: Function, state: State) -> list[State]:
         simple.define(self, command, state)

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.judge.meaning.value import EMPTY, Taint, Value, changed, either, joined, unknown
-from tools.judge.shell.tree import Command
+from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unknown
+from tools.judge.shell.tree import Command, Group, Script
 
 
 class Var(NamedTuple):
     """A variable. ``value`` None: not set. ``items``: an array's elements by index or key.
 
-    ``flags`` are the letters of ``declare``: x r i n l u a A. ``open``: the array may hold other elements too.
+    ``flags`` are the letters of ``declare``: x r i n l u a A; ``?`` where r, i, l or u may be among them.
+    ``open``: the array may hold other elements too.
     """
 
     value: Value | None = None
@@ -35,6 +36,12 @@ class Body(NamedTuple):
 
     command: Command
     text: str
+    parsed: tuple[int, int] = (-1, -1)
+    """Number of the text and the line there that were read last when it was defined."""
+
+
+UNDEFINED = Body(Group(Script([])), "")
+"""Stands among the bodies of a function that may not be defined."""
 
 
 def _is_other(var: Var) -> bool:
@@ -44,6 +51,13 @@ def _is_other(var: Var) -> bool:
 Output = tuple[Any, Value]
 """Output so far: (Output before it or None, the last piece)."""
 
+Aliases = Mapping[str, tuple[str, int, int]]
+"""Texts by name, each with the number of the script that it was set in, and the line there."""
+NEVER = 1 << 30
+"""The script and the line of an alias that may not be set."""
+
+_CHANGING = frozenset("rilu")
+"""Flags that decide what a variable is after an assignment."""
 _MAX_FOLDERS = 8
 _PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild", "unsteady")
 
@@ -88,7 +102,7 @@ class State:
         self.positional: tuple[Value, ...] = ()
         self.zero: Value = Value("bash")
         self.functions: Mapping[str, tuple[Body, ...]] = {}
-        self.aliases: Mapping[str, tuple[str, int, int]] = {}
+        self.aliases: Aliases = {}
         self.hashed: Mapping[str, Value] = {}
         self.cwds: tuple[str, ...] = ()
         self.old_cwds: tuple[str, ...] = ()
@@ -260,13 +274,16 @@ def _blur(state: State, other: State) -> None:
     state.files = either_of_each(state.files, other.files)
     state.fds = either_of_each(state.fds, other.fds)
     state.env = either_of_each(state.env, other.env)
-    state.hashed = either_of_each(state.hashed, other.hashed)
-    functions = dict(state.functions)
-    for name, bodies in other.functions.items():
-        functions[name] = _bodies(functions.get(name, ()), bodies)
-    state.functions = functions
-    state.aliases = {**other.aliases, **state.aliases}
+    state.hashed = either_of_each(
+        {**{name: Value(name) for name in other.hashed}, **state.hashed},
+        {**{name: Value(name) for name in state.hashed}, **other.hashed},
+    )
     state.options |= other.options
+    if state.functions != other.functions:
+        left, right = state.functions, other.functions
+        state.functions = {name: _bodies(left.get(name, ()), right.get(name, ())) for name in {**left, **right}}
+    if state.aliases != other.aliases:
+        state.aliases = _either_aliases(state.aliases, other.aliases)
     state.traps = tuple(dict.fromkeys(state.traps + other.traps))
     state.wild |= other.wild
     if other.unsteady is not None:
@@ -278,23 +295,47 @@ def _blur(state: State, other: State) -> None:
     _unite(state, other)
 
 
+def _either_aliases(one: Aliases, two: Aliases) -> Aliases:
+    """Return both; what only one of them has, or has otherwise, may not be in force."""
+    out = dict(one)
+    for name in {*one, *two}:
+        left, right = one.get(name), two.get(name)
+        if left is None or right is None:
+            text = (left or right or ("",))[0]
+            out[name] = (text, NEVER, NEVER)
+        elif left != right:
+            out[name] = (left[0] if left[0] == right[0] else HOLE, NEVER, NEVER)
+    return out
+
+
 def _bodies(left: tuple[Body, ...], right: tuple[Body, ...]) -> tuple[Body, ...]:
+    left, right = left or (UNDEFINED,), right or (UNDEFINED,)
     return left + tuple(body for body in right if not any(body.command is known.command for known in left))
 
 
-def _either_var(one: Var | None, two: Var | None) -> Var:
-    left, right = one or Var(), two or Var()
-    flags = "".join(sorted({*left.flags, *right.flags}))
+def _either_var(old: Var | None, new: Var | None) -> Var:
+    left, right = old or Var(), new or Var()
+    doubtful = (set(left.flags) ^ set(right.flags)) & _CHANGING
+    flags = "".join(sorted(({*left.flags, *right.flags} - doubtful) | ({"?"} if doubtful else set())))
     if left.items is None and right.items is None:
         if left.value is None or right.value is None:
             value = left.value or right.value or EMPTY
             # Where it is not set, it is nothing, or the environment's as well: see assigning.store.
             return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)
         return Var(either(left.value, right.value), None, flags)
-    items: dict[str, Value] = dict(left.items or {"0": left.value or EMPTY})
-    for key, value in (right.items or {"0": right.value or EMPTY}).items():
-        items[key] = either(items[key], value) if key in items else either(EMPTY, value)
+    lefts, rights = _elements(left), _elements(right)
+    items: dict[str, Value] = {}
+    for key in {**lefts, **rights}:
+        one, two = lefts.get(key), rights.get(key)
+        if one is None or two is None:
+            items[key] = Elastic(HOLE, (one or two or EMPTY).taint | Taint.UNKNOWN)
+        else:
+            items[key] = either(one, two)
     return Var(None, items, flags, open=True)
+
+
+def _elements(var: Var) -> Mapping[str, Value]:
+    return var.items if var.items is not None else {"0": var.value} if var.value is not None else {}
 
 
 def _either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value, ...]:

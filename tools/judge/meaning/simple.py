@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tools.judge.meaning import assigning, expand, external, flow, streams, tables
+from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
-from tools.judge.meaning.shellstate import Body, State
+from tools.judge.meaning.shellstate import UNDEFINED, Body, State
 from tools.judge.meaning.streams import Streams
 from tools.judge.meaning.value import HOLE, Value, joined
 from tools.judge.meaning.walk import Doubts, Walker
@@ -47,15 +47,15 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     try:
         before = state.copy()
         passes = [(state, _prepared(it, cmd, state))]
-        failed = _failed(it, state) if doubts.mishap else []
         for number in _more_passes(doubts):
             doubts.choice, other = number, before.copy()
             passes.append((other, _prepared(it, cmd, other)))
-        doubts.choice, doubts.mishap = 0, False
-        results: list[State] = []
+        doubts.choice = 0
+        results = mishaps.after(it, doubts) if doubts.failed else []
+        several = bool(results) or len(passes) > 1
         for one, prepared in passes:
             results += _assigned(it, cmd, one, prepared)
-        return it.merge(results + failed) if failed or len(passes) > 1 else results
+        return it.merge(results) if several else results
     finally:
         context.doubts = outer
 
@@ -69,27 +69,26 @@ def _more_passes(doubts: Doubts) -> Sequence[int]:
     return ((), (1,), (1, 2))[min(len(doubts.names), 2)]
 
 
-def _failed(it: Walker, state: State) -> list[State]:
-    """Return the states after a failed expansion: neither the command nor the list around it runs; inherited traps may."""
-    kept = state.copy()
-    kept.status = -1
-    ended = state.copy()
-    ended.status, ended.flow = -1, "abort"
-    it.traps([ended])
-    return [kept, ended]
-
-
 def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
     if not cmd.assignments:
         return _execute(it, cmd, state, prepared)
     if not prepared.argv:
         return _assignments_only(it, cmd, state, prepared)
     before = {one.name: state.vars.get(one.name) for one in cmd.assignments}
+    now = dict(before)
+
+    def expanded() -> None:
+        """Keep what an expansion has set."""
+        for name, old in now.items():
+            if (var := state.vars.get(name)) is not old:
+                before[name] = now[name] = var
+
     for one in cmd.assignments:
-        assigning.assign(it, state, one)
+        assigning.assign(it, state, one, expanded)
         var = state.vars.get(one.name)
         if var is not None and "x" not in var.flags:
             state.put(one.name, var._replace(flags=var.flags + "x"))
+        now[one.name] = state.vars.get(one.name)
     results = _execute(it, cmd, state, prepared)
     for result in results:
         for name, old in before.items():
@@ -99,6 +98,7 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
 
 def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
     states, doubts = [state], it.context.doubts
+    failed: list[State] = []
     for one in cmd.assignments:
         after: list[State] = []
         for current in states:
@@ -106,13 +106,11 @@ def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared)
             before = current.copy()
             assigning.assign(it, current, one)
             after.append(current)
-            if doubts.mishap:
-                after += _failed(it, before)
-                doubts.mishap = False
             for number in _more_passes(doubts):
                 doubts.choice, other = number, before.copy()
                 assigning.assign(it, other, one)
                 after.append(other)
+        failed += mishaps.after(it, doubts)
         doubts.choice, doubts.names = 0, set()
         states = after if len(after) == 1 else it.merge(after)
     for current in states:
@@ -126,7 +124,7 @@ def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared)
                 )
         it.act(current, (), prepared.streams.targets, environment=made)
         streams.through(it, current, prepared.streams, lambda one: [one])
-    return states
+    return states + failed
 
 
 def _execute(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
@@ -136,8 +134,14 @@ def _execute(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[
         streams.kept(it, state, stream)
         return [state]
     if stream is streams.PLAIN:
-        return dispatch(it, state, argv, (), cmd)
-    return streams.through(it, state, stream, lambda one: dispatch(it, one, argv, stream.targets, cmd))
+        return _dispatched(it, state, argv, (), cmd)
+    return streams.through(it, state, stream, lambda one: _dispatched(it, one, argv, stream.targets, cmd))
+
+
+def _dispatched(it: Walker, state: State, argv: Sequence[Value], targets: Sequence[RedirectTarget], cmd: Simple) -> list[State]:
+    results = dispatch(it, state, argv, targets, cmd)
+    doubts = it.context.doubts  # a builtin that sets variables may fail as an assignment does
+    return results + mishaps.after(it, doubts) if doubts.failed else results
 
 
 def dispatch(
@@ -166,7 +170,11 @@ def dispatch(
             it.act(state, (), targets)
         passed_on = "child" not in state.options or name in state.functions
         if passed_on and name not in _SPECIAL and "functions?" not in state.options:
-            return flow.call(it, state, name, bodies, argv[1:])
+            known = [body for body in bodies if body is not UNDEFINED]
+            if len(known) == len(bodies):
+                return flow.call(it, state, name, bodies, argv[1:])
+            called = flow.call(it, state.copy(), name, known, argv[1:])
+            return it.merge(called + dispatch(it, state, argv, targets, cmd, functions=False))
         flow.call(it, state.copy(), name, bodies, argv[1:])  # it may not count: not exported, forgotten, in POSIX mode
     if name in state.hashed:
         argv = [state.hashed[name], *argv[1:]]
@@ -185,7 +193,7 @@ _SPECIAL = frozenset({"break", ":", ".", "continue", "eval", "exec", "exit", "ex
 def _function(it: Walker, state: State, name: str) -> tuple[Body, ...]:
     bodies = state.functions.get(name)
     if bodies is not None:
-        return bodies
+        return bodies if bodies != (UNDEFINED,) else ()
     text = it.now.functions.get(name)
     if text is None:
         return ()
@@ -203,13 +211,14 @@ def _function(it: Walker, state: State, name: str) -> tuple[Body, ...]:
 
 
 def define(it: Walker, command: Function, state: State) -> None:
-    state.functions = {**state.functions, command.name: (Body(command.body, it.context.text),)}
+    state.functions = {
+        **state.functions,
+        command.name: (Body(command.body, it.context.text, (it.context.epoch, it.context.line)),),
+    }
 
 
 def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
-    with it.inside() as inner:
-        inner.doubts = Doubts()
-        stream = streams.opened(it, state, command.redirects)
+    stream, failed = mishaps.attempted(it, streams.opened, it, state, command.redirects)
     count = len(it.found.acts)
     noted = it.act(state, (), stream.targets, compound=True) if stream.targets else None
     fresh = len(it.found.acts) > count
@@ -217,7 +226,7 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
     if noted is not None:
         texts = [one.text.replace(HOLE, "") for one in stream.produced]
         noted.prints = (fresh or noted.prints) and bool(texts) and all(map(str.strip, texts))
-    return results
+    return results + failed
 
 
 # -- aliases -------------------------------------------------------------------------------------------------------
@@ -235,7 +244,8 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     text, epoch, line = entry
     aliases = state.aliases
     inner = {name: value for name, value in aliases.items() if name != part.text}
-    certain = epoch < it.context.epoch or (epoch == it.context.epoch and line < it.context.line)
+    now = it.context.parsed or (it.context.epoch, it.context.line)
+    certain = epoch < now[0] or (epoch == now[0] and line < now[1])
     certain = certain and "expand_aliases" in state.options
     plain: list[State] = []
     other = state if certain else state.copy()
@@ -262,7 +272,8 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
 def _spliced(it: Walker, cmd: Simple, text: str, aliases: Mapping[str, tuple[str, int, int]]) -> Script | None:
     rest = list(cmd.words[1:])
     if text[-1:] in (" ", "\t") and rest and isinstance(rest[0], Word):
-        follower = getattr(rest[0].parts[0], "text", "") if len(rest[0].parts) == 1 else ""
+        part = rest[0].parts[0] if len(rest[0].parts) == 1 else None
+        follower = part.text if isinstance(part, Plain) else ""
         if follower in aliases:
             text += aliases[follower][0]
             rest = rest[1:]

@@ -8,6 +8,24 @@ from collections.abc import Callable
 from tools.judge.meaning import patterns
 from tools.judge.meaning.value import HOLE, Value, unknown
 
+_ESCAPED = {"\a": "a", "\b": "b", "\x1b": "E", "\f": "f", "\n": "n", "\r": "r", "\t": "t", "\v": "v", "\\": "\\", "'": "'"}
+
+
+def quoted(value: Value) -> Value:
+    """Quote a known text as ``${x@Q}`` does: with ``$'...'`` where something in it can't be printed."""
+    text = value.text
+    if text.isprintable():
+        return value._replace(text="'" + text.replace("'", "'\\''") + "'", shown="")
+    if not text.isascii():  # which of its characters can be printed depends on the locale
+        return unknown(value.taint)
+    return value._replace(text="$'" + "".join(_escaped(char) for char in text) + "'", shown="")
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPED:
+        return "\\" + _ESCAPED[char]
+    return char if char.isprintable() else f"\\{ord(char):03o}"
+
 
 def _unsure_of(value: Value, pattern: Value) -> bool:
     return not value.known or not pattern.known or len(value.text) > 20_000

@@ -162,7 +162,7 @@ def either(left: Value, right: Value) -> Value:
     if (left.taint ^ right.taint) & WHOLE and left.text and right.text:
         left, right = changed(left), changed(right)
     if left.text == right.text:
-        return tainted(left, right.taint)
+        return tainted(right if isinstance(right, Elastic) else left, left.taint | right.taint)
     one, two = left.text, right.text
     least = min(len(one), len(two))
     start = 0
@@ -172,7 +172,8 @@ def either(left: Value, right: Value) -> Value:
     while end < least - start and one[-1 - end] == two[-1 - end]:
         end += 1
     text = f"{one[:start]}{HOLE}{one[len(one) - end :]}" if end else one[:start] + HOLE
-    return Value(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
+    kind = Elastic if isinstance(left, Elastic) or isinstance(right, Elastic) else Value
+    return kind(_HOLES.sub(HOLE, text), left.taint | right.taint | Taint.UNKNOWN)
 
 
 def any_of(values: Iterable[Value]) -> Value:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tools.judge.meaning.shellstate import State, Var
-from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, names, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, joined, names, unknown
 from tools.judge.meaning.walk import Walker
 
 
@@ -116,9 +117,30 @@ def is_maybe_unset(value: object) -> bool:
 
 
 def ordered(var: Var, listed: dict[str, Value]) -> tuple[Value, ...]:
-    keys = list(listed) if "A" in var.flags else sorted(listed, key=as_number)
+    keys = in_order(var, listed)
+    if keys is None:
+        return (unknown(joined(listed.values()).taint),)
     values = tuple(listed[key] for key in keys)
     return (*values, unknown()) if var.open and not any(map(any_number, values)) else values
+
+
+def in_order(var: Var, keys: Iterable[str]) -> list[str] | None:
+    """Return an array's keys in bash's order; None where that is unknown."""
+    if "A" not in var.flags:
+        return sorted(keys, key=as_number)
+    found = list(keys)
+    if var.open or (len(found) > 1 and not all(key.isascii() for key in found)):
+        return None
+    found.reverse()
+    return sorted(found, key=_bucket)
+
+
+def _bucket(key: str) -> int:
+    """Return the place in bash's table of an associative array (since 5.0); among equals, the newest comes first."""
+    number = 2_166_136_261
+    for byte in key.encode():
+        number = (number * 16_777_619 & 0xFFFFFFFF) ^ byte
+    return number & 1023
 
 
 def any_number(value: Value) -> bool:

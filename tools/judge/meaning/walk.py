@@ -111,8 +111,11 @@ class Doubts:
     substituted: int | None = 0
     """The status of the last ``$(...)``."""
     names: set[object] = field(default_factory=set)
-    mishap: bool = False
-    """True where an expansion failed."""
+    failed: tuple[State, ...] = ()
+    """The states in which an expansion failed."""
+
+    def fail(self, state: State) -> None:
+        self.failed = (*self.failed, state.copy())
 
 
 class Called(NamedTuple):
@@ -122,6 +125,7 @@ class Called(NamedTuple):
     spawned: int
     conditional: int
     state: State
+    body: Command
 
 
 @dataclass(slots=True)
@@ -144,6 +148,9 @@ class Context:
     epoch: int = 0
     """Number of this text, of all that were parsed."""
     line: int = 0
+    """Line of this text that the shell has read before it ran what is being walked."""
+    parsed: tuple[int, int] | None = None
+    """Text and line that were read last when the function that runs was defined: what aliases were set then counts in it."""
     span: tuple[int, int] | None = None
     """Position in the outermost text of the part being walked; None while that text itself is walked."""
     doubts: Doubts = field(default_factory=Doubts)
@@ -170,6 +177,7 @@ class Context:
         new = Context.__new__(Context)
         new.wrappers, new.place, new.fed, new.taint, new.language = self.wrappers, self.place, self.fed, self.taint, self.language
         new.background, new.mounts, new.text, new.epoch, new.line = self.background, self.mounts, self.text, self.epoch, self.line
+        new.parsed = self.parsed
         new.span, new.doubts, new.depth, new.calls, new.sourced = self.span, self.doubts, self.depth, self.calls, self.sourced
         new.spawned, new.conditional, new.rounds, new.shadowing = self.spawned, self.conditional, self.rounds, self.shadowing
         new.loops, new.later, new.followed, new.copied = self.loops, self.later, self.followed, self.copied
@@ -252,7 +260,9 @@ class Walker(Protocol):
 
     # commands
 
-    def script(self, script: Script, state: State) -> list[State]: ...
+    def script(self, script: Script, state: State, *, read: bool = False) -> list[State]:
+        """``read``: the shell reads it line by line as it runs, so that aliases set by one line count in the next."""
+        ...
 
     def command(self, command: Command, state: State) -> list[State]: ...
 

@@ -59,12 +59,17 @@ class Commands(Conditionals):
         text = self.text
         items: list[ScriptItem] = []
         lines: list[int] = []
-        while (char := self.newlines()) and char != ")":
+        line = self.line_at(self.pos)
+        while True:
+            ended = self.blanks() == "\n"
+            if not (char := self.newlines()) or char == ")":
+                break
             if char == ";" and text[self.pos + 1 : self.pos + 2] in (";", "&"):
                 break
             if CLOSER.match(text, self.pos):
                 break
-            lines.append(self.line_at(self.pos))
+            line = self.line_at(self.pos) if ended or not items else line
+            lines.append(line)
             command = self.and_or()
             char = text[self.pos : self.pos + 1]
             item = ScriptItem(command, char == "&")
