@@ -57,7 +57,7 @@ def long_script(seed: int) -> str:
     lines: list[str] = ["#!/usr/bin/env bash", "set -euo pipefail"]
     want = int(20 * 10 ** chance.random())
     while sum(line.count("\n") + 1 for line in lines) < want:
-        lines.append(_piece(chance, depth=3))
+        lines.append(_piece(chance, depth=2))
     return "\n".join(lines) + "\n"
 
 
