@@ -31,7 +31,6 @@ from tools.approval.leads import Follower
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
-from tools.approval.prompt import MOST_PLAIN, worded
 from tools.approval.snapshot import ROUNDS, GatheredFiles
 from tools.judge.calls import Harmless, Judgement, judge
 from tools.judge.findings import TOOL_RULE, Finding, digestible, from_json, visible
@@ -310,6 +309,8 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
 
 
 def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
+    from tools.approval.prompt import MOST_PLAIN, worded
+
     command, cwd = command_of(ctx.effects), cwd_of(ctx.effects)
     covered = offers(_asked(policy, ctx, findings, cwd, command))
     parameters: dict[str, Json] = {

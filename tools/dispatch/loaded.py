@@ -12,6 +12,7 @@ _DOUBLES = ("toolcrib.test", "toolcrib._test")
 """Doubles for authors' tests, in modules whose names begin so: they decide nothing here."""
 ELSEWHERE = (
     "bz2",
+    "difflib",
     "importlib.util",
     "lzma",
     "mimetypes",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
@@ -148,8 +147,10 @@ def show(path: str, before: str, after: str) -> tuple[str, int]:
     ours, theirs = old[start : len(old) - max(tail - 3, 0)], new[start : len(new) - max(tail - 3, 0)]
     if len(ours) + len(theirs) > _DIFF_LINES:
         return f"{path}: {len(ours)} lines from line {head + 1} became {len(theirs)}; too many to show\n", head + 1
+    from difflib import unified_diff  # here: every start loads this module
+
     rows: list[str] = []
-    for row in difflib.unified_diff(ours, theirs, f"a{path}", f"b{path}"):
+    for row in unified_diff(ours, theirs, f"a{path}", f"b{path}"):
         if row.startswith("@@"):
             row = _HEADER.sub(lambda m: f"@@ -{int(m[1]) + start}{m[2]} +{int(m[3]) + start}{m[4]} @@", row)
         rows.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")

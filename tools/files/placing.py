@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -130,12 +129,14 @@ def _shifted(block: Sequence[str], ops: Ops) -> list[str] | None:
 
 def nearest(lines: Sequence[str], old: Sequence[str]) -> str:
     """The part of the file that comes closest, with line numbers, so that the next try can be right."""
+    from difflib import SequenceMatcher  # here: every start loads this module
+
     wanted = next((line.strip() for line in old if line.strip()), "")
     words = set(wanted.split())
     if not words or not lines:
         return "The file is empty." if not lines else "Read it first."
     scored = sorted(range(min(len(lines), _LOOKED_AT)), key=lambda index: -_overlap(words, lines[index]))[:20]
-    best = max(scored, key=lambda index: difflib.SequenceMatcher(None, lines[index].strip()[:200], wanted[:200]).ratio())
+    best = max(scored, key=lambda index: SequenceMatcher(None, lines[index].strip()[:200], wanted[:200]).ratio())
     start = max(best - 1, 0)
     shown = [
         f"{number}|{clip(line.rstrip(chr(10) + chr(13)), 200)}" for number, line in enumerate(lines[start : best + 5], start + 1)
