@@ -156,8 +156,9 @@ def _calls(text: str, known: Definitions) -> Iterator[tuple[str, str]]:
     lines = [match[1] or match[2] for match in _PYTHON.finditer(text)]
     for written in lines or [text]:
         calls = read_python(written) if BEGINS.match(written) else []
-        if calls and all(call.fault is None and call.name in known for call in calls):
-            yield calls[0].name, written
+        names = [call.name for call in calls if call.name in known]
+        if names and all(call.fault is None for call in calls):
+            yield names[0], written
 
 
 def _objects(text: str, known: Definitions) -> Iterator[tuple[str, str]]:

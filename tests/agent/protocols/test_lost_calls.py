@@ -372,3 +372,11 @@ def test_the_end_of_a_format_in_a_string_is_text(text: str, value: str) -> None:
         written = text.replace("^", json.dumps(value, ensure_ascii=False))
         if name == "auto" or read(written, name).content == "":
             assert calls_of(read(written, name)) == [("write", {"path": "a", "content": value})]
+
+
+@pytest.mark.parametrize("text", ["[now(), frob()]", "[frob(), now()]", "Let me see:\n[now(), frob()]"])
+def test_a_known_call_beside_an_unknown_one_is_told(text: str) -> None:
+    reply = read(text)
+    assert calls_of(reply) in ([], [None])
+    assert "now()" in str(reply.faults)
+    assert not read("[frob()] is a list of one.").faults
