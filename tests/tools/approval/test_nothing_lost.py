@@ -84,6 +84,24 @@ def test_its_neighbours_are_asked_about(floor: Any, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("mkfs.ext4 -F -L /dev/sdz data.csv", set()),
+        ("dd if=/dev/zero of=d.img count=9; mkfs -t ext4 d.img 64M", set()),
+        ("mkfs.ext4 ../photos/p.db", {"device.format"}),
+        ("mkfs.ext4 photos/p.db", {"device.format"}),
+        ("ln -s /dev/sdz d.img; mkfs.ext4 d.img", {"device.format"}),
+        ("ssh web mkfs.ext4 d.img", {"device.format"}),
+        ("mkfs.ext4 $X", {"device.format"}),
+        ("mkfs.other data.csv", {"device.format"}),
+    ],
+)
+def test_an_image_of_the_workspace_may_be_formatted(floor: Any, command: str, found: set[str]) -> None:
+    done = floor.do(command)
+    assert (set() if done == "ran" else done) == found
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "find . -name '*.pyc' -delete",

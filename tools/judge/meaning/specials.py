@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning import textual
-from tools.judge.meaning.value import EMPTY, Taint, Value, joined, names, unknown
-from tools.judge.meaning.wrappers import Inner, takes_next, words_of
+from tools.judge.meaning.value import Taint, Value, joined, names, unknown
+from tools.judge.meaning.wrappers import Inner
 from tools.judge.options import read
 
 Values = Sequence[Value]
@@ -20,50 +20,6 @@ _GIT_RUNS = Regex(
     re.IGNORECASE,
 )
 _GIT_HARMLESS = Regex(r"(?:cat|less|more|true|false|vi|vim|nano|code|store|cache|manager|osxkeychain|delta|ssh|)$")
-
-
-_ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
-"""``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
-_SPLITS = Regex(r"-[iv0]*S|--s(?:p(?:l(?:i(?:t(?:-.*)?)?)?)?)?(?:=|$)")
-"""``--split-string``, abbreviated or not."""
-
-
-def _env(argv: Values, stdin: Value | None) -> list[Inner]:
-    environment: dict[str, Value] = {}
-    cwd: Value | None = None
-    bare = False
-    at = 1
-    while at < len(argv):
-        value = argv[at]
-        text = value.text
-        following = argv[at + 1] if at + 1 < len(argv) else None
-        if text == "--":
-            at += 1
-        elif _SPLITS.match(text):
-            given = text.partition("=")[2] if text.startswith("--") else text.partition("S")[2]
-            head = value._replace(text=given) if given.strip() else (following if following is not None else Value(""))
-            rest = argv[at + 1 + (not given.strip()) :]
-            words = [Value(word, head.taint) for word in words_of(head.text)]
-            return _env([argv[0], *words, *rest], stdin)
-        elif text in ("-C", "--chdir"):
-            cwd = following
-            at += 2
-        elif text in ("-u", "--unset", "-a", "--argv0"):
-            if following is not None and text in ("-u", "--unset"):
-                environment[following.text] = EMPTY
-            at += 2
-        elif text[:1] == "-":
-            bare = bare or text == "-" or re.match(r"-[v0]*i|--i", text) is not None
-            if unset := re.match(r"-[v0i]*u(.+)|--unset=(.+)", text):
-                environment[unset[1] or unset[2]] = EMPTY
-            cwd = value._replace(text=text[8:]) if text.startswith("--chdir=") else cwd
-            at += 1
-        elif (match := _ANY_NAME.match(text)) is not None:
-            environment[match[1]] = value._replace(text=text[match.end() :])
-            at += 1
-        else:
-            return [Inner(argv=list(argv[at:]), environment=environment, bare=bare, cwd=cwd)]
-    return []
 
 
 def _git(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -176,18 +132,6 @@ def _xterm(argv: Values, stdin: Value | None) -> list[Inner]:
     return []
 
 
-def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``runuser -u USER COMMAND`` runs without a shell; the texts of ``-c`` are found by the table."""
-    words = [value.text for value in argv]
-    if "-u" not in words and "--user" not in words:
-        return []
-    at = 1
-    while at < len(words) and words[at][:1] == "-" and words[at] != "--":
-        at += 2 if takes_next(words[at], frozenset({"-u", "-g", "-G", "--user", "--group"})) else 1
-    at += at < len(words) and words[at] == "--"
-    return [Inner(argv=list(argv[at:]), own=True)] if at < len(argv) else []
-
-
 def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
     """A shell of another kind that reads commands from its input."""
     if stdin is None or any(value.text[:1] != "-" or value.text in ("-c", "--commands") for value in argv[1:]):
@@ -205,7 +149,6 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "split": textual.texts("--filter"),
     "ssh": textual.ssh,
     "autossh": textual.ssh,
-    "env": _env,
     "git": _git,
     "tar": textual.tar,
     "bsdtar": textual.texts("-I --use-compress-program"),
@@ -226,7 +169,6 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "konsole": _xterm,
     "alacritty": _xterm,
     "kitty": _xterm,
-    "runuser": _runuser,
     "gcloud": textual.texts("--command"),
     "nix": textual.nix,
     "coreutils": textual.coreutils,

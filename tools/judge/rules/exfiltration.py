@@ -199,11 +199,10 @@ def names_files(view: ActView) -> bool:
 
 
 _METADATA = text(
-    r"(?<![\d.])169\.254\.(?:169\.25[34]|170\.2)(?![\d.])|metadata\.google\.internal|\[?fd00:ec2::254\]?|100\.100\.100\.200"
-    r"|metadata\.azure\.internal"
-    r"|169\.254\.169\.123|0xa9fea9fe|2852039166|instance-data/latest|metadata\.packet\.net"
-    r"|kubernetes\.default\.svc/api/\S*/secrets"
-    r"|rancher-metadata|192\.0\.0\.192"
+    r"(?<![\w-])(?:169\.254\.(?:169\.(?:25[34]|123)|170\.2)|metadata\.(?:google|azure)\.internal|\[?fd00:ec2::254\]?"
+    r"|100\.100\.100\.200|0xa9fea9fe|2852039166|metadata\.packet\.net|rancher-metadata|192\.0\.0\.192)"
+    r"(?:(?!\.?[\w-])|\.(?:nip|sslip|xip)\.io)"
+    r"|instance-data/latest|kubernetes\.default\.svc/api/\S*/secrets"
 )
 
 RULES = (
@@ -217,7 +216,7 @@ RULES = (
             "curl http://169.254.169.254/latest/meta-data/iam/security-credentials/",
             "curl -H 'Metadata-Flavor: Google' http://metadata.google.internal/x",
         ),
-        no=("curl -s localhost:8080/health", "curl http://169.254.1.1/"),
+        no=("curl -s localhost:8080/health", "curl http://169.254.1.1/", "curl https://metadata.google.internal.x.org/"),
     ),
     rule(
         "net.exfiltration",
