@@ -242,7 +242,7 @@ OPTIONS: Mapping[str, str] = {
     "mkfs.xfs": "-b= -c= -d= -i= -l= -L= -m= -n= -p= -r= -s= -f -K -N! -q -V!",
     "mkfs.btrfs": "-A= --alloc-start= -b= --byte-count= --checksum= --csum= -d= --data= -l= --leafsize= -L= --label= -m="
     " --metadata= -n= --nodesize= -O= --features= -R= --runtime-features= -r= --rootdir= -u= --subvol= --compress= -s="
-    f" --sectorsize= -U= --uuid= --device-uuid= -f --force -K --nodiscard -M --mixed --shrink -q --quiet -v --verbose -V! {_HELP}",
+    f" --sectorsize= -U= --uuid= --device-uuid= -f --force -K --nodiscard -M --mixed --shrink --quiet -v --verbose -V! {_HELP}",
     "mkfs.vfat": "-b= -B= -D= -f= -F= -g= -h= -i= -l= -m= -M= -n= -r= -R= -s= -S= --codepage= --offset= --variant= --mbr? -a -A"
     " -c -C -I -v --invariant --help!",
     "mkswap": "-p= --pagesize= -L= --label= -v= --swapversion= -U= --uuid= -e= --endianness= -o= --offset= -s= --size= -c --check"

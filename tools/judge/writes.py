@@ -120,7 +120,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("logsave", Writes("write", "first")),
     ("debugfs", Writes("write", "all", "-R -f", when=opt("-w"))),
     ("pip pip3 uv pipx", Writes("write", folders="-t --target --prefix --root")),
-    ("git", Writes("write", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
+    ("git", Writes("write", "bundle", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
     ("plutil", Writes("write", "rest", "-o", when=word("-(replace|insert|remove|convert)"))),
     ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
     ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
@@ -191,6 +191,12 @@ def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequen
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
 
 
+def _bundle(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """``git bundle create FILE``"""
+    words = [given.text for given in plain[:2]]
+    return (Touch(given, writes.mode) for given in (plain[2:3] if words == ["bundle", "create"] else ()))
+
+
 def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     made = "-d" in view.words  # install -d makes folders
     if len(plain) < 2 and not folders and not made:
@@ -216,5 +222,6 @@ _PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]
     "all": _all,
     "first": _first,
     "rest": _rest,
+    "bundle": _bundle,
     "destination": _destination,
 }

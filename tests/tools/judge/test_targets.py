@@ -41,6 +41,9 @@ def _keys(command: str) -> set[str]:
         ("find /opt/venv -name '*.py' -exec sed -i s/a/b/ {} +", "self.installed"),
         ("find ~/.config -type f | while read f; do echo x >> $f; done", "self.above"),
         ("find /etc -name '*.conf' | xargs sed -i s/a/b/", "system.file"),
+        ("git bundle create ~/.bashrc HEAD", "persist.start-file"),
+        ("docker cp web:/x/. ~", "persist.unsure"),
+        ("docker cp web:/x.sh . && sh x.sh", "opaque.changed"),
         ("f=$(locate a.conf); echo x >> $f", "system.file"),
     ],
 )
@@ -54,6 +57,9 @@ def test_a_file_that_may_be_one_of_danger_is_asked_about(command: str, key: str)
         "find . -name '*.py' -exec sed -i s/a/b/ {} +",  # an environment in the project
         "find ~ -name '*.csv' | xargs sed -i s/a/b/",
         "find ~/notes -type f | xargs sed -i s/a/b/",
+        "git bundle create all.bundle --all",
+        "docker cp web:/app/dist .",
+        "docker cp web:/x.tar ~",
         "git ls-files | xargs sed -i s/a/b/",
         "grep -rl foo src | while read f; do sed -i s/a/b/ $f; done",
         "for f in ~/Downloads/*.pdf; do cp $f out/; done",

@@ -38,13 +38,12 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
         found.append(Inner(text=joined(rest[start:], " "), own=True))
     elif words[:2] == ["bisect", "run"] and len(words) > 2:
         found.append(Inner(argv=list(rest[2:]), own=True))
+    elif words[:1] == ["for-each-repo"]:
+        found.append(_of_each_repo(argv[0], rest))
     elif words[:1] in (["rebase"], ["filter-branch"], ["difftool"], ["mergetool"]):
         found += textual.filters(rest)
     elif words[:1] == ["config"]:
-        given = [value for value in rest[1:] if not value.text.startswith("-")]
-        given = given[1:] if given and given[0].text in ("set", "--add") else given
-        if len(given) > 1:
-            found += _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint))
+        found += _configured(rest)
     elif words[:1] == ["grep"]:
         found += textual.pagers(rest)
     elif words[:1] and words[0] in _GIT_CONNECTS:
@@ -54,6 +53,20 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
+def _configured(rest: Values) -> list[Inner]:
+    """``git config [set] NAME VALUE``"""
+    given = [value for value in rest[1:] if not value.text.startswith("-")]
+    given = given[1:] if given and given[0].text in ("set", "--add") else given
+    return _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint)) if len(given) > 1 else []
+
+
+def _of_each_repo(program: Value, rest: Values) -> Inner:
+    """``git for-each-repo --config=KEY ARGUMENTS``: git itself, in folders that only a setting names."""
+    below = read([value.text for value in rest], "", _OF_EACH, posix=True).operands
+    return Inner(argv=[program, Value("-C"), unknown(), *(rest[one] for one in below)], own=True)
+
+
+_OF_EACH = frozenset({"--config"})
 _GIT_CONNECTS = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "archive", "fetch-pack", "send-pack", "submodule"})
 
 
@@ -132,6 +145,20 @@ def _xterm(argv: Values, stdin: Value | None) -> list[Inner]:
     return []
 
 
+_SCRIPTED = names("-e -l -s")
+
+
+def _osascript(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``osascript -l JavaScript``: the same code, for a program that is known to read that language."""
+    reading = read([value.text for value in argv], "", _SCRIPTED)
+    if not any(one.name == "-l" and (one.value or "").lower() == "javascript" for one in reading.options):
+        return []
+    code = [one for one in reading.options if one.name == "-e" and one.value is not None]
+    given = [argv[one.value_at] if one.value_at > one.at else argv[one.at]._replace(text=one.value or "") for one in code]
+    words = [Value("-e"), joined(given, "\n")] if given else []
+    return [Inner(argv=[Value("node"), *words, *(argv[at] for at in reading.operands)], own=True)]
+
+
 def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
     """A shell of another kind that reads commands from its input."""
     if stdin is None or any(value.text[:1] != "-" or value.text in ("-c", "--commands") for value in argv[1:]):
@@ -169,6 +196,7 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "konsole": _xterm,
     "alacritty": _xterm,
     "kitty": _xterm,
+    "osascript": _osascript,
     "gcloud": textual.texts("--command"),
     "nix": textual.nix,
     "coreutils": textual.coreutils,

@@ -26,6 +26,7 @@ MODULES = (
     "network",
     "persistence",
     "exfiltration",
+    "lookups",
     "uploads",
     "shells",
     "terminals",
