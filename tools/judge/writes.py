@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.paths import Mode
@@ -59,7 +60,8 @@ _PACKS = Writes(
 _CONVERTS = Writes("write", "", outputs="-o --output --out --output-file -out --outfile --output-dir --outdir")
 
 _ROWS: tuple[tuple[str, Writes], ...] = (
-    ("rm unlink rmdir trash trash-put rip srm shred wipe scrub del erase gtrash safe-rm", _DELETES),
+    ("rm", _DELETES._replace(pick="files")),
+    ("unlink rmdir trash trash-put rip srm shred wipe scrub del erase gtrash safe-rm", _DELETES),
     (
         "tee sponge touch ed ex nano pico micro joe jed mg emacs emacsclient kate gedit sudoedit rvim",
         Writes("write", "all", "-t -d -r -l"),
@@ -181,6 +183,16 @@ def _all(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequenc
     return (Touch(given, writes.mode) for given in plain)
 
 
+_FOLDERS = Regex(r"/(?:(?:root|usr|boot|proc|sys|dev|run)/*)?")
+_DELETES_FOLDERS = opt("-r -R --recursive -d --dir")
+
+
+def _files(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield the paths that rm deletes: it leaves folders, unless it is told otherwise."""
+    whole = _DELETES_FOLDERS(view)
+    return (Touch(given, writes.mode) for given in plain if whole or given.pattern or not _FOLDERS.fullmatch(given.text))
+
+
 def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     return (Touch(given, writes.mode) for given in plain[:1])
 
@@ -220,6 +232,7 @@ def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders:
 
 _PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
     "all": _all,
+    "files": _files,
     "first": _first,
     "rest": _rest,
     "bundle": _bundle,
