@@ -47,8 +47,11 @@ class Taint(IntFlag):
     FOUND = 8192
     """Names what a folder holds: find, ls, grep -l or a pattern found it."""
 
+    COMPUTED = 16384
+    """The whole output of code that stands in the line, or of a program of one's own: it may name any file."""
 
-WHOLE = Taint.OUTSIDE | Taint.MADE
+
+WHOLE = Taint.OUTSIDE | Taint.MADE | Taint.COMPUTED
 """Marks of a text as it was when it came about; they do not stick to what is made of it."""
 
 

@@ -37,7 +37,7 @@ def _formatted(view: ActView) -> list[Value]:
     """Return what is formatted: operands and further devices, or every argument of a program whose options nobody knows."""
     path, argv = _path(view), view.act.argv
     if not path:
-        return argv[1:] if view.operands() or any("=" in value.text for value in argv[1:]) else []
+        return list(argv[1:]) if view.operands() or any("=" in value.text for value in argv[1:]) else []
     reading = read(["", *view.words], path, frozenset({"--type"}))
     operands = [argv[at] for at in reading.operands]
     return [*operands, *(argv[one.value_at] for one in reading.options if one.name in _DEVICES and "/" in (one.value or ""))]
