@@ -48,10 +48,10 @@ class Taint(IntFlag):
     """Names what a folder holds: find, ls, grep -l or a pattern found it."""
 
     COMPUTED = 16384
-    """The whole output of code that stands in the line, or of a program of one's own: it may name any file."""
+    """Printed by code that stands in the line, or by a program of one's own: it may name any file."""
 
 
-WHOLE = Taint.OUTSIDE | Taint.MADE | Taint.COMPUTED
+WHOLE = Taint.OUTSIDE | Taint.MADE
 """Marks of a text as it was when it came about; they do not stick to what is made of it."""
 
 
