@@ -43,7 +43,7 @@ def _keys(command: str) -> set[str]:
         ("find /etc -name '*.conf' | xargs sed -i s/a/b/", "system.file"),
         ("cp note \"$(python3 -c 'print(input())')\"", "persist.start-file"),
         ('echo x >> "$(tools/place)"', "system.file"),
-        ("echo x >> \"$(tools/places | head -1)\"", "persist.start-file"),
+        ('echo x >> "$(tools/places | head -1)"', "persist.start-file"),
         ("for f in $(tools/places); do cp note $f; done", "persist.start-file"),
         ("to=$(ruby -e 'puts place'); tee $to < note", "persist.start-file"),
         ("git bundle create ~/.bashrc HEAD", "persist.start-file"),
