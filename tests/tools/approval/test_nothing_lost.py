@@ -84,6 +84,20 @@ def test_its_neighbours_are_asked_about(floor: Any, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "asks"),
+    [
+        ("docker run -v ./src:/w alpine", False),
+        ("cd src && docker run -v ..:/w alpine", False),
+        ("docker run -v /srv/photos:/p alpine", True),
+        ("docker run -v ./src:/w -v /srv/photos:/p alpine", True),
+    ],
+)
+def test_a_container_is_given_the_workspace_and_no_more(floor: Any, command: str, asks: bool) -> None:
+    done = floor.do(command)
+    assert done != "ran" if asks else done == "ran"
+
+
+@pytest.mark.parametrize(
     ("command", "found"),
     [
         ("mkfs.ext4 -F -L /dev/sdz data.csv", set()),
