@@ -236,6 +236,18 @@ PATH_RULES: tuple[PathRule, ...] = (
         frozenset({"delete", "write"}),
     ),
     _rule(
+        "secret.keys",
+        "ask",
+        _HOME + r"/\.(?:config/(?:gh/hosts\.yml|glab-cli/config\.yml|hub|op(?:/.*)?|rclone/rclone\.conf|doctl/config\.yaml"
+        r"|(?:sops/)?age/.*|containers/auth\.json|hcloud/cli\.toml|stripe/config\.toml|netlify/config\.json|heroku/.*|1Password/.*"
+        r"|Bitwarden[^/]*/.*)|vault-token|terraform\.d/credentials[^/]*|pypirc|s3cfg|boto|oci/.*|databrickscfg|my\.cnf"
+        r"|cargo/credentials(?:\.toml)?|gem/credentials)$",
+        "deletes or replaces keys and credentials",
+        "/home/dev/.config/gh/hosts.yml",
+        "/home/dev/.config/gh/config.yml",
+        frozenset({"delete", "write"}),
+    ),
+    _rule(
         "system.file",
         "ask",
         r"^(?:/private)?/(?:etc|boot|usr|bin|sbin|lib|lib32|lib64|libx32|root|sys|efi|System|Library|Applications|nix|snap"

@@ -57,6 +57,10 @@ _ANSIBLE = (
     " --become-method= -b --become -K -k -v --verbose --check! -D --diff --syntax-check! --list-hosts! --list-tasks!"
     " --list-tags! -h! --help! --version!"
 )
+_SU = (
+    "-m -p --preserve-environment -w= --whitelist-environment= -g= --group= -G= --supp-group= -l --login -c= --command="
+    f" --session-command= -f --fast -s= --shell= -P --pty -T --no-pty -h! -V! {_HELP}"
+)
 _SHELL_OPTIONS = "stops -c -e -f -i -l -n -p -r -s -t -u -v -x -a -b -h -m -B -C -D -E -H -P -T -o= -O= --rcfile= --init-file="
 " --login"
 
@@ -232,7 +236,35 @@ OPTIONS: Mapping[str, str] = {
     "ansible-pull": f"{_ANSIBLE} -C= --checkout= -U= --url= -d= --directory= -o --only-if-changed -s= --sleep= --purge --full"
     " --clean --force --accept-host-key -m= --module-name= --track-subs --verify-commit",
     "ansible": f"-C! {_ANSIBLE} -m= --module-name= -a= --args= -B= --background= -P= --poll= -o --one-line",
+    # file systems
+    "mkfs.ext4": "-b= -C= -d= -e= -E= -f= -g= -G= -i= -I= -J= -l= -L= -m= -M= -N= -o= -O= -r= -T= -t= -U= -z= -c -D -F -j -K -n!"
+    " -q -S -v -V!",
+    "mkfs.xfs": "-b= -c= -d= -i= -l= -L= -m= -n= -p= -r= -s= -f -K -N! -q -V!",
+    "mkfs.btrfs": "-A= --alloc-start= -b= --byte-count= --checksum= --csum= -d= --data= -l= --leafsize= -L= --label= -m="
+    " --metadata= -n= --nodesize= -O= --features= -R= --runtime-features= -r= --rootdir= -u= --subvol= --compress= -s="
+    f" --sectorsize= -U= --uuid= --device-uuid= -f --force -K --nodiscard -M --mixed --shrink --quiet -v --verbose -V! {_HELP}",
+    "mkfs.vfat": "-b= -B= -D= -f= -F= -g= -h= -i= -l= -m= -M= -n= -r= -R= -s= -S= --codepage= --offset= --variant= --mbr? -a -A"
+    " -c -C -I -v --invariant --help!",
+    "mkswap": "-p= --pagesize= -L= --label= -v= --swapversion= -U= --uuid= -e= --endianness= -o= --offset= -s= --size= -c --check"
+    f" -f --force -q --quiet -F --file --lock? --verbose -V! {_HELP}",
+    "mkfs.ntfs": "-c= --cluster-size= -H= --heads= -L= --label= -p= --partition-start= -s= --sector-size= -S="
+    " --sectors-per-track= -z= --mft-zone-multiplier= -C -f -F -I -n! --no-action! -q -Q -T -U -v -V! --quick --fast --force"
+    f" --enable-compression --with-uuid --zero-time --no-indexing --quiet --verbose --debug {_HELP}",
+    "mkfs.f2fs": "-a= -c= -C= -d= -e= -E= -g= -l= -o= -O= -R= -s= -t= -T= -U= -w= -z= -f -i -m -q -r -S -V!",
+    "mkfs.exfat": "-b= --boundary-align= -c= --cluster-size= -i= -L= --volume-label= -n= -p= -s= --sector-size= -U="
+    f" --volume-guid= -f --full-format --pack-bitmap -q --quiet -v --verbose -V! {_HELP}",
+    "mkfs.jfs": "-J= -L= -s= -c -f -O -q -V!",
+    "mkfs.reiserfs": "-b= --block-size= -B= --badblocks= -h= --hash= -j= --journal-device= -l= --label= -o= -s= --journal-size="
+    " -t= -u= --uuid= --format= -d --debug -f --force -q --quiet -V!",
+    "mkfs.nilfs2": "-b= -B= -L= -m= -O= -c -f -h! -n! -q -v -V!",
+    "mkfs.udf": "-b= --blocksize= -l= --label= -m= --media-type= -r= --udfrev= -u= --uuid= --vid= --lvid= --vsid= --fsid= --uid="
+    " --gid= --mode= --startblock= --strategy= --packetlen= --ad= --spartable? --sparspace= -n! --no-write! --new-file --help!",
+    "mkfs.minix": f"-i= --inodes= -l= --badblocks= -n= --namelength= -1 -2 -3 -c --check -v {_HELP}",
     # programs that run others
+    "env": "stops -i --ignore-environment -0 --null -u= --unset= -C= --chdir= -S= --split-string= -a= --argv0= -P= -v --debug"
+    f" --default-signal? --ignore-signal? --block-signal? --list-signal-handling {_HELP}",
+    "su": _SU,
+    "runuser": f"{_SU} -u= --user=",
     "xargs": "stops -0 --null -a= --arg-file= -d= --delimiter= -E= -e? --eof? -I= -i? --replace? -L= -l? --max-lines? -n="
     " --max-args= -o --open-tty -P= --max-procs= -p --interactive --process-slot-var= -r --no-run-if-empty -s= --max-chars= -t"
     " --verbose -x --exit --show-limits --help! --version!",
@@ -290,6 +322,13 @@ SAME: Mapping[str, str] = {
     "autossh": "ssh",
     "curlie": "curl",
     "gmake": "make",
+    **dict.fromkeys(("mke2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4dev"), "mkfs.ext4"),
+    **dict.fromkeys(("mkdosfs", "mkfatfs", "mkfs.fat", "mkfs.msdos"), "mkfs.vfat"),
+    "mkntfs": "mkfs.ntfs",
+    "mkreiserfs": "mkfs.reiserfs",
+    "mkexfatfs": "mkfs.exfat",
+    "mkudffs": "mkfs.udf",
+    "jfs_mkfs": "mkfs.jfs",
     "hub": "git",
     "yadm": "git",
     **dict.fromkeys(("podman", "nerdctl", "finch", "lima"), "docker"),

@@ -57,6 +57,9 @@ class Targets:
         if touch.mode != "write" or act.place or (HOLE not in touch.path.text and not touch.path.pattern):
             return
         value = unglobbed(touch.path) if touch.path.pattern else touch.path
+        if value.text == HOLE and value.taint & Taint.COMPUTED:
+            yield from dict.fromkeys(self._of_listed(f"/{HOLE}"))
+            return
         from_list = bool((value.taint | act.taint) & _BY_LIST) or act.fed
         if from_list and (value.text[0] == HOLE or not FINDERS.isdisjoint(act.wrappers)):
             found = (reason for path in self._listed(act, value) for reason in self._of_listed(path))

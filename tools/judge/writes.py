@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.paths import Mode
@@ -59,7 +60,8 @@ _PACKS = Writes(
 _CONVERTS = Writes("write", "", outputs="-o --output --out --output-file -out --outfile --output-dir --outdir")
 
 _ROWS: tuple[tuple[str, Writes], ...] = (
-    ("rm unlink rmdir trash trash-put rip srm shred wipe scrub del erase gtrash safe-rm", _DELETES),
+    ("rm", _DELETES._replace(pick="files")),
+    ("unlink rmdir trash trash-put rip srm shred wipe scrub del erase gtrash safe-rm", _DELETES),
     (
         "tee sponge touch ed ex nano pico micro joe jed mg emacs emacsclient kate gedit sudoedit rvim",
         Writes("write", "all", "-t -d -r -l"),
@@ -120,7 +122,7 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("logsave", Writes("write", "first")),
     ("debugfs", Writes("write", "all", "-R -f", when=opt("-w"))),
     ("pip pip3 uv pipx", Writes("write", folders="-t --target --prefix --root")),
-    ("git", Writes("write", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
+    ("git", Writes("write", "bundle", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
     ("plutil", Writes("write", "rest", "-o", when=word("-(replace|insert|remove|convert)"))),
     ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
     ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
@@ -181,6 +183,16 @@ def _all(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequenc
     return (Touch(given, writes.mode) for given in plain)
 
 
+_FOLDERS = Regex(r"/(?:(?:root|usr|boot|proc|sys|dev|run)/*)?")
+_DELETES_FOLDERS = opt("-r -R --recursive -d --dir")
+
+
+def _files(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield the paths that rm deletes: it leaves folders, unless it is told otherwise."""
+    whole = _DELETES_FOLDERS(view)
+    return (Touch(given, writes.mode) for given in plain if whole or given.pattern or not _FOLDERS.fullmatch(given.text))
+
+
 def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     return (Touch(given, writes.mode) for given in plain[:1])
 
@@ -189,6 +201,12 @@ def _rest(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequen
     """Return the paths after the first word, which is a mode, an owner or a script; all of them where an option says it."""
     said = any(text.startswith(("--reference", "--expression", "--file")) or text in ("-e", "-f") for text in view.words)
     return (Touch(given, writes.mode) for given in (plain if said else plain[1:]))
+
+
+def _bundle(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """``git bundle create FILE``"""
+    words = [given.text for given in plain[:2]]
+    return (Touch(given, writes.mode) for given in (plain[2:3] if words == ["bundle", "create"] else ()))
 
 
 def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
@@ -214,7 +232,9 @@ def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders:
 
 _PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
     "all": _all,
+    "files": _files,
     "first": _first,
     "rest": _rest,
+    "bundle": _bundle,
     "destination": _destination,
 }

@@ -84,6 +84,38 @@ def test_its_neighbours_are_asked_about(floor: Any, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "asks"),
+    [
+        ("docker run -v ./src:/w alpine", False),
+        ("cd src && docker run -v ..:/w alpine", False),
+        ("docker run -v /srv/photos:/p alpine", True),
+        ("docker run -v ./src:/w -v /srv/photos:/p alpine", True),
+    ],
+)
+def test_a_container_is_given_the_workspace_and_no_more(floor: Any, command: str, asks: bool) -> None:
+    done = floor.do(command)
+    assert done != "ran" if asks else done == "ran"
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("mkfs.ext4 -F -L /dev/sdz data.csv", set()),
+        ("dd if=/dev/zero of=d.img count=9; mkfs -t ext4 d.img 64M", set()),
+        ("mkfs.ext4 ../photos/p.db", {"device.format"}),
+        ("mkfs.ext4 photos/p.db", {"device.format"}),
+        ("ln -s /dev/sdz d.img; mkfs.ext4 d.img", {"device.format"}),
+        ("ssh web mkfs.ext4 d.img", {"device.format"}),
+        ("mkfs.ext4 $X", {"device.format"}),
+        ("mkfs.other data.csv", {"device.format"}),
+    ],
+)
+def test_an_image_of_the_workspace_may_be_formatted(floor: Any, command: str, found: set[str]) -> None:
+    done = floor.do(command)
+    assert (set() if done == "ran" else done) == found
+
+
+@pytest.mark.parametrize(
     "command",
     [
         "find . -name '*.pyc' -delete",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.languages._script_tokens import Lexicon, Token, tokens, unescaped
-from tools.judge.languages._tell import MAX_TEXT, Tell, TooMuch, join
+from tools.judge.languages._tell import MAX_TEXT, Tell, TooMuch, is_secret, join
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import HOLE, Taint, Value
 
@@ -34,6 +34,7 @@ class _Program:
         self.tell = tell
         self.args = args
         self.words: list[str] | None = None
+        self.taint: Taint | None = None
         self.tokens = found
         self.names: dict[str, Value] = {}
 
@@ -87,6 +88,16 @@ class _Program:
             for word in self.read_words() if HOLE in path.text else ():
                 self.tell.write(path._replace(text=path.text.replace(HOLE, word)), append=twice)
 
+    def read_taint(self) -> Taint:
+        """Return the taint of its input: SECRET where one of its files is."""
+        if self.taint is None:
+            files = [value.text for value in self.args if "=" not in value.text]
+            self.taint = Taint.NONE
+            for path in files or ["-"]:
+                secret = is_secret(path) or self.tell.sink.look(path).taint & Taint.SECRET
+                self.taint |= Taint.SECRET if secret else Taint.NONE
+        return self.taint
+
     def read_words(self) -> Sequence[str]:
         """Return the words of its input that look like paths: a field of it may name the file that is written."""
         if self.words is None:
@@ -132,7 +143,7 @@ class _Program:
             elif token.raw in _SEPARATORS or token.raw in ("|", ">", "<"):
                 break
             elif token.raw == "$":
-                parts.append(Value(HOLE, Taint.UNKNOWN | Taint.LOCAL | Taint.FOUND))
+                parts.append(Value(HOLE, Taint.UNKNOWN | Taint.LOCAL | Taint.FOUND | self.read_taint()))
                 at += 1
             at += 1
         return (join(parts) if parts else Value(HOLE, Taint.UNKNOWN)), at

@@ -19,7 +19,7 @@ Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
 _SPREADS = Taint.REMOTE | Taint.DECODED
-_CARRIED = _SPREADS | Taint.FOUND
+_CARRIED = _SPREADS | Taint.FOUND | Taint.SECRET
 """Taints of a text that its commands carry on."""
 
 

@@ -147,6 +147,8 @@ def parallel(argv: Values, stdin: Value | None) -> list[Inner]:
         source = stdin if stdin is not None else unknown()
         lines = [Value(line, source.taint) for line in source.text.split("\n") if line]
         given = lines if len(lines) <= MOST else [*lines[: MOST - 1], fed_value(source)]
+    if len(marks) == 1 and words[marks[0]].text == ":::" and not given:
+        return []  # nothing to run anything for
     text = joined(command, " ")
     if command and any(given.name in _PIPES for given in reading.options):
         return [Inner(text=text, stdin=stdin if stdin is not None else unknown(Taint.LOCAL))]  # fed as text, not as words

@@ -226,6 +226,32 @@ def _output(it: Walker, state: State, argv: Values) -> None:
                 )
 
 
+_CP_VALUED = names("-H --host -c --context --config -l --log-level")
+
+
+def _copied_out(it: Walker, state: State, argv: Values) -> None:
+    """``docker cp CONTAINER:PATH FOLDER``: files of which nothing is known."""
+    given = [argv[at] for at in read([value.text for value in argv], "", _CP_VALUED).operands]
+    words = [value.text for value in given]
+    at = words.index("cp") + 1 if "cp" in words[:2] else len(words)
+    if len(words) != at + 2 or ":" not in words[at].partition("/")[0] or ":" in words[at + 1].partition("/")[0]:
+        return
+    last = words[at].rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    to, maker = given[at + 1], f"{argv[0].text} cp"
+    if last in ("", ".") or HOLE in last:
+        changes.extracted(it, state, [to], maker, Taint.NONE)
+    elif to.text != "-":
+        inside = to._replace(text=f"{to.text.rstrip('/')}/{last}")
+        changes.extracted(it, state, [inside], maker, Taint.NONE)
+        for path in (inside, to) if to.text.rstrip("/").rpartition("/")[2].strip(".") else (inside,):
+            changes.mark(it, state, path, maker)
+
+
+def _changes(it: Walker, state: State, argv: Values) -> None:
+    _output(it, state, argv)
+    _copied_out(it, state, argv)
+
+
 _PROGRAMS = ("docker", "podman", "nerdctl", "buildah", "docker-compose", "podman-compose")
 RECIPES = dict.fromkeys(_PROGRAMS, _inside)
-CHANGES = dict.fromkeys(_PROGRAMS[:4], _output)
+CHANGES = dict.fromkeys(_PROGRAMS[:4], _changes)

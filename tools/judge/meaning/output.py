@@ -59,7 +59,18 @@ def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:
     if name == "printf":
         return changed(printf(argv))
     found = changed(_of_program(it, state, name, argv))
-    return tainted(found, Taint.FOUND) if HOLE in found.text and lists_files(name, argv) else found
+    if HOLE not in found.text:
+        return found
+    if _computes(name, argv):
+        return tainted(found, Taint.COMPUTED)
+    return tainted(found, Taint.FOUND) if lists_files(name, argv) else found
+
+
+def _computes(name: str, argv: Values) -> bool:
+    """Return whether a program prints what code says that is not the system's."""
+    if "/" in argv[0].text and not argv[0].text.startswith(filestate.FIXED):
+        return True
+    return name not in _READERS and tables.interpreter(name) is not None
 
 
 def lists_files(name: str, argv: Values) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning import textual
-from tools.judge.meaning.value import EMPTY, Taint, Value, joined, names, unknown
-from tools.judge.meaning.wrappers import Inner, takes_next, words_of
+from tools.judge.meaning.value import Taint, Value, joined, names, unknown
+from tools.judge.meaning.wrappers import Inner
 from tools.judge.options import read
 
 Values = Sequence[Value]
@@ -20,50 +20,6 @@ _GIT_RUNS = Regex(
     re.IGNORECASE,
 )
 _GIT_HARMLESS = Regex(r"(?:cat|less|more|true|false|vi|vim|nano|code|store|cache|manager|osxkeychain|delta|ssh|)$")
-
-
-_ANY_NAME = Regex(r"([^-=][^=]*)=", re.DOTALL)
-"""``env`` takes what no shell would: ``BASH_FUNC_ls%%=() { ...; }`` is a function of a bash that it starts."""
-_SPLITS = Regex(r"-[iv0]*S|--s(?:p(?:l(?:i(?:t(?:-.*)?)?)?)?)?(?:=|$)")
-"""``--split-string``, abbreviated or not."""
-
-
-def _env(argv: Values, stdin: Value | None) -> list[Inner]:
-    environment: dict[str, Value] = {}
-    cwd: Value | None = None
-    bare = False
-    at = 1
-    while at < len(argv):
-        value = argv[at]
-        text = value.text
-        following = argv[at + 1] if at + 1 < len(argv) else None
-        if text == "--":
-            at += 1
-        elif _SPLITS.match(text):
-            given = text.partition("=")[2] if text.startswith("--") else text.partition("S")[2]
-            head = value._replace(text=given) if given.strip() else (following if following is not None else Value(""))
-            rest = argv[at + 1 + (not given.strip()) :]
-            words = [Value(word, head.taint) for word in words_of(head.text)]
-            return _env([argv[0], *words, *rest], stdin)
-        elif text in ("-C", "--chdir"):
-            cwd = following
-            at += 2
-        elif text in ("-u", "--unset", "-a", "--argv0"):
-            if following is not None and text in ("-u", "--unset"):
-                environment[following.text] = EMPTY
-            at += 2
-        elif text[:1] == "-":
-            bare = bare or text == "-" or re.match(r"-[v0]*i|--i", text) is not None
-            if unset := re.match(r"-[v0i]*u(.+)|--unset=(.+)", text):
-                environment[unset[1] or unset[2]] = EMPTY
-            cwd = value._replace(text=text[8:]) if text.startswith("--chdir=") else cwd
-            at += 1
-        elif (match := _ANY_NAME.match(text)) is not None:
-            environment[match[1]] = value._replace(text=text[match.end() :])
-            at += 1
-        else:
-            return [Inner(argv=list(argv[at:]), environment=environment, bare=bare, cwd=cwd)]
-    return []
 
 
 def _git(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -82,13 +38,12 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
         found.append(Inner(text=joined(rest[start:], " "), own=True))
     elif words[:2] == ["bisect", "run"] and len(words) > 2:
         found.append(Inner(argv=list(rest[2:]), own=True))
+    elif words[:1] == ["for-each-repo"]:
+        found.append(_of_each_repo(argv[0], rest))
     elif words[:1] in (["rebase"], ["filter-branch"], ["difftool"], ["mergetool"]):
         found += textual.filters(rest)
     elif words[:1] == ["config"]:
-        given = [value for value in rest[1:] if not value.text.startswith("-")]
-        given = given[1:] if given and given[0].text in ("set", "--add") else given
-        if len(given) > 1:
-            found += _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint))
+        found += _configured(rest)
     elif words[:1] == ["grep"]:
         found += textual.pagers(rest)
     elif words[:1] and words[0] in _GIT_CONNECTS:
@@ -98,6 +53,20 @@ def _git(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
+def _configured(rest: Values) -> list[Inner]:
+    """``git config [set] NAME VALUE``"""
+    given = [value for value in rest[1:] if not value.text.startswith("-")]
+    given = given[1:] if given and given[0].text in ("set", "--add") else given
+    return _git_setting(Value(f"{given[0].text}={given[1].text}", given[1].taint)) if len(given) > 1 else []
+
+
+def _of_each_repo(program: Value, rest: Values) -> Inner:
+    """``git for-each-repo --config=KEY ARGUMENTS``: git itself, in folders that only a setting names."""
+    below = read([value.text for value in rest], "", _OF_EACH, posix=True).operands
+    return Inner(argv=[program, Value("-C"), unknown(), *(rest[one] for one in below)], own=True)
+
+
+_OF_EACH = frozenset({"--config"})
 _GIT_CONNECTS = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "archive", "fetch-pack", "send-pack", "submodule"})
 
 
@@ -176,16 +145,18 @@ def _xterm(argv: Values, stdin: Value | None) -> list[Inner]:
     return []
 
 
-def _runuser(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``runuser -u USER COMMAND`` runs without a shell; the texts of ``-c`` are found by the table."""
-    words = [value.text for value in argv]
-    if "-u" not in words and "--user" not in words:
+_SCRIPTED = names("-e -l -s")
+
+
+def _osascript(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``osascript -l JavaScript``: the same code, for a program that is known to read that language."""
+    reading = read([value.text for value in argv], "", _SCRIPTED)
+    if not any(one.name == "-l" and (one.value or "").lower() == "javascript" for one in reading.options):
         return []
-    at = 1
-    while at < len(words) and words[at][:1] == "-" and words[at] != "--":
-        at += 2 if takes_next(words[at], frozenset({"-u", "-g", "-G", "--user", "--group"})) else 1
-    at += at < len(words) and words[at] == "--"
-    return [Inner(argv=list(argv[at:]), own=True)] if at < len(argv) else []
+    code = [one for one in reading.options if one.name == "-e" and one.value is not None]
+    given = [argv[one.value_at] if one.value_at > one.at else argv[one.at]._replace(text=one.value or "") for one in code]
+    words = [Value("-e"), joined(given, "\n")] if given else []
+    return [Inner(argv=[Value("node"), *words, *(argv[at] for at in reading.operands)], own=True)]
 
 
 def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
@@ -205,7 +176,6 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "split": textual.texts("--filter"),
     "ssh": textual.ssh,
     "autossh": textual.ssh,
-    "env": _env,
     "git": _git,
     "tar": textual.tar,
     "bsdtar": textual.texts("-I --use-compress-program"),
@@ -226,7 +196,7 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "konsole": _xterm,
     "alacritty": _xterm,
     "kitty": _xterm,
-    "runuser": _runuser,
+    "osascript": _osascript,
     "gcloud": textual.texts("--command"),
     "nix": textual.nix,
     "coreutils": textual.coreutils,

@@ -43,7 +43,9 @@ BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "
 """The shell's own commands."""
 WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
-SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]]("SPECIALS", "specials", "feeding", "containers", "multiplexers")
+SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]](
+    "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins"
+)
 """Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
     "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured"

@@ -49,6 +49,9 @@ class Taint(IntFlag):
     LATER = 16384
     """Mark of a path at which a job in the background may put a link at any time; no value has it."""
 
+    COMPUTED = 16384
+    """Printed by code that stands in the line, or by a program of one's own: it may name any file."""
+
 
 WHOLE = Taint.OUTSIDE | Taint.MADE
 """Marks of a text as it was when it came about; they do not stick to what is made of it."""

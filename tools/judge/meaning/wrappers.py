@@ -246,10 +246,6 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "nix-shell": (_wrapper("-p -I -A", 99, textual="--run --command"),),
     "coverage": (),
     "script": (_wrapper("-O -o -I -B -T -m -E", 1, textual="-c --command"),),
-    "su": (_wrapper("-g -G -s -w --shell --group", 99, textual="-c --command --session-command", own=True),),
-    "runuser": (
-        _wrapper("-g -G -s -w -u --user --shell --group", 99, textual="-c --command --session-command", own=True),
-    ),
     "sg": (_wrapper("", 1, text=True, textual="-c", single=True),),
     "xterm": (_wrapper("-T -n -geometry", 99, textual=""),),
     "gnome-terminal": (_wrapper("", dashed=True),),
@@ -319,6 +315,12 @@ def _option(wrapper: Wrapper, argv: Values, at: int, found: list[Inner]) -> int:
                 if at + 1 < len(argv):
                     found.append(Inner(text=argv[at + 1]))
                 return at + 2
+        if name not in wrapper.textual and _abbreviates(name, wrapper.textual):
+            if not equals:
+                found += [Inner(text=value) for value in argv[at + 1 : at + 2]]
+                return at + 2
+            found.append(Inner(text=argv[at]._replace(text=given, shown="")))
+            return at + 1
         if equals and name in wrapper.textual:
             found.append(Inner(text=argv[at]._replace(text=given, shown="")))
             return at + 1
@@ -330,11 +332,16 @@ def takes_next(text: str, valued: frozenset[str]) -> bool:
     if text in valued:
         return True
     if text.startswith("--"):
-        return False
+        return _abbreviates(text, valued)
     for at, letter in enumerate(text[1:], start=1):
         if f"-{letter}" in valued:
             return at == len(text) - 1
     return False
+
+
+def _abbreviates(name: str, options: frozenset[str]) -> bool:
+    """Return whether a long option is one of these, shortened as GNU getopt allows."""
+    return len(name) > 2 and name[:2] == "--" and any(one.startswith(name) for one in options)
 
 
 def _past_options(wrapper: Wrapper, argv: Values, at: int) -> int:

@@ -18,6 +18,7 @@ MODULES = (
     "emptying",
     "permissions",
     "disks",
+    "formats",
     "system",
     "services",
     "processes",
@@ -25,6 +26,7 @@ MODULES = (
     "network",
     "persistence",
     "exfiltration",
+    "lookups",
     "uploads",
     "shells",
     "terminals",
@@ -98,9 +100,9 @@ def family(name: str) -> tuple[str, ...]:
         if own in _KEPT_IN_FOLDERS or "-" in own:
             found += [own, own.removesuffix(".sh")]
     else:
-        head = lowered.partition(".")[0]
+        head, _, kind = lowered.partition(".")
         found += [lowered, lowered.removesuffix(".exe").removesuffix(".sh"), _VERSION.sub("", lowered)]
-        found.append(head if head in _WITH_KINDS else "")
+        found.append(head if head in _WITH_KINDS and kind.removesuffix("-3g").isalnum() else "")
     return tuple(dict.fromkeys(other for other in found if other))
 
 

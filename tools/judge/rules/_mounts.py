@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.folders import under
+from tools.judge.meaning.value import HOLE, Value
 from tools.judge.options import GivenOption
 from tools.judge.table import ActView
 
@@ -76,6 +78,46 @@ def _gives(name: str, value: str, cwds: Sequence[str]) -> bool:
         given = dict(part.partition("=")[::2] for part in value.split(","))
         source = given.get("src") or given.get("source") or ""
         return is_host_path(source, cwds, read_only="readonly" in given or "ro" in given)
+    return False
+
+
+_CACHES = Regex(
+    r"(?:^|/)(?:\.cache|\.m2|\.npm|\.gradle|\.cargo|\.rustup|\.ivy2|\.sbt|\.composer|\.nuget|\.pub-cache|\.ccache|\.conan2?|\.gem"
+    r"|\.bundle|\.yarn|\.pnpm-store|\.bun|\.deno|\.cpan|\.cabal|\.stack|\.huggingface|\.ollama|\.local/share/pnpm|\.triton|go/pkg"
+    r"|node_modules)(?:/|$)|^/var/(?:cache|tmp)/|^/(?:tmp|dev/shm)(?:/|$)"
+)
+"""Folders of what is fetched or built again."""
+_OWN_FOLDERS = Regex(r"/(?:mnt|opt|srv)/.*")
+
+
+def elsewhere_given(view: ActView) -> list[Value]:
+    """Return the folders and files outside of the working folder that ``docker run`` may write to, but for caches."""
+    found: list[Value] = []
+    argv = view.act.argv
+    for given in view.read().options if view.path.endswith(" run") else ():
+        source = _writable(given.name, given.value or "")
+        if source and HOLE not in source and _is_elsewhere(source, view.act.cwds):
+            found.append(argv[given.value_at]._replace(text=source, shown=""))
+    return found
+
+
+def _writable(name: str, value: str) -> str:
+    """Return the source of a mount of a part of the host that may be written to, "" for another."""
+    if name in ("-v", "--volume"):
+        source, _, rest = value.partition(":")
+        said = rest.partition(":")[2].split(",")
+        return source if rest and "ro" not in said and source[:1] in ("/", ".", "~") else ""
+    given = dict(part.partition("=")[::2] for part in value.split(",")) if name == "--mount" else {}
+    bound = given.get("type") == "bind" and given.keys().isdisjoint(("ro", "readonly"))
+    return (given.get("src") or given.get("source") or "") if bound else ""
+
+
+def _is_elsewhere(source: str, cwds: Sequence[str]) -> bool:
+    places = [source] if source[0] in "/~" else [posixpath.join(cwd, source) for cwd in cwds]
+    for place in map(posixpath.normpath, places):
+        harmless = _HARMLESS.fullmatch(place) and not _OWN_FOLDERS.fullmatch(place)
+        if not harmless and not _CACHES.search(place) and not any(under(place, cwd) for cwd in cwds):
+            return True
     return False
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tools.judge.rules._mounts import host_built_with, host_given, is_host_path
+from collections.abc import Callable
+from typing import Any
+
+from tools.judge.looks import Looks
+from tools.judge.rules._mounts import elsewhere_given, host_built_with, host_given, is_host_path
 from tools.judge.rules._program import MANY, Program, several
 from tools.judge.table import FED, ActView, Test, first_operand, operand, opt, rule, text, value, word
 
@@ -21,14 +25,34 @@ _HELP = word("--help")
 _GIVES_HOST = Test(lambda view: bool(host_given(view)))
 
 
+_GIVES_ELSEWHERE = Test(lambda view: bool(elsewhere_given(view)) and not host_given(view))
 _BUILT_WITH_HOST = Test(lambda view: bool(host_built_with(view)))
 
 
-def _given(view: ActView) -> str:
+def _run(test: Test) -> Test:
+    return docker("run|create", test) | docker("container run|create", test) | docker("compose run", test)
+
+
+def _running(view: ActView, name: Callable[[ActView], Any]) -> Any:
+    """Return what ``name`` finds in the words behind ``run``."""
     for path in ("run|create", "container run|create", "compose run"):
-        if found := docker.at(path, host_given)(view):
+        if found := docker.at(path, name)(view):
             return found
-    return host_given(view)
+    return name(view)
+
+
+def _given(view: ActView) -> str:
+    return str(_running(view, host_given))
+
+
+def _given_elsewhere(view: ActView) -> str:
+    found = _running(view, elsewhere_given)
+    return found[0].text if found else ""
+
+
+def _outside(view: ActView, looks: Looks) -> bool:
+    """Return whether it gives the container more of the host than the workspace, and folders for temporary files."""
+    return not looks.are_inside(view.act, _running(view, elsewhere_given))
 
 
 def _removes(noun: str, verbs: str, test: Test) -> Test:
@@ -45,7 +69,7 @@ RULES = (
         "container.host",
         "ask-once",
         _DOCKER,
-        docker("run|create", _GIVES_HOST) | docker("container run|create", _GIVES_HOST) | docker("compose run", _GIVES_HOST),
+        _run(_GIVES_HOST),
         _WHY_HOST,
         at=_given,
         yes=(
@@ -66,6 +90,28 @@ RULES = (
             "docker run -e PRIV=--privileged alpine",
             "docker run -v /etc/localtime:/etc/localtime:ro x",
             "docker run --device /dev/dri x",
+        ),
+    ),
+    rule(
+        "container.host",
+        "ask-once",
+        _DOCKER,
+        _run(_GIVES_ELSEWHERE),
+        "lets the container write to a folder of the host, outside of the workspace",
+        at=_given_elsewhere,
+        seen=_outside,
+        yes=(
+            "docker run -v /home/dev/photos:/p alpine",
+            "docker run -v ~/photos:/p alpine",
+            "docker run -v ../other:/o alpine",
+            "podman create --volume=/srv/www:/w:z alpine",
+            "docker run --mount type=bind,source=/opt/app,target=/a alpine",
+        ),
+        no=(
+            "docker run -v /home/dev/photos:/p:ro alpine",
+            'docker run -v "$PWD/out":/out -v ~/.cache/x:/c -v /tmp/x:/x -v db:/db alpine',
+            "docker run --mount type=bind,source=/opt/app,target=/a,readonly alpine",
+            'docker run -v "$(git rev-parse --show-toplevel)":/w alpine',
         ),
     ),
     rule(

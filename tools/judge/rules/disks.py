@@ -1,15 +1,17 @@
-"""Rows: formatting, partitioning and wiping disks; volumes, RAID, pools, snapshots; mounting."""
+"""Rows: partitioning and wiping disks; volumes, RAID, pools, snapshots; mounting."""
 
 from __future__ import annotations
 
+from toolcrib._regex import Regex
 from tools.judge.meaning.value import HOLE
-from tools.judge.table import ANY, ActView, Test, count, first_operand, operand, operands, opt, rule, sub, text, value, word
+from tools.judge.table import ANY, Test, count, first_operand, operand, operands, opt, rule, sub, text, value, word
 
-_DISK = word(
+DEVICE = Regex(
     r"(?:\w+=)?/dev/(?!null|zero|full|std|fd/|tty|shm/|pts/|u?random).+|(?:\w+=)?/dev/?|PhysicalDrive.*|\\\\.\\.*"
     r"|disk\d+(?:s\d+)?|/dev"
 )
-_UNKNOWN_DISK = Test(lambda view: any(HOLE in value.text for value in view.operands()))
+"""Words that name a disk, a part of one, or a device that stores."""
+_DISK = Test(lambda view: any(map(DEVICE.fullmatch, view.said)))
 
 
 def _short_only(letters: str) -> Test:
@@ -17,44 +19,7 @@ def _short_only(letters: str) -> Test:
     return word(rf"-[{letters}]+")
 
 
-_FORMATS = (
-    "mkfs mke2fs mkswap mkdosfs mkntfs mkreiserfs mkexfatfs mkudffs mkudf mkisofs-dev newfs newfs_apfs newfs_msdos newfs_hfs"
-    " format.com"
-    " bcachefs jfs_mkfs mkzftree nilfs-mkfs f2fs-tools make-bcache mkinitfs mkfatfs hformat ufiformat mkflash ubiformat"
-    " flash_erase"
-    " flash_eraseall flashcp nandwrite mtd_debug"
-)
-
-
-_IMAGES = Test(lambda view: view.name in ("mkfs.erofs", "mkfs.cramfs") and len(view.operands()) > 1)
-"""Test for programs that pack a folder into a file that they make."""
-
-
-def _bare(view: ActView) -> bool:
-    return view.name != "bcachefs" or any(value.text == "format" for value in view.operands())
-
-
 RULES = (
-    rule(
-        "device.format",
-        "block",
-        _FORMATS,
-        (_DISK & Test(_bare)) & ~_short_only("nNV"),
-        "formats a disk: all that is on it is lost",
-        yes=("mkfs.ext4 /dev/sda1", "mkswap /dev/sdb2", "mkfs -t xfs /dev/vdb", "mkdosfs -F 32 /dev/sdc1"),
-        no=("mkfs.ext4 -n /dev/sda1", "mkfs --help", "mkfs.ext4 -V"),
-        paths=operands,
-    ),
-    rule(
-        "device.format",
-        "ask",
-        _FORMATS,
-        ~_DISK & (_UNKNOWN_DISK | count(1)) & Test(_bare) & ~_short_only("nNV") & ~(_IMAGES & ~_UNKNOWN_DISK),
-        "formats a disk or an image",
-        yes="mkfs.ext4 disk.img",
-        no=("mkfs.ext4 --help", "mkfs.erofs image.erofs root/"),
-        paths=operands,
-    ),
     rule(
         "device.partition",
         "block",
@@ -94,6 +59,16 @@ RULES = (
         "writes a disk's partition table",
         yes="parted -s /dev/sda mklabel gpt",
         no=("parted -l", "parted /dev/sda print"),
+        paths=operands,
+    ),
+    rule(
+        "device.node",
+        "ask",
+        "mknod",
+        operand("b", 1),
+        "makes another name for a disk, by which it can be written",
+        yes="mknod x b 8 0",
+        no=("mknod pipe p", "mknod dev/null c 1 3"),
         paths=operands,
     ),
     rule(

@@ -80,9 +80,11 @@ def _sends_secret(view: ActView) -> bool:
     """curl, wget and their kin: a secret in what they send; a local key that they only use (``--cacert``) is none."""
     if any(_option_sends(view, name, given) for name, given in _sent(view)):
         return True
+    carried = view.act.taint & Taint.SECRET
     for given in view.operands(_SENT):
         if (
             given.taint & Taint.SECRET
+            or (carried and HOLE in given.text)
             or names_secret(given._replace(text=""))
             or (HOLE not in given.text and _in_query(given.text))
         ):
@@ -198,27 +200,7 @@ def names_files(view: ActView) -> bool:
     return any(names_secret(given) for given in view.operands())
 
 
-_METADATA = text(
-    r"(?<![\d.])169\.254\.(?:169\.25[34]|170\.2)(?![\d.])|metadata\.google\.internal|\[?fd00:ec2::254\]?|100\.100\.100\.200"
-    r"|metadata\.azure\.internal"
-    r"|169\.254\.169\.123|0xa9fea9fe|2852039166|instance-data/latest|metadata\.packet\.net"
-    r"|kubernetes\.default\.svc/api/\S*/secrets"
-    r"|rancher-metadata|192\.0\.0\.192"
-)
-
 RULES = (
-    rule(
-        "net.metadata",
-        "ask-once",
-        "curl wget http https xh nc ncat aria2c fetch httpie socat lynx ssh telnet GET lwp-request w3m links",
-        _METADATA,
-        "asks the cloud's metadata service, which hands out keys",
-        yes=(
-            "curl http://169.254.169.254/latest/meta-data/iam/security-credentials/",
-            "curl -H 'Metadata-Flavor: Google' http://metadata.google.internal/x",
-        ),
-        no=("curl -s localhost:8080/health", "curl http://169.254.1.1/"),
-    ),
     rule(
         "net.exfiltration",
         "ask-once",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from toolcrib._regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._bare import bare_folders, own_settings
@@ -125,6 +126,14 @@ def _named(view: ActView) -> str:
 
 _PUSH_AT = git.at("push", _pushed)
 
+_EXPIRES = Regex(r"gc\.(?:[^=]*\.)?(?:pruneexpire|reflogexpire\w*)=(?!never)(?!\d+\.(?:week|month|year))", re.IGNORECASE)
+
+
+def _expires(view: ActView) -> bool:
+    """Return whether a setting on the line lets go early of what no branch holds."""
+    return any(one.name == "-c" and _EXPIRES.match(one.value or "") for one in view.read().options)
+
+
 RULES = (
     rule(
         "git.push-force",
@@ -208,6 +217,7 @@ RULES = (
         GIT,
         (git("reflog expire|delete|drop") & ~git("reflog", DRY))
         | git("gc", text(r"--prune=(?!never)(?!\d+\.(?:week|month|year))"))
+        | git("gc|maintenance") & Test(_expires)
         | git("prune", ~DRY)
         | git("update-ref", opt("-d"))
         | git("symbolic-ref", opt("-d --delete"))
@@ -220,6 +230,7 @@ RULES = (
         yes=(
             "git reflog expire --expire=now --all",
             "git gc --prune=now --aggressive",
+            "git -c gc.reflogExpire=now gc",
             "git prune -v",
             "git update-ref -d refs/heads/topic",
             "git worktree remove --force ../wt",
@@ -228,6 +239,7 @@ RULES = (
         no=(
             "git reflog show",
             "git gc",
+            "git -c gc.pruneExpire=never gc",
             "git tag -d v1",
             "git prune -n",
             "git worktree remove ../wt",

@@ -82,6 +82,8 @@ def _asks_for_shell(view: ActView) -> bool:
 _OF_SUDO = frozenset(
     ["-u", "--user", "-g", "--group", "-C", "-D", "-h", "--host", "-p", "--prompt", "-R", "-r", "-t", "-T", "-U"]
 )
+_ASKED = Regex(r"--command=|--help|--version|-[cVh]$|--command$")
+_BECOMES = Test(lambda view: view.name in ("su", "runuser"))
 _AS_ROOT = Test(lambda view: any(name in ("sudo", "doas", "su", "pkexec", "runuser") for name in view.act.wrappers))
 _ALONE = Test(
     lambda view: (
@@ -204,16 +206,9 @@ RULES = (
         "shell.root",
         "ask",
         "sudo doas su pkexec runuser sudo-rs run0 sg newgrp",
-        Test(_asks_for_shell) & ~word("-ll?|--list|-v|-k|-K|-V|--validate|--reset-timestamp|-c|--command")
-        | Test(
-            lambda view: (
-                view.name in ("su", "run0")
-                and not any(
-                    word in ("-c", "--command", "-V", "-h") or word.startswith(("--command=", "--help", "--version"))
-                    for word in view.words
-                )
-            )
-        ),
+        ~_BECOMES & Test(_asks_for_shell) & ~word("-ll?|--list|-v|-k|-K|-V|--validate|--reset-timestamp|-c|--command")
+        | Test(lambda view: view.name == "run0" and not any(_ASKED.match(word) for word in view.words))
+        | _BECOMES & ~opt("-c --command --session-command -u --user -h --help -V --version"),
         "starts a shell with more rights",
         yes=("sudo -i", "sudo -s", "su", "su -", "su - root"),
         no=("sudo -l", "sudo -v", "sudo -k", "su -V", "sudo decode - < log"),

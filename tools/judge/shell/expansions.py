@@ -7,7 +7,7 @@ from tools.judge.shell import modes
 from tools.judge.shell.cursor import LATE
 from tools.judge.shell.modes import Mode
 from tools.judge.shell.tree import Arithmetic, Double, Parameter, Part, Plain, Quoted, Word
-from tools.judge.shell.words import Words
+from tools.judge.shell.words import ANSI, Words
 
 SIMPLE = Regex(r"\$([A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!-])")
 NAME = r"(?:[A-Za-z_][A-Za-z0-9_]*+|[0-9]++|[@*#?$!-])"
@@ -57,6 +57,9 @@ class Expansions(Words):
                 self.pos += 1
                 return self.double(mode)
             case "\\" if text.startswith("\n", pos + 2):
+                if mode is modes.WORD and not self.in_substitution and self.scale and ANSI.match(text, pos):
+                    self.spliced = True
+                    return self.ansi(mode)
                 self.fail("an expansion is split by a line continuation")
         self.pos += 1
         return "$"

@@ -15,7 +15,7 @@ from tools.judge.shell.tree import CommandSub, Double, ExtGlob, Part, ProcessSub
 
 SINGLE = Regex(r"'([^']*)'")
 CONSTANT_DOUBLE = Regex(r'"([^"\\$`]*+)"')
-ANSI = Regex(r"\$'((?:[^'\\]|\\.)*+)'", re.DOTALL)
+ANSI = Regex(r"\$(?:\\\n)*'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 UNCOUNTED = Regex(r"""[^\\'"`$()\[\]]++|\\.|\$'(?:[^'\\]|\\.)*+'|'[^']*'|`(?:[^`\\]|\\.)*+`|\$""", re.DOTALL)
 BACKQUOTED = Regex(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
 BACKQUOTE_ESCAPE = Regex(r"\\([`\\$])")

@@ -202,13 +202,19 @@ def test_a_continuation_that_changes_what_a_token_is_is_refused_or_read_as_bash_
             parse(text)
 
 
+@pytest.mark.parametrize("between", ["\\\n", "\\\n\\\n"])
+def test_a_continuation_before_the_quote_leaves_it_one_text(between):
+    (word,) = parse(f"${between}'it\\'s\\x20a'").items[0].command.words
+    assert word.parts == [Quoted("it's a")]
+
+
 PIECES = [
     "a", "B.c", "1", "-x", "=", ":", "é", "#", "''", "'a b'", "'$x`\\'", "'\"'", '""', '"a b"', '"\\$s\\"\\\\\\q"', '"$s"',
     '"${s}x"', "\"it's\"",
     '"\\\n"', "\\ ", "\\\\", "\\$", "\\'", '\\"', "\\a", "\\\n", "$'a\\tb'", "$'\\x41\\102\\u20ac\\''", "$'\\e\\q\\\\'",
     "$'\\xe2\\x82\\xac'",
-    "$'a\\0b'", "$'\\cA\\c\\\\x'", "$'\\x{41}z'", "$'\\U1F600'", "$'\\?\\\"'", '$"tr $s"', "$s", "${s}", "${s:-no}",
-    "${u:-d e}", "${u-'q r'}",
+    "$'a\\0b'", "$'\\cA\\c\\\\x'", "$'\\x{41}z'", "$'\\U1F600'", "$\\\n'a\\'b'", "$'\\?\\\"'", '$"tr $s"', "$s", "${s}",
+    "${s:-no}", "${u:-d e}", "${u-'q r'}",
     '${u:-"w $s"}', '"${u:-w x}"', "\"${u:-'y'}\"", '"${u:-"in"}"', '"${u:-\\}\\$\\a}"', "${s:+set}", '"${s+\'alt\'}"',
     "${u:+never}", "$%", '"$"',
     "${u:-\\}}", "${u:-$'\\n'}", "$s.x", "${s}y",
