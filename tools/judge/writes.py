@@ -24,9 +24,10 @@ class Writes(NamedTuple):
     """Description of the paths that one command changes.
 
     ``pick``: which operands (``all``, ``last``, ``first``, ``rest``: all but the first, ``destination``: the last, what the
-    others are called in it, and the others too where ``takes``; "" for none). ``valued``: options whose next word is no operand.
-    ``outputs``: options whose value is written, ``folders``: those that name the folder to write to. ``prefixes``: beginnings of
-    words that hold a path (``of=``). ``when``: only then the operands are changed. ``takes``: what happens to the sources.
+    others are called in it, and the others too where ``takes``, or where ``shares`` holds; "" for none). ``valued``: options
+    whose next word is no operand. ``outputs``: options whose value is written, ``folders``: those that name the folder to write
+    to. ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: only then the operands are changed. ``takes``:
+    what happens to the sources. ``shares``: then they get a second name (a hard link), by which a later call writes them.
     """
 
     mode: Mode
@@ -37,6 +38,7 @@ class Writes(NamedTuple):
     prefixes: str = ""
     when: Test | None = None
     takes: Mode | None = None
+    shares: Test | None = None
 
 
 EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
@@ -73,14 +75,24 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("setfacl", Writes("permission", "all", "-m -x -M -X --modify --remove --set --set-file --modify-file")),
     ("setcap", Writes("permission", "rest")),
     ("mv gmv", Writes("write", "destination", "-S --suffix", folders="-t --target-directory", takes="delete")),
-    ("cp gcp", Writes("write", "destination", "-S --suffix", folders="-t --target-directory")),
-    ("ln link symlink", Writes("write", "destination", "-S --suffix", folders="-t --target-directory")),
+    ("cp gcp", Writes("write", "destination", "-S --suffix", folders="-t --target-directory", shares=opt("-l --link"))),
+    (
+        "ln gln link symlink",
+        Writes(
+            "write",
+            "destination",
+            "-S --suffix",
+            folders="-t --target-directory",
+            shares=~opt("-s --symbolic") & Test(lambda view: view.name != "symlink"),
+        ),
+    ),
     (
         "install ginstall",
         Writes("write", "destination", "-m --mode -o --owner -g --group -S --suffix", folders="-t --target-directory"),
     ),
     ("ditto", Writes("write", "destination")),
-    ("rsync scp", _SENDS),
+    ("rsync", _SENDS._replace(outputs="--link-dest")),  # what is there gets a second name
+    ("scp", _SENDS),
     ("mkdir", Writes("folder", "all", "-m --mode")),
     ("mkfifo mknod", Writes("write", "first", "-m --mode")),
     ("rename prename mmv vidir perl-rename", Writes("write", "rest")),
@@ -211,6 +223,8 @@ def _bundle(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequ
 
 def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
     made = "-d" in view.words  # install -d makes folders
+    if writes.shares is not None and writes.shares(view):
+        yield from (Touch(source, "write") for source in (plain if folders or len(plain) < 2 else plain[:-1]))
     if len(plain) < 2 and not folders and not made:
         return
     to, sources = (folders, plain) if folders else (plain[-1:], plain[:-1])
