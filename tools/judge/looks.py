@@ -15,8 +15,18 @@ from tools.judge.meaning.value import HOLE, Taint, Value
 _MOVERS = frozenset({"mv", "gmv"})
 _JOIN = frozenset("mount bindfs sshfs rclone unionfs mergerfs overlay fuse-overlayfs unshare rename prename mmv".split())
 """Programs by which a folder shows another one's files, or that move files in ways that nobody follows."""
-_BRING = tuple(map(frozenset, (["reset"], ["stash", "pop"], ["stash", "apply"], ["stash", "branch"], ["-n"], ["--no-commit"])))
-"""Words of git commands that leave work in the tree which was in a commit, or in a stash."""
+_BRING = tuple(
+    map(
+        frozenset,
+        (
+            *(["reset"], ["stash", "pop"], ["stash", "apply"], ["stash", "branch"], ["-n"], ["--no-commit"]),
+            *(["rm", "--cached"], ["update-index"], ["read-tree"]),
+        ),
+    )
+)
+"""Words of git commands that leave work in the tree which was in a commit, or in a stash, or make files untracked."""
+_IGNORES = frozenset({".gitignore", "exclude"})
+_REMOVERS = frozenset("rm unlink truncate sed gsed cp gcp ln gln tee perl".split())
 _SAFE_VARIABLES = (
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_TRACE", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS"),
     *("GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_SSH", "GIT_MERGE_AUTOEDIT", "GIT_PS1"),
@@ -71,6 +81,7 @@ class Looks:
         self._files = files or NoFiles()
         self._elsewhere = any(map(moves_git, variables))
         self._brought = False
+        self._added = False
         self.links = Links()
         self.moves_in = False
         """True where the line may move something into a folder for temporary files, or make it another's."""
@@ -101,7 +112,9 @@ class Looks:
             or act.name in _MOVERS
             or (act.name == "git" and any(one <= words for one in _BRING))
             or (act.name == "rsync" and "--remove-source-files" in words)
+            or _may_unignore(act)
         )
+        self._added |= act.name == "git" and not words.isdisjoint(("add", "stage"))
 
     def look(self, path: str) -> Seen:
         """Look at an absolute path."""
@@ -135,7 +148,16 @@ class Looks:
         """Look at the working tree that ``folder`` (absolute) belongs to."""
         if self._elsewhere or self._brought or not isinstance(self._files, SeesWork):
             return UNSEEN
-        return self._files.work_tree(folder)
+        seen = self._files.work_tree(folder)
+        return seen._replace(changed=seen.changed or seen.untracked) if self._added else seen
+
+
+def _may_unignore(act: Act) -> bool:
+    """Return whether an act may take lines out of a list of what git ignores: the files are untracked from then on."""
+    changed = [target.path.text for target in act.redirects if target.op in (">", ">|")]
+    if act.name in _REMOVERS:
+        changed += act.words()
+    return any(posixpath.basename(path) in _IGNORES for path in changed)
 
 
 def moves_git(variable: str) -> bool:

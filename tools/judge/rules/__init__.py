@@ -34,6 +34,7 @@ MODULES = (
     "self",
     "platforms",
     "git",
+    "git_forced",
     "uncommitted",
     "forges",
     "sql",

@@ -122,6 +122,16 @@ RULES = (
         no=("git submodule update", "git submodule foreach 'git status'"),
     ),
     rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("checkout|restore", opt("-p --patch") & ~opt("-S --staged")) & Test(lambda view: view.act.stdin is not None),
+        _LOSES,
+        yes=("yes | git checkout -p", "echo a | git restore -p src"),
+        no=("git checkout -p", "yes | git restore -Sp"),
+        seen=may_lose("changed"),
+    ),
+    rule(
         "git.stash-delete",
         "ask",
         GIT,
