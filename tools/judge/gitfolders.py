@@ -184,10 +184,12 @@ def _configs(top: str, seen: Seen) -> Sequence[str]:
 
 
 def _owners(parts: Sequence[str], mode: Mode) -> Iterator[str]:
-    """Yield the folders whose hooks or settings a path would be, were they git's."""
+    """Yield the folders whose hooks or settings, or list of what a rebase does, a path would be, were they git's."""
     for at, part in enumerate(parts):
         if part == "hooks" and mode != "folder" and at + 2 >= len(parts) and not parts[-1].endswith(".sample"):
             yield "/".join(parts[:at])
+    if parts[-2:] == ["rebase-merge", "git-rebase-todo"]:
+        yield "/".join(parts[:-2])
     if (parts[-1] in _SETTINGS and mode != "folder") or parts[-2:] == ["info", "attributes"]:
         yield "/".join(parts[: -2 if parts[-1] == "attributes" else -1])
 

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from tools.judge.gitsettings import pairs
-from tools.judge.meaning import changes, external, filestate
+from tools.judge.meaning import changes, external, filestate, gitprograms
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Value, joined, names
 from tools.judge.meaning.walk import Walker
@@ -50,7 +50,8 @@ def _aliased(it: Walker, state: State, argv: Values) -> list[Inner]:
     at = reading.operands[0]
     name, rest = argv[at], argv[at + 1 :]
     if name.text in _COMMANDS or not name.known:
-        return []
+        before = [one for one in reading.options if one.at < at]
+        return gitprograms.run_by(it, state, argv, at, lambda: _folders(it, state, before))
     given = [one for one in reading.options if one.at < at]
     found = [Inner(argv=[Value(file), *rest], own=True) for file in external.placed(it, state, f"git-{name.text}")]
     folders = _folders(it, state, given)

@@ -245,6 +245,8 @@ def _loads(name: str, given: Value) -> bool:
         return re.match(r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)", text) is not None
     if name == "PATH":
         return _FOREIGN_PATH.match(text) is not None and text != ""
+    if name == "GIT_ALLOW_PROTOCOL":
+        return "ext" in text.split(":") or HOLE in text
     if name == "PS4" or name == "PS1" or name == "PS0":
         return "$(" in text or "`" in text
     return name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_"))

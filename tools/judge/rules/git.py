@@ -334,7 +334,7 @@ RULES = (
         "ask-once",
         GIT,
         Test(_other_commands)
-        | git("clone|fetch|pull|ls-remote|push|remote|archive", operand(r"ext::.*"))
+        | git("clone|fetch|pull|ls-remote|push|remote|archive|submodule", operand(r"ext::.*"))
         | git("clone|fetch|pull|ls-remote", text(r"(?:^| )--upload-pack[= ](?!(?:[\w/]*/)?git-upload-pack(?: |$))"))
         | git("push", text(r"(?:^| )--(?:receive-pack|exec)[= ](?!(?:[\w/.-]*/)?git-receive-pack(?: |$))"))
         | git("archive", text(r"(?:^| )--exec[= ](?!(?:[\w/]*/)?git-upload-archive(?: |$))"))
