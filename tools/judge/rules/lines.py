@@ -127,6 +127,26 @@ def across(acts: Sequence[Act]) -> Iterator[Across]:
         yield from _sent(acts)
     if not names.isdisjoint(FINDERS) and any(act.fed and act.name in _TAKERS for act in acts):
         yield from _handed_over(acts)
+    if "git" in names:
+        yield from _taken_back(acts)
+
+
+def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
+    """Yield what applies in reverse the difference that git just printed: the work is nowhere else then."""
+    printed = False
+    for act in acts:
+        words = act.words()
+        commits = sum(word[:1] != "-" for word in words) - 1
+        if act.name == "git" and "diff" in words:
+            printed = not act.redirects and commits < _BETWEEN_COMMITS and not any(".." in word for word in words)
+        applies = (act.name == "git" and words[:1] == ["apply"]) or act.name == "patch"
+        if applies and printed and act.stdin is not None and _REVERSED.intersection(words):
+            yield Across(act, "git.discard", "ask", "throws uncommitted work away")
+
+
+_REVERSED = frozenset({"-R", "--reverse"})
+_BETWEEN_COMMITS = 2
+"""With so many operands, git compares commits."""
 
 
 def _killed(acts: Sequence[Act]) -> Iterator[Across]:
