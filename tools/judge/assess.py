@@ -28,7 +28,7 @@ from tools.judge.paths import (
     spelled,
 )
 from tools.judge.procfs import WHY, is_folder, names_process
-from tools.judge.reads import TAKES, processes, taken_by_git, takes_folders
+from tools.judge.reads import TAKES, processes, searched, taken_by_git, takes_folders
 from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
@@ -329,9 +329,9 @@ def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
             why = "touches toolcrib's own settings, keys or state"
             yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
             return
-    for path in taken_by_git(act) if act.name == "git" else ():
+    for path in taken_by_git(act) if act.name == "git" else searched(act):
         if any(under(folder, path) or under(path, folder) for folder in basis.protected):
-            why = "takes toolcrib's own settings, keys or state into a repository"
+            why = "takes in toolcrib's own settings, keys or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
@@ -75,6 +76,36 @@ def _setarch(argv: Values, stdin: Value | None) -> list[Inner]:
     return [Inner(argv=rest)] if rest else []
 
 
+# -- script and ed ----------------------------------------------------------------------------------------------------
+
+_SCRIPT_COMMAND = Regex(r"-[a-zA-Z]*c|--command(?:=.*)?|-c.*")
+
+
+def _script(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``script``: without a command, its shell reads what it is given."""
+    if stdin is None or any(map(_SCRIPT_COMMAND.fullmatch, (value.text for value in argv[1:]))):
+        return []
+    return [Inner(text=stdin, own=True)]
+
+
+def _own_shell(it: Walker, state: State, argv: Values) -> list[Inner]:
+    """The shell that SHELL names, where it is a file of the session's own."""
+    named = preset.given(it, state, ["SHELL"])
+    return [Inner(argv=[one], own=True) for one in named if owned.content(it, state, one.text) is not None]
+
+
+_ED_RUNS = Regex(r"^[\d,.$%;]*(?:[rwe]\s*)?!(.+)$", re.MULTILINE)
+
+
+def _ed(argv: Values, stdin: Value | None) -> list[Inner]:
+    """``ed '!COMMAND'``, and the lines of its input that run one."""
+    if not any(value.text[:1] == "!" for value in argv[1:]):
+        return []  # a file is edited: its input is read as code
+    found = [value._replace(text=value.text[1:], shown="") for value in argv[1:] if value.text[:1] == "!"]
+    found += [Value(match[1], stdin.taint) for match in _ED_RUNS.finditer(stdin.text)] if stdin is not None else []
+    return [Inner(text=text, own=True) for text in found]
+
+
 # -- helpers ----------------------------------------------------------------------------------------------------------
 
 _COMPILER = "as ld ld.* collect2 cc1 cc1plus cc1obj lto1 lto-wrapper gold mold"
@@ -141,8 +172,9 @@ def expanded(it: Walker, state: State, name: str, argv: Values) -> Values:
     return found
 
 
-SPECIALS = {"bwrap": _bwrap, "setarch": _setarch}
+SPECIALS = {"bwrap": _bwrap, "setarch": _setarch, "script": _script, "ed": _ed, "red": _ed}
 RECIPES = {
     "bwrap": _bound,
+    "script": _own_shell,
     **dict.fromkeys(names("gcc g++ cc c++ clang clang++ gfortran"), _compiler),
 }
