@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tools.judge import installed as our_code
+from tools.judge import unlisted
 from tools.judge.acted import finding_of
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
@@ -27,7 +28,7 @@ from tools.judge.paths import (
     spelled,
 )
 from tools.judge.procfs import WHY, is_folder, names_process
-from tools.judge.reads import TAKES, processes, taken_by_git, takes_folders
+from tools.judge.reads import TAKES, processes, searched, taken_by_git, takes_folders
 from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
@@ -46,7 +47,6 @@ _LOOKS = frozenset(
 
 _NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
 """Commands that act on a link itself and not on its target, or whose words are no paths."""
-
 _MOST_NAME = 1_000
 
 _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
@@ -227,6 +227,7 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
         yield from _of_touch(act, touch, view, names, basis)
         if HOLE in touch.path.text or touch.path.pattern:
             yield from _of_target(act, touch, view, names, basis)
+    yield from _of_unlisted(act, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
         yield finding_of(
             act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
@@ -256,6 +257,24 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
         if touch.mode == "write" and _may_land_in_own(act, path, basis):
             why = "may write into toolcrib's own settings or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"), paths=(UNKNOWN_PATH,))
+
+
+def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
+    """What a program that nobody described may write, where that is a start file, a terminal or our own."""
+    for given in unlisted.written(act, names):
+        for named in spelled(given, act.cwds, basis.home) if len(given.text) < _MOST_NAME else ():
+            for path in (named, *basis.links.real(named)):
+                rows = [row for row in path_rules(path, "write", basis.home) if unlisted.is_highest(row, path)]
+                closed = is_protected(path, basis.protected)
+                ours = basis.ours is not None and not path.endswith("/") and our_code.holds(basis.ours.installed, path)
+                if not (rows or closed or ours) or (given in act.argv and only_says(view, names)):
+                    continue
+                shown = path.replace(HOLE, "…")
+                for row in rows:
+                    yield finding_of(act, row.key, row.level, f"may change it: {row.why}", scope=shown, paths=(path,))
+                if closed or ours:
+                    key = "self.above" if closed else "self.installed"
+                    yield finding_of(act, key, "ask-once", "may write toolcrib's own code, settings or state", scope=shown)
 
 
 def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
@@ -310,9 +329,9 @@ def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
             why = "touches toolcrib's own settings, keys or state"
             yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
             return
-    for path in taken_by_git(act) if act.name == "git" else ():
+    for path in taken_by_git(act) if act.name == "git" else searched(act):
         if any(under(folder, path) or under(path, folder) for folder in basis.protected):
-            why = "takes toolcrib's own settings, keys or state into a repository"
+            why = "takes in toolcrib's own settings, keys or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):

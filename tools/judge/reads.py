@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator
 
 from toolcrib._regex import Regex
@@ -78,6 +79,50 @@ def _is_pattern(act: Act, given: Value) -> bool:
 
 def _takes_process(act: Act) -> bool:
     return takes_folders(act) or (act.name == "git" and "grep" in act.words()) or "http.server" in act.words()
+
+
+# what is searched
+
+_SEARCHES_TREE = frozenset({"grep", "egrep", "fgrep", "zgrep"})
+_SKIPS_HIDDEN = frozenset({"rg", "ag", "ack"})
+_HIDDEN = Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted")
+_SEARCH_VALUED = _PATTERNS | {
+    "-m",
+    "--max-count",
+    "-A",
+    "-B",
+    "-C",
+    "--include",
+    "--exclude",
+    "--exclude-dir",
+    "-d",
+    "-D",
+    "-g",
+    "-t",
+}
+_KEPT_NAMES = ("secrets.env", "config.yaml", "toolcrib.db")
+"""Names of files with keys and state, of which a search must match one to show it."""
+_KEPT_FOLDERS = (".config", ".local", "toolcrib", ".toolcrib")
+
+
+def searched(act: Act) -> list[str]:
+    """The absolute folders that a search goes through with all that is hidden in them."""
+    words = act.words()
+    if act.name in _SKIPS_HIDDEN:
+        if not any(map(_HIDDEN.fullmatch, words)):
+            return []
+    elif act.name not in _SEARCHES_TREE or not takes_folders(act):
+        return []
+    reading = read([value.text for value in act.argv], "", _SEARCH_VALUED)
+    given = [(one.name, one.value or "") for one in reading.options]
+    only = [value for name, value in given if name == "--include"]
+    if only and not any(fnmatch.fnmatchcase(kept, one) for kept in _KEPT_NAMES for one in only):
+        return []
+    if any(fnmatch.fnmatchcase(kept, value) for name, value in given if name == "--exclude-dir" for kept in _KEPT_FOLDERS):
+        return []
+    patterns = any(name in _PATTERNS for name, _ in given)
+    places = [act.argv[at] for at in (reading.operands if patterns else reading.operands[1:])]
+    return [path for one in places for path in spelled(one, act.cwds)] if places else list(act.cwds)
 
 
 # what git takes into a repository

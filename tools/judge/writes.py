@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +30,7 @@ class Writes(NamedTuple):
     whose next word is no operand. ``outputs``: options whose value is written, ``folders``: those that name the folder to write
     to. ``prefixes``: beginnings of words that hold a path (``of=``). ``when``: only then the operands are changed. ``takes``:
     what happens to the sources. ``shares``: then they get a second name (a hard link), by which a later call writes them.
+    ``backups``: options with what is put behind a name to keep what was there.
     """
 
     mode: Mode
@@ -39,6 +42,7 @@ class Writes(NamedTuple):
     when: Test | None = None
     takes: Mode | None = None
     shares: Test | None = None
+    backups: str = ""
 
 
 EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
@@ -47,9 +51,15 @@ EXTRACTS = word(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get") | Test(
 """tar unpacks: ``-x`` among its letters, or among those of the first word."""
 
 _IN_PLACE = opt("-i --in-place --inplace") | word(r"-[a-zA-Z0-9]*i(\..*)?|-[a-z]*i\S*")
+_EDITING = word(r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*")
 _DELETES = Writes("delete", "all", "-s --size -n --iterations --random-source")
 _OWNS = Writes("permission", "rest", "--from")
-_SENDS = Writes("write", "destination", "-e --rsh -P -i -F -o -l -S -c --exclude --include --filter --bwlimit --rsync-path")
+_SENDS = Writes(
+    "write",
+    "destination",
+    backups="--suffix",
+    valued="-e --rsh -P -i -F -o -l -S -c --exclude --include --filter --bwlimit --rsync-path",
+)
 _EDITS = Writes(
     "write",
     "all",
@@ -57,7 +67,7 @@ _EDITS = Writes(
     when=~(opt("--version --help") | word(r"-[a-zA-Z]*[RM][a-zA-Z]*|--headless")),
 )
 _PACKS = Writes(
-    "write", "all", when=~(opt("-c --stdout --to-stdout -l --list -t --test") | word("-[a-zA-Z0-9]*[ltc][a-zA-Z0-9]*"))
+    "write", "packed", when=~(opt("-c --stdout --to-stdout -l --list -t --test") | word("-[a-zA-Z0-9]*[ltc][a-zA-Z0-9]*"))
 )
 _CONVERTS = Writes("write", "", outputs="-o --output --out --output-file -out --outfile --output-dir --outdir")
 
@@ -74,21 +84,21 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("chattr chflags setfattr xattr semanage chcon restorecon", Writes("permission", "all", "-n -v -t -u -r -l")),
     ("setfacl", Writes("permission", "all", "-m -x -M -X --modify --remove --set --set-file --modify-file")),
     ("setcap", Writes("permission", "rest")),
-    ("mv gmv", Writes("write", "destination", "-S --suffix", folders="-t --target-directory", takes="delete")),
-    ("cp gcp", Writes("write", "destination", "-S --suffix", folders="-t --target-directory", shares=opt("-l --link"))),
+    ("mv gmv", Writes("write", "destination", backups="-S --suffix", folders="-t --target-directory", takes="delete")),
+    ("cp gcp", Writes("write", "destination", backups="-S --suffix", folders="-t --target-directory", shares=opt("-l --link"))),
     (
         "ln gln link symlink",
         Writes(
             "write",
             "destination",
-            "-S --suffix",
+            backups="-S --suffix",
             folders="-t --target-directory",
             shares=~opt("-s --symbolic") & Test(lambda view: view.name != "symlink"),
         ),
     ),
     (
         "install ginstall",
-        Writes("write", "destination", "-m --mode -o --owner -g --group -S --suffix", folders="-t --target-directory"),
+        Writes("write", "destination", "-m --mode -o --owner -g --group", folders="-t --target-directory", backups="-S --suffix"),
     ),
     ("ditto", Writes("write", "destination")),
     ("rsync", _SENDS._replace(outputs="--link-dest")),  # what is there gets a second name
@@ -99,27 +109,65 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
     ("dd dcfldd dc3dd", Writes("write", prefixes="of= ofs= wipe= hof=")),
     ("ddrescue gddrescue", Writes("write", "rest", "-i -o -s -b -c -r -m")),
     ("pv", Writes("write", outputs="-o --output")),
-    ("sed gsed", Writes("write", "rest", "-l --line-length", when=opt("--in-place") | word(r"-[nEerszul]*i.*"))),
-    ("perl ruby", Writes("write", "all", "-e -E -I -r -M", when=word(r"-[a-hj-zA-Z0]*i(\..*)?|-[a-zA-Z0-9]*pi\S*"))),
+    (
+        "sed gsed",
+        Writes("write", "rest", "-l --line-length", when=opt("--in-place") | word(r"-[nEerszul]*i.*"), backups="-i --in-place"),
+    ),
+    ("perl ruby", Writes("write", "all", "-e -E -I -r -M", when=_EDITING, backups="-i")),
     ("awk gawk", Writes("write", "rest", "-i -v -F -f", when=value("-i --include", "inplace"))),
     ("yq dasel", Writes("write", "all", when=_IN_PLACE)),
     ("crudini", Writes("write", "first", when=opt("--set --del --merge"))),
     ("augtool", Writes("write", "")),
-    ("tar gtar bsdtar", Writes("write", folders="-C --directory --cd", when=EXTRACTS)),
+    (
+        "tar gtar bsdtar",
+        Writes(
+            "write",
+            outputs="--index-file -g --listed-incremental --volno-file",
+            folders="-C --directory --cd --one-top-level",
+            when=EXTRACTS,
+        ),
+    ),
     ("unzip", Writes("write", folders="-d")),
     ("unrar 7z 7za 7zr 7zz", Writes("write", prefixes="-o")),
     ("cpio pax", Writes("write", folders="-D --directory")),
     ("zip", Writes("write", "first", "-x -i -n -b -P")),
     ("gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma unlzma compress pigz", _PACKS),
-    ("patch", Writes("write", "first", "-i --input -p -d -o -D -B -z", outputs="-o --output", folders="-d --directory")),
+    (
+        "patch",
+        Writes(
+            "write", "first", "-i --input -p -d -D -B", outputs="-o --output", folders="-d --directory", backups="-z --suffix"
+        ),
+    ),
     ("find gfind", Writes("write", outputs="-fprint -fprint0 -fls -fprintf")),
     (
         "curl",
-        Writes("write", outputs="-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii", folders="--output-dir"),
+        Writes(
+            "write",
+            "fetched",
+            outputs="-o --output -c --cookie-jar -D --dump-header --trace --trace-ascii --stderr --libcurl --etag-save --hsts"
+            " --alt-svc",
+            folders="--output-dir",
+        ),
     ),
-    ("wget", Writes("write", outputs="-O --output-document -o --output-file -a", folders="-P --directory-prefix")),
+    (
+        "wget",
+        Writes(
+            "write",
+            "fetched",
+            outputs="-O --output-document -o --output-file -a --append-output --save-cookies --rejected-log",
+            folders="-P --directory-prefix",
+        ),
+    ),
     ("aria2c axel", Writes("write", outputs="-o --out --output", folders="-d --dir")),
-    ("sort gcc g++ cc clang clang++ ld as go strace ltrace gpg gpg2 age", Writes("write", outputs="-o --output")),
+    ("sort ld as go strace ltrace gpg gpg2 age perf shuf", Writes("write", outputs="-o --output")),
+    ("gcc g++ cc c++ clang clang++ gfortran", Writes("write", outputs="-o --output -MF -MJ -aux-info")),
+    ("uniq", Writes("write", "rest", "-f -s -w --skip-fields --skip-chars --check-chars")),
+    ("ssh autossh", Writes("write", outputs="-E")),
+    ("valgrind", Writes("write", outputs="--log-file --xml-file")),
+    (
+        "hyperfine",
+        Writes("write", outputs="--export-json --export-csv --export-markdown --export-asciidoc --export-orgmode --output"),
+    ),
     ("openssl", _CONVERTS),
     ("iconv xsltproc xmllint protoc jq pandoc ffmpeg convert time", Writes("write", outputs="-o --output")),
     ("pg_dump pg_dumpall tcpdump", Writes("write", outputs="-f --file -w")),
@@ -130,11 +178,16 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
         "strip objcopy patchelf upx dos2unix unix2dos dos2mac mac2unix recode",
         Writes("write", "all", "--set-rpath --set-interpreter"),
     ),
-    ("split csplit", Writes("write", "rest", "-b -l -n -a -C")),
+    ("split csplit", Writes("write", "pieces", "-b -l -n -a -C --filter", outputs="-f --prefix")),
     ("logsave", Writes("write", "first")),
     ("debugfs", Writes("write", "all", "-R -f", when=opt("-w"))),
-    ("pip pip3 uv pipx", Writes("write", folders="-t --target --prefix --root")),
-    ("git", Writes("write", "bundle", outputs="--output -o", folders="--separate-git-dir --template --output-directory")),
+    ("pip pip3 uv pipx", Writes("write", outputs="--log --report", folders="-t --target --prefix --root")),
+    (
+        "git",
+        Writes(
+            "write", "bundle", outputs="--output -o --export-marks", folders="--separate-git-dir --template --output-directory"
+        ),
+    ),
     ("plutil", Writes("write", "rest", "-o", when=word("-(replace|insert|remove|convert)"))),
     ("docker podman nerdctl kubectl oc", Writes("write", "destination", "-c --container -n --namespace", when=sub("cp"))),
     ("aws", Writes("write", "destination", "--profile --region", when=sub("s3 cp|mv|sync"))),
@@ -145,13 +198,18 @@ _ROWS: tuple[tuple[str, Writes], ...] = (
             "write", "rest", "-m", when=Test(lambda view: view.words[:3] in (["-m", "zipfile", "-e"], ["-m", "tarfile", "-e"]))
         ),
     ),
-    ("ssh-keygen", Writes("write", outputs="-f", when=Test(lambda view: view.act.stdin is not None))),  # told to overwrite
+    ("ssh-keygen", Writes("write", folders="-f", when=Test(lambda view: view.act.stdin is not None))),  # told to overwrite
     ("PlistBuddy", Writes("write", "all", "-c")),
 )
 
 _BY_NAME: Mapping[str, Writes] = {name: writes for names, writes in _ROWS for name in names.split()}
 
 _QUIET = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "-", "/dev/zero", "/dev/full"})
+
+
+def is_listed(names: Sequence[str]) -> bool:
+    """Return whether what a program of these families writes is described here."""
+    return any(name in _BY_NAME for name in names)
 
 
 def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[Touch]:
@@ -169,21 +227,51 @@ def touched(act: Act, names: Sequence[str], view: ActView | None) -> Iterator[To
 
 
 def _by_command(writes: Writes, view: ActView) -> Iterator[Touch]:
+    outputs = view.values(_names(writes.outputs)) if writes.outputs else []
+    yield from (Touch(given, writes.mode) for given in outputs)
     if writes.when is not None and not writes.when(view):
         return
-    if writes.outputs:
-        for given in view.values(_names(writes.outputs)):
-            yield Touch(given, writes.mode)
     folders = view.values(_names(writes.folders)) if writes.folders else []
-    for given in folders:
-        yield Touch(given, writes.mode)
+    yield from (Touch(given, writes.mode) for given in folders)
+    for folder, given in itertools.product(folders, outputs):
+        if given.text[:1] not in ("/", "~"):
+            yield Touch(given._replace(text=f"{folder.text.rstrip('/')}/{given.text}", shown=""), writes.mode)
     for start in writes.prefixes.split():
         for given in view.act.argv[1:]:
             if given.text.startswith(start) and len(given.text) > len(start):
                 yield Touch(given._replace(text=given.text[len(start) :]), writes.mode)
     if writes.pick:
-        plain = view.operands(_names(f"{writes.valued} {writes.outputs} {writes.folders}"))
-        yield from _PICKS[writes.pick](writes, view, plain, folders)
+        yield from _picked(writes, view, folders)
+
+
+def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield the operands that are changed, and the names under which the program keeps what was there."""
+    valued = f"{writes.valued} {writes.outputs} {writes.folders}"
+    plain = view.operands(_names(valued if writes.backups[:2] == "-i" else f"{valued} {writes.backups}"))
+    suffixes = _suffixes(writes, view) if writes.backups else []
+    for touch in _PICKS[writes.pick](writes, view, plain, folders):
+        yield touch
+        for suffix in suffixes if touch.mode == "write" else ():
+            yield _backup(touch, suffix)
+
+
+def _suffixes(writes: Writes, view: ActView) -> list[str]:
+    """What a program puts behind the names of the files that it keeps; an editor's option has it in the same word."""
+    if writes.backups[:2] == "-i":
+        found = [match[1] or match[2] for match in map(_IN_WORD.fullmatch, view.words) if match is not None]
+    else:
+        found = [given.text for given in view.values(_names(writes.backups))]
+    named = view.act.environment.get("SIMPLE_BACKUP_SUFFIX")
+    return [one for one in [*found, *([named.text] if named is not None else [])] if one]
+
+
+_IN_WORD = Regex(r"-[a-hj-zA-Z0]*i(.*)|--in-place=(.*)", re.DOTALL)
+
+
+def _backup(touch: Touch, suffix: str) -> Touch:
+    folder, slash, name = touch.path.text.rpartition("/")
+    kept = suffix.replace("*", name) if "*" in suffix else name + suffix
+    return Touch(touch.path._replace(text=f"{folder}{slash}{kept}", shown=""), "write")
 
 
 @functools.cache
@@ -203,6 +291,35 @@ def _files(writes: Writes, view: ActView, plain: Sequence[Value], folders: Seque
     """Yield the paths that rm deletes: it leaves folders, unless it is told otherwise."""
     whole = _DELETES_FOLDERS(view)
     return (Touch(given, writes.mode) for given in plain if whole or given.pattern or not _FOLDERS.fullmatch(given.text))
+
+
+def _packed(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield a packed file, and what it is called when it is unpacked."""
+    for given in plain:
+        yield Touch(given, writes.mode)
+        name = given.text.rpartition(".")[0]
+        if name and not name.endswith("/"):
+            yield Touch(given._replace(text=name, shown=""), writes.mode)
+
+
+def _pieces(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield the files whose names begin with the prefix, and go on in a way that the program finds."""
+    prefixes = plain[1:] if view.name == "split" else view.values(_names(writes.outputs))
+    return (Touch(given._replace(text=given.text + HOLE, shown=""), writes.mode) for given in prefixes)
+
+
+_REMOTE_NAME = Regex(r"-[a-zA-Z#]*O[a-zA-Z#]*|--remote-name(?:-all)?")
+
+
+def _fetched(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
+    """Yield the files that take their names from addresses, where they are hidden ones."""
+    if view.name == "curl" and not any(map(_REMOTE_NAME.fullmatch, view.words)):
+        return
+    for given in plain:
+        name = given.text.partition("?")[0].rpartition("/")[2]
+        for folder in [one.text.rstrip("/") + "/" for one in folders] or [""]:
+            if name[:1] == ".":
+                yield Touch(given._replace(text=folder + name, shown=""), writes.mode)
 
 
 def _first(writes: Writes, view: ActView, plain: Sequence[Value], folders: Sequence[Value]) -> Iterator[Touch]:
@@ -247,6 +364,9 @@ def _destination(writes: Writes, view: ActView, plain: Sequence[Value], folders:
 _PICKS: Mapping[str, Callable[[Writes, ActView, Sequence[Value], Sequence[Value]], Iterator[Touch]]] = {
     "all": _all,
     "files": _files,
+    "packed": _packed,
+    "pieces": _pieces,
+    "fetched": _fetched,
     "first": _first,
     "rest": _rest,
     "bundle": _bundle,

@@ -85,6 +85,12 @@ def _truncate(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing
     m.tell.truncate(text(arg(args, named, 0, "path")), text(arg(args, named, 1, "length")))
 
 
+def _compiled(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
+    if len(args) > 1 or "cfile" in named:
+        m.tell.write(text(arg(args, named, 1, "cfile")))
+    return Unknown()
+
+
 def _chdir(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
     m.tell.cwd = m.tell.place(text(arg(args, named, 0, "path")))
 
@@ -252,6 +258,7 @@ EFFECTS: dict[str, Effect] = {
     "os.symlink": _symlink,
     "os.link": _hardlink,
     "os.truncate": _truncate,
+    "py_compile.compile": _compiled,
     "os.chdir": _chdir,
     "os.open": _os_open,
     "os.write": _os_write,

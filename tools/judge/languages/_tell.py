@@ -63,6 +63,8 @@ class Tell:
         """Variables that the code set for its children."""
         self.reads_secret = False
         """True once a file was read that is likely to hold a key."""
+        self.included: set[str] = set()
+        """Files that the code was continued in."""
         self._said: set[object] = set()
         self._writes: dict[int, tuple[RedirectTarget, list[Value]]] = {}
         self._next = 0

@@ -122,8 +122,10 @@ def _client(tell: Tell, line: str, taint: Taint) -> bool:
     bare = rest.strip("'\"")
     if command in ("shell", "system", "!"):
         tell.shell(Value(rest, taint))
-    elif rest.startswith("|"):
-        tell.shell(Value(rest[1:].strip(), taint))
+    elif (piped := _PIPED.search(rest)) is not None:
+        tell.shell(Value((piped[1] or piped[2] or piped[3]).strip(), taint))
+    elif command in ("read", "i", "ir"):
+        _included(tell, bare, taint)
     elif command in ("output", "once", "o", "g", "w", "log", "save", "backup"):
         if bare and bare not in ("stdout", "off"):
             tell.write(Value(bare.split()[-1].strip("'\""), taint))
@@ -138,6 +140,23 @@ def _client(tell: Tell, line: str, taint: Taint) -> bool:
     elif command == "load":
         tell.code("native", Value(HOLE, taint | Taint.UNKNOWN), bare)
     return True
+
+
+_PIPED = Regex(r"(?:^|\s)(?:\"\s*\|([^\"]*)\"|'\s*\|([^']*)'|\|(.*))", re.DOTALL)
+"""A command in place of a file: ``.import "|ls" t``, ``.once |sh``."""
+
+
+def _included(tell: Tell, path: str, taint: Taint) -> None:
+    """A file that is read as if it stood here; deeper ones are followed as far as the limit of what may be told."""
+    text = tell.read(Value(path, taint))
+    if not text.known:
+        tell.code("sql", text, path)
+        return
+    if path in tell.included:
+        return
+    tell.included.add(path)
+    for statement in _statements(tell, text.text, taint | text.taint):
+        _statement(tell, statement, taint | text.taint, 1)
 
 
 def _statement(tell: Tell, parts: list[Part], taint: Taint, depth: int) -> None:

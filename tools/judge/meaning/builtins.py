@@ -246,6 +246,9 @@ def _source(call: BuiltinCall) -> list[State]:
     words = [value for value in call.argv[1:] if value.text != "--"]
     if not words:
         return call.end(2)
+    if "/" not in words[0].text and words[0].known and not words[0].pattern:
+        for file in external.placed(call.it, call.state, words[0].text):  # PATH comes before the folder that it is in
+            code.sourced(call.it, call.state.copy(), Value(file), words[1:], [call.argv[0], Value(file)], call.redirects)
     return code.sourced(call.it, call.state, words[0], words[1:], call.argv, call.redirects)
 
 

@@ -259,7 +259,11 @@ def interpreter(
 
 
 def _script_of(it: Walker, state: State, spec: interpreters.InterpreterOptions, path: Value) -> Value:
-    """Return the file that is meant: node adds endings."""
+    """Return the file that is meant: node adds endings, python a name in a folder."""
+    if spec.language == "python" and path.known and not path.text.endswith(".py"):
+        main = path._replace(text=f"{path.text.rstrip('/')}/__main__.py", shown="")
+        if owned.content(it, state, main.text) is not None:
+            return main
     if spec.language == "javascript" and path.known and "." not in path.text.rpartition("/")[2]:
         for name in sources.script_names(path.text):
             found = filestate.content(it, state, Value(name))

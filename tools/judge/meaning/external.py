@@ -12,6 +12,7 @@ from tools.judge.meaning import (
     filestate,
     interpreters,
     journal,
+    launching,
     mounts,
     output,
     preset,
@@ -74,7 +75,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     if "/" in argv[0].text and (other := _identity(it, state, argv[0])) is not None:
         return run(it, state, [other, *argv[1:]], targets)
     name = filestate.program_name(state, argv)
-    argv = preset.extended(it, state, name, argv)
+    argv = launching.expanded(it, state, name, preset.extended(it, state, name, argv))
     wrappers, special = tables.WRAPPERS.rows.get(name, ()), tables.SPECIALS.rows.get(name)
     found = inner(wrappers, argv) or []
     if special is not None:
@@ -183,8 +184,10 @@ def placed(it: Walker, state: State, name: str) -> list[str]:
 
 
 def _shadowed(it: Walker, state: State, argv: Values, targets: Targets) -> None:
-    """Add the acts of a file named ``git`` which others could have put into a folder of PATH; besides those of git itself."""
-    for file in placed(it, state, argv[0].text):
+    """Add the acts of a file named ``git`` which others could have put into a folder of PATH, besides those of git itself; and of
+    the session's own files there which git would start.
+    """
+    for file in [*placed(it, state, argv[0].text), *launching.helpers(it, state, argv[0].text, path_of(it, state))]:
         if file not in it.context.shadowing:
             with it.inside() as inner:
                 inner.shadowing |= {file}

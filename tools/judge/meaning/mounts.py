@@ -36,17 +36,21 @@ def outside(
     the host's files. Paths of the container's own are left out, or stand as some file in /tmp."""
     places = tuple(one for cwd in cwds for one in named(mounts, Value(cwd)))
     own = bool(cwds) and not places
-    start = tuple(cwds) if own else ()
+    whole = ("/", "/") in mounts
+    """It sees all of the host, some of it twice: what it reads counts as well."""
+    start = tuple(cwds) if own or whole else ()
     files = [
         RedirectTarget(one.op, path, one.fd) for one in redirects if ">" in one.op for path in _paths(mounts, one.path, start)
     ]
-    if name not in _CHANGES:
+    if name not in _CHANGES and not whole:
         return (argv, files, places) if files else None
     words: list[Value] = list(argv[:1])
     paths = operands = 0
     for value in argv[1:]:
         option = value.text[:1] == "-" and _BEFORE_PATH.match(value.text) is None
         found = [value] if option else _paths(mounts, value, start)
+        if whole and len(found) == 1 and value.text[:1] != "/":
+            found = [value]  # a mode, a script, or a file that has no other name
         words += found or ([_elsewhere(value)] if name in _FROM_TO else [])
         operands += not option
         if found and not option:
@@ -88,7 +92,7 @@ def named(mounts: Mounts, value: Value, *, above: bool = False) -> list[str]:
     found: list[str] = []
     for to, path in mounts:
         if under(text, to):
-            found.append(path + text[len(to.rstrip("/")) :].rstrip("/"))
+            found.append((path.rstrip("/") + text[len(to.rstrip("/")) :].rstrip("/")) or "/")
         elif (above and under(to, sure)) or (hole and to.startswith(known)):
             found.append(f"{path}/{HOLE}" if hole else path)
     return found

@@ -23,6 +23,7 @@ _RULE = Regex(r"([^\s#=][^:=#]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
 _SETTING = Regex(r"(?:export\s+)?([\w.-]+)\s*(?:[:?+]{0,3}=)\s*(.*)$")
 _USE = Regex(r"\$(?:\$|\((\w+)\)|\{(\w+)\}|\([^()]*\)|(.))")
 _RUN_ON_READING = Regex(r"\$\(shell\s+((?:[^()]|\([^()]*\))*)\)|^[\w.-]+\s*!=\s*(.*)$", re.MULTILINE)
+_FILE = Regex(r"\$[({]file\s+>{1,2}\s*([^,)}\s]+)")
 _INCLUDE = Regex(r"^-?s?include\s+(\S.*)$", re.MULTILINE)
 _MAKE_DRY = names("-n --dry-run --just-print --recon")
 _MAKE_SETTINGS = {
@@ -70,6 +71,7 @@ def _make(it: Walker, state: State, argv: Values) -> list[Inner]:
     whole = joined([found, *_included(it, state, found.text, folder)], "\n")
     used = _settings(whole.text, settings)
     at_once = [_expanded(match[1] or match[2] or "", used) for match in _RUN_ON_READING.finditer(whole.text)]
+    at_once += [f": > {_expanded(match[1], used)}" for match in _FILE.finditer(whole.text)]
     return _texts([*at_once, *([] if dry else _recipes(whole.text, targets, settings))], whole.taint, folder)
 
 
@@ -157,17 +159,38 @@ _SHORT = {"t": "test", "tst": "test", "i": "install", "ci": "install", "add": "i
 
 
 def _package(it: Walker, state: State, argv: Values) -> list[Inner]:
-    words = [value.text for value in argv[1:] if value.text[:1] != "-"]
-    folder = _folder_of(argv)
-    if not words and argv[0].text.endswith("npm"):
+    reading = read([value.text for value in argv], "", _PACKAGE_VALUED)
+    given = [(one.name, one.value or "") for one in reading.options]
+    shells = [Inner(argv=[Value(text)], own=True) for name, text in given if name == "--script-shell" and text]
+    words = [argv[at].text for at in reading.operands]
+    many = any(name in _MANY for name, _ in given) or words[:1] in (["workspace"], ["workspaces"])
+    if words[:1] == ["workspace"] or words[:2] == ["workspaces", "foreach"]:
+        words = words[2:]
+    npm = argv[0].text.endswith("npm") and not argv[0].text.endswith("pnpm")
+    if not words and npm:
         return []
     words = words or ["install"]
-    script = words[1] if words[0] in ("run", "run-script") and len(words) > 1 else _SHORT.get(words[0], words[0])
-    if words[0] not in ("run", "run-script") and script not in _SCRIPTS and argv[0].text.endswith("npm"):
+    run = words[0] in _RUN
+    script = words[1] if run and len(words) > 1 else _SHORT.get(words[0], words[0])
+    if not run and script not in _SCRIPTS and npm:
         return []
-    found = owned.content(it, state, f"{folder}package.json")
+    top = next((text.rstrip("/") + "/" for name, text in given if name in _FOLDERS and text), "")
+    files = owned.below(it, state, top or ".", "/package.json") if many else [f"{top}package.json"]
+    return [*shells, *(one for file in files for one in _scripts(it, state, file, script))]
+
+
+_RUN = names("run run-script rum urn")
+_FOLDERS = names("--prefix -C --cwd --dir")
+_MANY = names("-w --workspace -ws --workspaces --filter -F -r --recursive")
+_PACKAGE_VALUED = _FOLDERS | names("-w --workspace --filter -F --script-shell --userconfig --loglevel --registry --cache --tag")
+
+
+def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
+    """The commands of one package for ``script``, before and after it too."""
+    found = owned.content(it, state, file)
     if found is None:
         return []
+    folder = file.rpartition("/")[0]
     if not found.known:
         return _texts([HOLE], found.taint, folder)
     try:
@@ -177,13 +200,6 @@ def _package(it: Walker, state: State, argv: Values) -> list[Inner]:
     except (ValueError, KeyError, TypeError):
         return []
     return _texts([one for one in texts if isinstance(one, str)], found.taint, folder)
-
-
-def _folder_of(argv: Values) -> str:
-    for at, value in enumerate(argv[1:-1], start=1):
-        if value.text in ("--prefix", "-C", "--cwd", "--dir"):
-            return f"{argv[at + 1].text.rstrip('/')}/"
-    return ""
 
 
 # -- tasks of YAML, cmake, runners of python ---------------------------------------------------------------------------

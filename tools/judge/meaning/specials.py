@@ -91,27 +91,6 @@ def _socat(argv: Values, stdin: Value | None) -> list[Inner]:
     return found
 
 
-_TWO_AFTER = names(
-    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --symlink --setenv --file --bind-data --ro-bind-data"
-    " --chmod --bind-fd --ro-bind-fd --overlay"
-)
-_ONE_AFTER = names(
-    "--args --chdir --unsetenv --lock-file --sync-fd --remount-ro --overlay-src --tmp-overlay --ro-overlay --proc --dev --tmpfs"
-    " --mqueue --dir --seccomp --add-seccomp-fd --exec-label --file-label --block-fd --userns-block-fd --info-fd"
-    " --json-status-fd --cap-add --cap-drop --uid --gid --hostname --userns --userns2 --pidns --perms --size --argv0"
-)
-
-
-def _bwrap(argv: Values, stdin: Value | None) -> list[Inner]:
-    """Find the command that bwrap runs where no ``--`` precedes it, which the table looks for."""
-    at = 1
-    while at < len(argv) and argv[at].text[:1] == "-":
-        if argv[at].text == "--":
-            return []
-        at += 3 if argv[at].text in _TWO_AFTER else 2 if argv[at].text in _ONE_AFTER else 1
-    return [Inner(argv=list(argv[at:]))] if at < len(argv) else []
-
-
 def _each(argv: Values, stdin: Value | None) -> list[Inner]:
     return [Inner(text=value) for value in argv[1:] if value.text[:1] != "-"]
 
@@ -167,7 +146,6 @@ def _fed_shell(argv: Values, stdin: Value | None) -> list[Inner]:
 
 
 SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
-    "bwrap": _bwrap,
     "pee": _each,
     "fzf": _fzf,
     "rg": textual.texts("--pre --hostname-bin"),

@@ -8,7 +8,7 @@ from tools.judge.meaning import tables
 from tools.judge.meaning.value import HOLE, names
 from tools.judge.meaning.walk import Walker
 
-_SPARE = names(
+SPARE = names(
     ". : Rscript [ [[ ack actionlint ag alias ar as astyle autopep8 awk b2sum bandit base64 basename bash bash_unit bashate "
     "bat bats beautysh biome black bun c++ cargo cat cc cd chattr checkbashisms chgrp chmod chown chrpath cksum clang "
     "clang++ clang-format cloc cmp code codesign codespell column comm command cp crontab csc curl cursor cut dash declare "
@@ -33,7 +33,7 @@ def unknown_program(it: Walker, path: str) -> str:
         name = act.name.rpartition("/")[2]
         if (
             not name
-            or name in _SPARE
+            or name in SPARE
             or name in tables.CHANGES.rows
             or name[0] == "@"
             or HOLE in name

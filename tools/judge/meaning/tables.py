@@ -44,11 +44,11 @@ BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "
 WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""
 SPECIALS = Table[Callable[[_Values, Value | None], list[Inner]]](
-    "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins"
+    "SPECIALS", "specials", "feeding", "containers", "multiplexers", "logins", "launching"
 )
 """Programs that run others: their arguments and standard input to the commands in them. Besides the row of WRAPPERS."""
 RECIPES = Table[Callable[[Walker, State, _Values], list[Inner]]](
-    "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured"
+    "RECIPES", "recipes", "gitaliases", "debuggers", "images", "configured", "launching"
 )
 """Programs that run or send what files say: the session's own, and settings of git."""
 INTERPRETERS = Table[InterpreterOptions]("INTERPRETERS", "interpreters")

@@ -42,7 +42,7 @@ _TEXTS = names(
 )
 """Options of programs that nobody knows, whose values may be whole commands."""
 
-_TALKS = names(
+TALKS = names(
     "echo printf print cowsay cowthink figlet banner toilet lolcat say espeak notify-send logger wall write mail mailx mutt"
     " sendmail zenity kdialog yad dialog whiptail gum xmessage slack man info tldr cheat navi which whereis whatis apropos type"
     " help locate mlocate plocate grep egrep fgrep zgrep zegrep ugrep rg ag ack git-grep pgrep pkill killall pidof look strings"
@@ -77,7 +77,7 @@ _QUOTED = Regex(r'"((?:[^"\\]|\\.){4,})"')
 
 def follow(it: Walker, state: State, name: str, argv: Values) -> None:
     """Note the acts of the commands among the arguments of ``name``, on a copy of ``state``; what can't be read is none."""
-    if len(argv) < 2 or name in _TALKS or tables.interpreter(name) is not None:
+    if len(argv) < 2 or name in TALKS or tables.interpreter(name) is not None:
         return
     if path_of(name) and name not in _LAUNCHERS:
         return

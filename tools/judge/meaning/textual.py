@@ -104,7 +104,11 @@ def daemon(argv: Values, stdin: Value | None) -> list[Inner]:
     reading = read(words, "start-stop-daemon")
     programs = [argv[one.value_at] for one in reading.options if one.name in ("-x", "--exec", "-a", "--startas") and one.value]
     rest = [argv[at] for at in reading.operands]
-    return [Inner(argv=[programs[-1]._replace(text=programs[-1].text.rpartition("=")[2]), *rest], own=True)] if programs else []
+    folders = [Value(one.value) for one in reading.options if one.name in ("-d", "--chdir") and one.value]
+    cwd = folders[-1] if folders else Value("/") if any(one.name in ("-b", "--background") for one in reading.options) else None
+    if not programs:
+        return []
+    return [Inner(argv=[programs[-1]._replace(text=programs[-1].text.rpartition("=")[2]), *rest], own=True, cwd=cwd)]
 
 
 def cmake(argv: Values, stdin: Value | None) -> list[Inner]:

@@ -45,7 +45,7 @@ class Wrapper:
     ``text``: the rest is joined and read by a shell. ``place``: ``ssh:{}``, with the first skipped operand in it.
     ``own``: it does something besides. ``textual``: options whose value is a text that a shell reads. ``sets``: it takes
     ``NAME=value`` words. ``dashed``: the command stands behind ``--`` only. ``single``: it is one word, however that
-    begins.
+    begins. ``goes``: options that name the folder it goes to first.
     """
 
     valued: frozenset[str]
@@ -58,6 +58,7 @@ class Wrapper:
     sets: bool
     dashed: bool
     single: bool
+    goes: frozenset[str]
 
 
 def _wrapper(
@@ -72,9 +73,11 @@ def _wrapper(
     sets: bool = False,
     dashed: bool = False,
     single: bool = False,
+    goes: str = "",
 ) -> Wrapper:
     first = tuple(frozenset(word.split("|")) for word in sub.split())
-    return Wrapper(frozenset(valued.split()), skip, first, text, place, own, frozenset(textual.split()), sets, dashed, single)
+    told, folders = frozenset(textual.split()), frozenset(goes.split())
+    return Wrapper(frozenset(valued.split()) | folders, skip, first, text, place, own, told, sets, dashed, single, folders)
 
 
 _IN_CONTAINER = "-u -w -e -l --user --workdir --env --env-file --index --detach-keys"
@@ -97,10 +100,10 @@ _LOADERS = (
 )
 
 WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
-    "sudo": (_wrapper(_SUDO, sets=True),),
+    "sudo": (_wrapper(_SUDO, sets=True, goes="-D --chdir"),),
     "doas": (_wrapper("-u -C", sets=True),),
     "pkexec": (_wrapper("--user"),),
-    "run0": (_wrapper("-u -g -D --user --group --chdir --unit --slice"),),
+    "run0": (_wrapper("-u -g --user --group --unit --slice", goes="-D --chdir"),),
     "gosu": (_wrapper("", 1),),
     "su-exec": (_wrapper("", 1),),
     "setpriv": (_wrapper("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits --pdeathsig"),),
@@ -112,14 +115,13 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "taskset": (_wrapper("", 1),),
     "numactl": (_wrapper("-N -m -C -i -p --cpunodebind --membind --physcpubind"),),
     "prlimit": (_wrapper("-p --pid"),),
-    "setarch": (_wrapper("", 1),),
-    "linux32": (_wrapper(),),
-    "linux64": (_wrapper(),),
+    **dict.fromkeys(("linux32", "linux64", "uname26", "i386", "i486", "i586", "i686", "x86_64"), (_wrapper(),)),
+    "arch": (_wrapper("-arch -e -d"),),
     "timeout": (_wrapper("-k -s --kill-after --signal", 1),),
     "gtimeout": (_wrapper("-k -s --kill-after --signal", 1),),
     "stdbuf": (_wrapper("-i -o -e --input --output --error"),),
     "unbuffer": (_wrapper(),),
-    "time": (_wrapper("-f -o --format --output"),),
+    "time": (_wrapper("-f -o --format --output", own=True),),
     "perf": (_wrapper("-e -o -g -F -p -t -u -C --event --output --pid --tid", 0, "stat|record|trace", own=True),),
     "strace": (_wrapper("-e -o -p -s -P -a -u -E -I -O -S -X -b", own=True),),
     "ltrace": (_wrapper("-e -o -p -s -l -u -n -a -A -D -F -x", own=True),),
@@ -127,14 +129,13 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "gdb": (_wrapper("-ex -x -p -c -iex", 0, "--args", own=True),),
     "busybox": (_wrapper(),),
     "toybox": (_wrapper(),),
-    "unshare": (_wrapper("-S -G -R -w --root --wd --setuid --setgid --propagation", own=True),),
+    "unshare": (_wrapper("-S -G -R --root --setuid --setgid --propagation", own=True, goes="-w --wd"),),
     "nsenter": (_wrapper("-t -S -G --target --setuid --setgid", own=True, place="namespace"),),
     "chroot": (_wrapper("", 1, own=True, place="chroot:{}"),),
     "fakeroot": (_wrapper("-l -s -i -b"),),
-    "proot": (_wrapper("-r -b -w -q --rootfs --bind --cwd"),),
+    "proot": (_wrapper("-r -b -q --rootfs --bind", goes="-w --cwd"),),
     "firejail": (_wrapper(),),
-    "bwrap": (_wrapper("--bind --ro-bind --dev --proc --tmpfs --chdir --setenv", dashed=True),),
-    "systemd-run": (_wrapper(_SYSTEMD, own=True),),
+    "systemd-run": (_wrapper(_SYSTEMD, own=True, goes="--working-directory"),),
     "systemd-inhibit": (_wrapper("--what --who --why --mode"),),
     "dbus-run-session": (_wrapper("--config-file"),),
     "xvfb-run": (_wrapper("-n -s -e -f -p -w --server-num --server-args"),),
@@ -143,7 +144,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "choom": (_wrapper("-n -p"),),
     "chronic": (_wrapper(),),
     "ifne": (_wrapper(),),
-    "daemonize": (_wrapper("-c -e -o -p -l -u -E"),),
+    "daemonize": (_wrapper("-e -o -p -l -u -E", goes="-c"),),
     "dumb-init": (_wrapper(),),
     "tini": (_wrapper("-p -e"),),
     "catchsegv": (_wrapper(),),
@@ -223,7 +224,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "vagrant": (_wrapper("", 9, "ssh", textual="-c --command", place="ssh:vagrant", own=True),),
     "distrobox": (_wrapper("-n --name", dashed=True, place="container:?", own=True),),
     "toolbox": (_wrapper("-c --container", 0, "run", place="container:?", own=True),),
-    "uv": (_wrapper(_RUNNER, 0, "run"), _wrapper(_RUNNER, 0, "tool run")),
+    "uv": (_wrapper(_RUNNER, 0, "run", goes="--directory"), _wrapper(_RUNNER, 0, "tool run")),
     "uvx": (_wrapper("--from --with --python -p"),),
     "pipx": (_wrapper("--spec --python --pip-args", 0, "run"),),
     "poetry": (_wrapper("-C -P", 0, "run"),),
@@ -231,8 +232,8 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "rye": (_wrapper("", 0, "run"),),
     "pipenv": (_wrapper("", 0, "run"),),
     "hatch": (_wrapper("-e --env", 0, "run"),),
-    "conda": (_wrapper("-n -p --name --prefix --cwd", 0, "run"),),
-    "mamba": (_wrapper("-n -p --name --prefix --cwd", 0, "run"),),
+    "conda": (_wrapper("-n -p --name --prefix", 0, "run", goes="--cwd"),),
+    "mamba": (_wrapper("-n -p --name --prefix", 0, "run", goes="--cwd"),),
     "bundle": (_wrapper("--gemfile", 0, "exec"),),
     "npx": (_wrapper("-p --package", textual="-c --call"),),
     "bunx": (_wrapper(),),
@@ -245,7 +246,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "pyenv": (_wrapper("", 0, "exec"),),
     "nix-shell": (_wrapper("-p -I -A", 99, textual="--run --command"),),
     "coverage": (),
-    "script": (_wrapper("-O -o -I -B -T -m -E", 1, textual="-c --command"),),
+    "script": (_wrapper("-O -o -I -B -T -m -E", 1, own=True, textual="-c --command"),),
     "sg": (_wrapper("", 1, text=True, textual="-c", single=True),),
     "xterm": (_wrapper("-T -n -geometry", 99, textual=""),),
     "gnome-terminal": (_wrapper("", dashed=True),),
@@ -272,6 +273,7 @@ def _wrapped(wrapper: Wrapper, argv: Values) -> list[Inner] | None:
     found: list[Inner] = []
     environment: dict[str, Value] = {}
     skipped: list[Value] = []
+    cwd: Value | None = None
     while at < len(argv):
         value = argv[at]
         text = value.text
@@ -285,6 +287,7 @@ def _wrapped(wrapper: Wrapper, argv: Values) -> list[Inner] | None:
             argv = argv[: at + 1]
             break
         if text[:1] == "-" and len(text) > 1:
+            cwd = _folder(wrapper, argv, at) or cwd
             at = _option(wrapper, argv, at, found)
         elif wrapper.sets and (match := ASSIGNMENT.match(text)) is not None:
             environment[match[1]] = value._replace(text=text[match.end() :])
@@ -301,8 +304,19 @@ def _wrapped(wrapper: Wrapper, argv: Values) -> list[Inner] | None:
     elif rest:
         found.append(Inner(argv=rest))
     for one in found:
-        one.place, one.own, one.environment = place, wrapper.own, environment
+        one.place, one.own, one.environment, one.cwd = place, wrapper.own, environment, cwd
     return found or None
+
+
+def _folder(wrapper: Wrapper, argv: Values, at: int) -> Value | None:
+    """Return the folder that an option names, if it is one of those that do."""
+    text = argv[at].text
+    name, equals, given = text.partition("=")
+    if equals and name in wrapper.goes:
+        return argv[at]._replace(text=given, shown="")
+    if text[:2] in wrapper.goes and text[1:2] != "-" and len(text) > 2:
+        return argv[at]._replace(text=text[2:], shown="")
+    return argv[at + 1] if text in wrapper.goes and at + 1 < len(argv) else None
 
 
 def _option(wrapper: Wrapper, argv: Values, at: int, found: list[Inner]) -> int:

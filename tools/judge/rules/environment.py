@@ -21,6 +21,7 @@ _LOADERS = frozenset(
         "ENV",
         "PROMPT_COMMAND",
         "PYTHONSTARTUP",
+        "PYTHONBREAKPOINT",
         "PERL5OPT",
         "PERL5DB",
         "PERL5LIB",
@@ -144,6 +145,9 @@ _HARMLESS = {
     "GIT_CONFIG_GLOBAL": Regex(r"/dev/null"),
     "GIT_CONFIG_SYSTEM": Regex(r"/dev/null"),
     "PYTHONINSPECT": Regex(r"1?"),
+    "PYTHONBREAKPOINT": Regex(
+        r"0|(?:i?pdb|pudb|pdbpp|bpdb|remote_pdb|web_pdb|celery\.contrib\.rdb|IPython\.core\.debugger)\.\w+|"
+    ),
     "JAVA_TOOL_OPTIONS": Regex(r"(?!.*-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)).*"),
     "LD_PRELOAD": Regex(
         r"(?:/usr)?/lib(?:/[\w-]+)*/lib(?:jemalloc|tcmalloc|asan|tsan|ubsan|mimalloc|eatmydata|faketime"
