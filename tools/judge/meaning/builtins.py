@@ -8,7 +8,7 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, code, conditions, external, filestate, journal, output, reading, tables, variables
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
+from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
 
 
@@ -66,7 +66,9 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
         new = state.old_cwds
     elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
         pass  # another process's folder, whichever
-    elif not target.known or target.pattern or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
+    elif target.pattern or (Taint.FOUND in target.taint and target.text[:1] != HOLE):
+        new = _found_folders(it, state, unglobbed(target) if target.pattern else target)
+    elif not target.known or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
         new = ()
     else:
         found = filestate.absolute(it, state, target.text, logical=not physical)
@@ -81,6 +83,13 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
         return [state]
     stayed.status = -1
     return [state, stayed]
+
+
+def _found_folders(it: Walker, state: State, target: Value) -> tuple[str, ...]:
+    """Return the folders that a pattern may match, a HOLE in place of what is not known; () where they may be anywhere."""
+    text = f"./{target.text}" if target.text[:1] == HOLE else target.text
+    found = filestate.absolute(it, state, text)
+    return tuple(dict.fromkeys(found)) if all(path[0] == "/" for path in found) else ()
 
 
 def _processes(it: Walker, state: State, target: str) -> tuple[str, ...]:
