@@ -25,8 +25,10 @@ def finding_of(act: Act, key: str, level: Level, why: str, scope: str = "", path
     argv = tuple(one.text for one in act.argv)
     plain = not (act.redirects or act.wrappers or act.environment or act.place or act.fed or act.code or act.stdin is not None)
     plain = plain and all(one.known and not one.pattern for one in act.argv)
-    plain = plain and len(act.cwds) == 1
-    known = bool(act.cwds) and all(cwd[0] == "/" for cwd in act.cwds)  # else one is from a home that nobody knows
+    plain = plain and len(act.cwds) == 1 and HOLE not in act.cwds[0]
+    known = bool(act.cwds) and all(
+        cwd[0] == "/" and HOLE not in cwd for cwd in act.cwds
+    )  # else one is from a home that nobody knows
     cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
     return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
 

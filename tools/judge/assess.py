@@ -13,6 +13,7 @@ from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
+from tools.judge.globs import dangerous
 from tools.judge.links import Links
 from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act, Meaning
@@ -225,7 +226,7 @@ def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
 def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, basis)
-        if HOLE in touch.path.text or touch.path.pattern:
+        if HOLE in touch.path.text or _is_wild(act, touch.path):
             yield from _of_target(act, touch, view, names, basis)
     yield from _of_unlisted(act, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
@@ -238,6 +239,8 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
 
 def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     named = spelled(touch.path, act.cwds, basis.home)
+    if wild := _is_wild(act, touch.path):
+        named += [one for path in named for one in dangerous(path)]
     for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:
         rules = path_rules(path, touch.mode, basis.home)
         ours = None if basis.ours is None else our_code.of_touch(act, touch, path, basis.ours.installed, basis.home)
@@ -245,7 +248,7 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
             return
         if ours is not None:
             yield finding_of(act, "self.installed", ours.level, ours.why, scope=path.replace(HOLE, "…"), paths=(path,))
-        unknown = HOLE in path or touch.path.pattern or path.startswith("~") or not basis.links.are_sure(path)
+        unknown = wild or HOLE in path or path.startswith("~") or not basis.links.are_sure(path)
         for row in rules:
             shown = (UNKNOWN_PATH,) if unknown else (path,)
             yield finding_of(act, row.key, row.level, row.why, scope=path.replace(HOLE, "…"), paths=shown)
@@ -275,6 +278,11 @@ def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) ->
                 if closed or ours:
                     key = "self.above" if closed else "self.installed"
                     yield finding_of(act, key, "ask-once", "may write toolcrib's own code, settings or state", scope=shown)
+
+
+def _is_wild(act: Act, path: Value) -> bool:
+    """Return whether a path, or the folder that it is in, is what a pattern matches."""
+    return path.pattern or (HOLE in path.text and Taint.FOUND in path.taint) or any(HOLE in cwd for cwd in act.cwds)
 
 
 def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
@@ -378,13 +386,14 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
     if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
     for form in forms:
-        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not form.pattern
+        wild = _is_wild(act, form)
+        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not wild
         if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
         for path in spelled(form, act.cwds, basis.home):
             if is_protected(path, basis.protected):
                 return True
-            if form.pattern and any(may_match(path, folder) for folder in basis.protected):
+            if wild and any(may_match(path, folder) for folder in basis.protected):
                 return True
             if _is_taken(act, path, basis):
                 return True

@@ -140,7 +140,11 @@ class Looks:
             if one.pattern or HOLE in one.text or one.text[:1] in ("", "~") or (one.text[0] != "/" and not act.cwds):
                 return False
             for path in {posixpath.normpath(posixpath.join(cwd, one.text)) for cwd in act.cwds or ("/",)}:
-                if not self.links.leads_to_itself(path) or not (files.is_new(path) if new else files.is_inside(path)):
+                if (
+                    HOLE in path
+                    or not self.links.leads_to_itself(path)
+                    or not (files.is_new(path) if new else files.is_inside(path))
+                ):
                     return False
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import re
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from toolcrib._regex import Regex
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
+from tools.judge.globs import part_matches
 from tools.judge.meaning.state import NoFiles, Seen
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.path_rules import PATH_RULES, Mode, PathRule
@@ -61,10 +61,7 @@ def is_protected(path: str, protected: Sequence[str]) -> bool:
 def may_match(pattern: str, folder: str) -> bool:
     """Return whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
     words, parts = pattern.split("/"), folder.split("/")
-    return len(words) >= len(parts) and all(
-        fnmatch.fnmatchcase(part, word) and (word.startswith(".") or not part.startswith("."))
-        for word, part in zip(words, parts, strict=False)
-    )
+    return len(words) >= len(parts) and all(map(part_matches, words, parts))
 
 
 # where a word points to

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.findings import Finding, visible
+from tools.judge.globs import part_matches
 from tools.judge.meaning.value import HOLE
 
 WHY = "reads a process's variables or memory, where keys stand"
@@ -47,7 +48,15 @@ def names_process(text: str, *, fd: bool = True) -> bool:
 def matches_process(pattern: str) -> bool:
     """Return whether a shell pattern, absolute, matches what a process keeps: ``/p*/1/environ``."""
     first, slash, rest = pattern[1:].partition("/")
-    return bool(slash) and fnmatch.fnmatchcase("proc", first) and names_process(f"/proc/{rest}")
+    return bool(slash) and part_matches(first, "proc") and names_process(f"/proc/{rest}")
+
+
+def near_processes(folder: str) -> list[str]:
+    """Return the absolute ``folder`` where it is below /proc, or may be."""
+    if folder.startswith("/proc"):
+        return [folder]
+    first, _, rest = folder[1:].partition("/")
+    return [f"/proc/{rest}".rstrip("/")] if HOLE in first and part_matches(first, "proc") else []
 
 
 def is_folder(path: str) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.value import Value
+from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.options import read
 from tools.judge.paths import spelled
-from tools.judge.procfs import in_code, is_folder, matches_process, names_process, relative
+from tools.judge.procfs import in_code, is_folder, matches_process, names_process, near_processes, relative
 
 _WITH_OPTION = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
 _ALWAYS = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
@@ -32,11 +32,12 @@ def takes_folders(act: Act) -> bool:
 
 def processes(act: Act) -> Iterator[Value]:
     """Yield the words, and the code, by which the command reads what other processes keep."""
-    near = [cwd for cwd in act.cwds if cwd.startswith("/proc")]
+    near = [there for cwd in act.cwds for there in near_processes(cwd)]
     looks = act.name in _SHOW_NAMES
     for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
         text = given.text
-        if looks and not given.pattern:
+        wild = given.pattern or (HOLE in text and Taint.FOUND in given.taint)
+        if looks and not wild:
             continue
         if "/proc" in text or text.startswith("/dev/fd/"):
             inside = near and _CWD.match(text)
@@ -51,7 +52,7 @@ def processes(act: Act) -> Iterator[Value]:
             paths = relative(text, near)
             if any(map(names_process, paths)) or (any(map(is_folder, paths)) and _takes_process(act)):
                 yield given
-        elif given.pattern and text[:1] == "/" and matches_process(text):
+        elif wild and text[:1] == "/" and matches_process(text):
             yield given
         elif not act.cwds and text == "environ" and act.name != "git" and not _is_pattern(act, given):
             yield given  # in a folder that nobody knows

@@ -54,7 +54,7 @@ class Targets:
 
     def reasons(self, act: Act, touch: Touch) -> Iterator[Reason]:
         """Yield (key, level, why) of a write to a path that is not known, as far as its name can be a place of danger."""
-        if touch.mode != "write" or act.place or (HOLE not in touch.path.text and not touch.path.pattern):
+        if touch.mode != "write" or act.place:
             return
         value = unglobbed(touch.path) if touch.path.pattern else touch.path
         if value.text == HOLE and value.taint & Taint.COMPUTED:
@@ -106,7 +106,7 @@ class Targets:
         if ("." in name and name.rpartition(".")[2] not in _READ) or not own.startswith(start):
             return False
         if not listed:  # a shell's pattern, which goes through no folder by itself
-            return own[len(start) : len(start) + 1] != "." and path.count("/") >= own.count("/")
+            return (own[len(start) : len(start) + 1] != "." or start[-1:] != "/") and path.count("/") >= own.count("/")
         return not self._is_project(start.rstrip("/"), own)
 
     def _is_project(self, top: str, own: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tools.judge.meaning import arithmetic, braces, code, expand, parameters
+from tools.judge.meaning import arithmetic, braces, code, expand, moving, parameters
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
@@ -220,6 +220,8 @@ def _named(it: Walker, state: State, array: str, name: str, value: Value) -> Non
         state.aliases = {**state.aliases, name: (value.text, it.context.epoch, it.context.line)}
     elif array == "BASH_CMDS":
         state.hashed = {**state.hashed, name: value}
+    elif array == "DIRSTACK":
+        moving.put(state, name, value)
 
 
 def _takes_effect(it: Walker, state: State, name: str, value: Value) -> None:

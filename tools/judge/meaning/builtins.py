@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
-from tools.judge.meaning import arithmetic, code, conditions, external, filestate, journal, output, reading, tables, variables
+from tools.judge.meaning import arithmetic, code, conditions, external, moving, output, reading, tables
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
-from tools.judge.meaning.walk import Walker
 
 
 def _nothing(call: BuiltinCall) -> list[State]:
@@ -39,62 +37,6 @@ def _test(call: BuiltinCall) -> list[State]:
         values.pop()
     answer = conditions.truth(call.it, call.state, values)
     return call.end(None if answer is None else int(not answer))
-
-
-def _cd(call: BuiltinCall) -> list[State]:
-    call.note()
-    state = call.state
-    words = [value for value in call.argv[1:] if not re.fullmatch(r"-[LPe@]+|--", value.text)]
-    name = call.argv[0].text
-    if name == "popd":
-        state.old_cwds, state.cwds = state.cwds, (state.stack[-1] if state.stack else ())
-        state.stack = state.stack[:-1]
-        return call.end(0 if state.cwds else None)
-    if name == "pushd":
-        if not words:
-            state.stack, state.cwds = (*state.stack[:-1], state.cwds), (state.stack[-1] if state.stack else ())
-            return call.end(None)
-        state.stack = (*state.stack, state.cwds)
-    target = words[0] if words else Value(variables.home(call.it, state))
-    physical = any(re.fullmatch(r"-[Le@]*P[Pe@]*", value.text) for value in call.argv[1:])
-    return _moved(call, target, physical=physical)
-
-
-def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[State]:
-    it, state = call.it, call.state
-    if target.text == "-":
-        new = state.old_cwds
-    elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
-        pass  # another process's folder, whichever
-    elif not target.known or target.pattern or ("CDPATH" in state.vars and not target.text.startswith(("/", "."))):
-        new = ()
-    else:
-        found = filestate.absolute(it, state, target.text, logical=not physical)
-        new = tuple(dict.fromkeys(found)) if all(path.startswith(("/", "~")) for path in found) else ()
-    stayed = state.copy()
-    state.old_cwds, state.cwds = state.cwds, new
-    state.status = 0
-    for var in ("PWD", "OLDPWD"):
-        if var in state.vars:
-            state.put(var, None)
-    if new and all(path == "/" or it.snapshot.look(path).kind == "dir" for path in new):
-        return [state]
-    stayed.status = -1
-    return [state, stayed]
-
-
-def _processes(it: Walker, state: State, target: str) -> tuple[str, ...]:
-    """Return the folders below /proc that an only partly known one may be."""
-    found: list[str] = []
-    for path in filestate.absolute(it, state, target):
-        known = _UNKNOWN.split(path, maxsplit=1)[0].rpartition("/")[0]
-        there = filestate.real(it, journal.through(state.files, known)) if known[:1] == "/" else known
-        if there == "/proc" or there.startswith("/proc/"):
-            found.append(there + path[len(known) :])
-    return tuple(found)
-
-
-_UNKNOWN = Regex(rf"[*?\[{HOLE}]")
 
 
 def _exit(call: BuiltinCall) -> list[State]:
@@ -325,9 +267,9 @@ BUILTINS = {
     "pwd": _prints,
     "test": _test,
     "[": _test,
-    "cd": _cd,
-    "pushd": _cd,
-    "popd": _cd,
+    "cd": moving.cd,
+    "pushd": moving.pushd,
+    "popd": moving.popd,
     "exit": _exit,
     "logout": _exit,
     "return": _exit,

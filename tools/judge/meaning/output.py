@@ -14,7 +14,7 @@ from tools.judge.meaning import filestate, tables
 from tools.judge.meaning.printing import echo, printf
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, joined, names, tainted, unknown
-from tools.judge.meaning.variables import is_maybe_unset, scalar
+from tools.judge.meaning.variables import folder, is_maybe_unset, scalar
 from tools.judge.meaning.walk import Walker
 from tools.judge.options import read
 
@@ -315,7 +315,7 @@ def _nothing(it: Walker, state: State, argv: Values) -> Value:
 
 
 def _pwd(it: Walker, state: State, argv: Values) -> Value:
-    return Value(state.cwds[0] + "\n") if len(state.cwds) == 1 else unknown()
+    return joined([folder(state.cwds), Value("\n")])
 
 
 def _tee(it: Walker, state: State, argv: Values) -> Value:

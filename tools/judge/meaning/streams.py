@@ -9,9 +9,9 @@ from toolcrib._dataclass import dataclass
 from tools.judge.meaning import expand, filestate
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import EMPTY, Taint, Value, either, joined, unknown
+from tools.judge.meaning.value import EMPTY, Taint, Value, either, joined, listed, unknown
 from tools.judge.meaning.walk import Walker
-from tools.judge.shell.tree import ProcessSub, Redirect, Script
+from tools.judge.shell.tree import ProcessSub, Redirect, Script, Word
 
 
 @dataclass(slots=True)
@@ -52,11 +52,17 @@ def _number(it: Walker, state: State, one: Redirect, default: int) -> int:
     return default if one.fd is None else one.fd
 
 
+def _file(it: Walker, state: State, word: Word) -> Value:
+    """A redirect's target: patterns in it count, as in an argument. The shell refuses it where it becomes several words."""
+    found = expand.fields(it, state, [word])
+    return Value(*found[0]) if len(found) == 1 else listed(found, " ")
+
+
 def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
     fd = _number(it, state, one, 0)
     value: Value | None
     if one.op in ("<", "<>"):
-        path = expand.single(it, state, one.target)
+        path = _file(it, state, one.target)
         found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
         value = value if value is not None else unknown()
@@ -91,7 +97,7 @@ def _output(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         else:
             it.process(parts[0], state)
         return
-    path = expand.single(it, state, one.target)
+    path = _file(it, state, one.target)
     if op == ">&":
         text = path.text.rstrip("-")
         if text.isdigit() or not text:

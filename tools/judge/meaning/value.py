@@ -83,12 +83,19 @@ class Elastic(Value):
 
 
 def unglobbed(value: Value) -> Value:
-    """The files that a pattern stands for: their names are not known, but for how they begin and end."""
+    """The files that a pattern stands for: their names are not known, but for how each part of them begins and ends."""
     text = value.text
-    starts = [at for at in (text.find(char) for char in "*?[") if at >= 0]
-    end = max(text.rfind(char) for char in "*?]")
+    parts = [_without_pattern(part) for part in text.split("/")] if "/" in text else [_without_pattern(text)]
     taint = value.taint | Taint.UNKNOWN | Taint.MANY | Taint.FOUND
-    return Value(f"{text[: min(starts, default=0)]}{HOLE}{text[end + 1 :]}", taint, shown=text)
+    return Value(plain("/".join(parts)), taint, shown=text)
+
+
+def _without_pattern(part: str) -> str:
+    starts = [at for at in (part.find(char) for char in "*?[") if at >= 0]
+    if not starts:
+        return part
+    end = max(part.rfind(char) for char in "*?])")
+    return f"{part[: min(starts)]}{HOLE}{part[end + 1 :]}"
 
 
 def settled(values: Sequence[Value]) -> tuple[Value, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tools.judge.meaning.shellstate import State, Var
@@ -94,9 +94,9 @@ def _special(it: Walker, state: State, name: str) -> Value:
         many = [value for value in state.positional if value.text == HOLE]
         return unknown() if many else Value(str(len(state.positional)))
     if name == "PWD":
-        return Value(state.cwds[0]) if len(state.cwds) == 1 else unknown()
+        return folder(state.cwds)
     if name == "OLDPWD":
-        return Value(state.old_cwds[0]) if len(state.old_cwds) == 1 else unknown()
+        return folder(state.old_cwds)
     if name == "PPID":  # which of all numbers it is, nobody would know any more
         return unknown(Taint.OURS)
     if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
@@ -109,6 +109,13 @@ def _special(it: Walker, state: State, name: str) -> Value:
     if guess is not None:
         return Value(guess, Taint.UNKNOWN if HOLE in guess else Taint.NONE)
     return _OUTSIDE if name.isidentifier() and name not in _SHELLS_OWN and not name.startswith(("BASH", "COMP_")) else MAYBE_UNSET
+
+
+def folder(cwds: Sequence[str]) -> Value:
+    """Return a working folder as a text."""
+    if len(cwds) != 1:
+        return unknown()
+    return Value(cwds[0], Taint.UNKNOWN | Taint.FOUND) if HOLE in cwds[0] else Value(cwds[0])
 
 
 def is_maybe_unset(value: object) -> bool:

@@ -21,6 +21,8 @@ def folders(view: ActView) -> Sequence[str] | None:
     act = view.act
     if act.name != "git" or act.place or not act.cwds or any(map(moves_git, act.environment)):
         return None
+    if any(HOLE in cwd for cwd in act.cwds):
+        return None
     found = list(act.cwds)
     words = iter(view.words)
     for word in words:

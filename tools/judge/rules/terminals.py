@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolcrib._regex import Regex
+from tools.judge.globs import dangerous
 from tools.judge.meaning.multiplexers import READERS, SERVERS, driven
 from tools.judge.paths import TERMINAL_WHY
 from tools.judge.table import ANY, ActView, Test, count, opt, rule, sub, text
@@ -18,8 +19,12 @@ def _named(view: ActView) -> bool:
     for word in view.words:
         if "/dev/" in word and _TERMINAL.fullmatch(word):
             return view.name not in _NAMES
+    if any(one.pattern and any(map(_TERMINAL.fullmatch, dangerous(one.text))) for one in view.act.argv[1:]):
+        return view.name not in _NAMES
     for target in view.act.redirects:
         path = target.path.text
+        if target.path.pattern and "<" in target.op and any(map(_TERMINAL.fullmatch, dangerous(path))):
+            return True
         if path[:5] == "/dev/" and "<" in target.op and path != "/dev/tty" and _TERMINAL.fullmatch(path):
             return True
     return False

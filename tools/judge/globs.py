@@ -1,0 +1,54 @@
+"""Shell patterns in paths: the places of danger that one may name, part by part."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Iterator
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.value import HOLE
+
+_WILD = Regex(rf"[*?\[{HOLE}]|[+@!]\(")
+_EXTENDED = Regex(r"[?*+@!]\([^()]*\)")
+_SET = Regex(r"\[[!^]?\]?(?:\[[:=.][^\]]*\]|[^\]])*\]")
+_TOP = tuple("bin boot dev etc lib proc root run sbin sys usr var".split())
+_DEVICES = tuple("pts sda vda nvme0n1 tty1 console mem dm-0 loop0".split())
+_SETTINGS = tuple("passwd shadow sudoers sudoers.d crontab cron.d profile profile.d ssh pam.d ld.so.preload".split())
+_INSIDE = tuple(
+    ".git .ssh hooks config config.worktree info attributes refs objects logs HEAD index pre-commit fsmonitor-watchman update"
+    " environ mem fd site-packages".split()
+)
+_MOST = 200
+
+
+def is_wild(text: str) -> bool:
+    """Return whether a text is a pattern, or has parts that are not known."""
+    return _WILD.search(text) is not None
+
+
+def part_matches(pattern: str, name: str) -> bool:
+    """Return whether one part of a pattern, HOLEs in it, may match a name. The shell may be told to ignore case."""
+    if name[:1] == "." and pattern[:1] != ".":
+        return False
+    if "(" in pattern:
+        pattern = _EXTENDED.sub("*", pattern)
+    if "[" in pattern:
+        pattern = _SET.sub("?", pattern)
+    return fnmatch.fnmatchcase(name.lower(), pattern.replace(HOLE, "*").lower())
+
+
+def dangerous(path: str) -> Iterator[str]:
+    """Yield absolute paths that the absolute pattern ``path`` may name, and that rules may have something to say about."""
+    choices: list[tuple[str, ...]] = []
+    for at, part in enumerate(path.split("/")):
+        if not is_wild(part):
+            choices.append((part,))
+            continue
+        names = _TOP if at == 1 else _INSIDE
+        if at == 2:
+            names = _DEVICES if "dev" in choices[1] else _SETTINGS if "etc" in choices[1] else names
+        choices.append((*(name for name in names if part_matches(part, name)), part))
+    for parts in itertools.islice(itertools.product(*choices), _MOST):
+        if (found := "/".join(parts)) != path:
+            yield found
