@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import owned, preset, tables
+from tools.judge.meaning import filestate, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
 from tools.judge.meaning.walk import Walker
@@ -159,6 +159,27 @@ _SHORT = {"t": "test", "tst": "test", "i": "install", "ci": "install", "add": "i
 def _package(it: Walker, state: State, argv: Values) -> list[Inner]:
     words = [value.text for value in argv[1:] if value.text[:1] != "-"]
     folder = _folder_of(argv)
+    return [*_package_settings(it, state, folder), *_scripts(it, state, argv, words, folder)]
+
+
+def _package_settings(it: Walker, state: State, folder: str) -> list[Inner]:
+    """Programs that a settings file of the session's own makes npm and its like run."""
+    found = owned.content(it, state, f"{folder}.npmrc")
+    text = found.text if found is not None else ""
+    for name in filestate.absolute(it, state, f"{folder}.npmrc") if found is None else ():
+        if filestate.origin(it, name) & owned.OWN:
+            seen = it.snapshot.look(name)
+            text = "" if seen.kind == "missing" else seen.text or HOLE  # it may hold a key: nothing else reads it
+    if HOLE in text:
+        return _texts([HOLE], Taint.NONE, folder)
+    given = [(match[1], match[2].strip().strip("'\"")) for match in _PACKAGE_SETTING.finditer(text)]
+    return _texts([f"NODE_OPTIONS='{one}' node" if name == "node-options" else one for name, one in given], Taint.NONE, folder)
+
+
+_PACKAGE_SETTING = Regex(r"^\s*(script-shell|shell|git|node-options|editor|viewer)\s*=\s*(\S.*)$", re.MULTILINE)
+
+
+def _scripts(it: Walker, state: State, argv: Values, words: list[str], folder: str) -> list[Inner]:
     if not words and argv[0].text.endswith("npm"):
         return []
     words = words or ["install"]
