@@ -202,9 +202,12 @@ class AllowlistEntry:
     version: int = setting(..., "Form of this entry.", expect=COUNT, check=at_least_one)
     links: tuple[str, ...] = setting(
         (),
-        "Paths of the command that lead elsewhere by links, each followed by where it led when the command was allowed.",
-        expect="a list of absolute paths, in pairs",
-        check=lambda paths: len(paths) % 2 == 0 and all(path.startswith("/") for path in paths),
+        "Paths of the command that lead elsewhere by links, each followed by where it led when the command was allowed;\n"
+        "and files that say what it works on, each followed by a digest of what they said.",
+        expect="a list of absolute paths, each followed by another or by a digest",
+        check=lambda paths: (
+            len(paths) % 2 == 0 and all(path.startswith(("/", "sha256:") if at % 2 else "/") for at, path in enumerate(paths))
+        ),
     )
     text: str | None = field(default=None, metadata=_INTERNAL)
     """The whole entry, where it is plain text: then ``argv`` and ``cwd`` are empty, and ``version`` is 0."""
@@ -293,6 +296,7 @@ class Config:
         "counts only after you have confirmed it. Plain text is one command, in the project's folder only, or the description\n"
         "of a dangerous pattern, below that folder only; each project asks you for itself. `links` are paths that led elsewhere\n"
         "when you agreed, each followed by where: an entry counts while that is so, and without links while there are none.\n"
+        "Files that say where a remote lies, or what is ignored, stand there too, with a digest of what they said.\n"
         "  command_allowlist:\n"
         "    - argv: [systemctl, restart, nginx]\n"
         "      cwd: /srv/site\n"

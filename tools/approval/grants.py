@@ -16,7 +16,7 @@ from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant
 from tools.approval.leads import everything, is_known, leads_to, places
-from tools.judge.findings import UNKNOWN_PATH, Finding
+from tools.judge.findings import DIGEST, SAYS_NOTHING, UNKNOWN_PATH, Finding
 from tools.judge.folders import under
 from tools.judge.plain import simple_argv
 
@@ -70,7 +70,7 @@ def covers(grant: Grant, finding: Finding, *, session_id: str, cwd: str, task_id
     grant was given, and every path of the others to somewhere below where the root led. ``at`` is now, in Unix seconds. A
     counted grant must be spent besides (GrantStore.spend). Nothing ever covers ``ask-once`` and ``block``.
     """
-    if finding.level != "ask":
+    if finding.level != "ask" or not _says_the_same(grant, finding):
         return False
     if grant.scope == "always":
         if not grant.argv:
@@ -96,6 +96,16 @@ def _is_below(grant: Grant, finding: Finding, cwd: str) -> bool:
         if UNKNOWN_PATH in (path, there) or not (within(path, grant.root) and within(there, root)):
             return False
     return True
+
+
+def _says_the_same(grant: Grant, finding: Finding) -> bool:
+    """Return whether settings say what they said when the grant was given; a permanent one in plain text is bound to none."""
+    if not finding.settings:
+        return True
+    said = {path: says for path, says in grant.links if says.startswith(DIGEST)}
+    return (grant.by == "config.yaml" and not said) or all(
+        said.get(path, SAYS_NOTHING) == says for path, says in finding.settings
+    )
 
 
 def _leads_alike(grant: Grant, finding: Finding) -> bool:
@@ -209,13 +219,18 @@ def from_allowlist(entry: Mapping[str, Json] | str, root: str = "") -> Grant:
     return new_grant("always", ALWAYS_KEY, cwd, argv=tuple(argv), by="config.yaml", links=_linked(entry.get("links", [])))
 
 
+_LINKS = (
+    "command_allowlist: links must be a list of absolute paths, each followed by where it leads, such as"
+    " [/home/me/project/build, /data/build]; got {given!r}"
+)
+
+
 def _linked(given: Json) -> Mapping[str, str]:
-    if isinstance(given, list) and len(given) % 2 == 0 and all(isinstance(one, str) and one.startswith("/") for one in given):
+    if isinstance(given, list) and len(given) % 2 == 0 and all(isinstance(one, str) for one in given):
+        if not all(one.startswith(("/", DIGEST) if at % 2 else "/") for at, one in enumerate(given)):
+            raise ConfigError(_LINKS.format(given=given))
         return dict(zip(given[::2], given[1::2], strict=True))
-    raise ConfigError(
-        "command_allowlist: links must be a list of absolute paths, each followed by where it leads, such as"
-        f" [/home/me/project/build, /data/build]; got {given!r}"
-    )
+    raise ConfigError(_LINKS.format(given=given))
 
 
 def _from_text(text: str, root: str, example: str) -> Grant:

@@ -146,7 +146,8 @@ def _may_be(kind: str, name: str, part: str) -> bool:
     return kind in ("dir", "link") and fnmatch.fnmatchcase(name, part)
 
 
-def bound(findings: Iterable[Finding], paths: Iterable[str]) -> Mapping[str, str]:
-    """Return where those of ``paths`` lead that lead elsewhere, by what the findings saw."""
+def bound(findings: Sequence[Finding], paths: Iterable[str]) -> Mapping[str, str]:
+    """Return where those of ``paths`` lead that lead elsewhere, by what the findings saw; and what settings said."""
     seen = dict(pair for finding in findings for pair in finding.leads)
-    return {path: seen[path] for path in paths if path in seen}
+    settings = dict(pair for finding in findings for pair in finding.settings)
+    return {path: seen[path] for path in paths if path in seen} | settings

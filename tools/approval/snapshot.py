@@ -114,6 +114,10 @@ class GatheredFiles:
         start = f"{folder.rstrip('/')}/"
         return [path for path, taint in self._taints.items() if path.startswith(start) and taint & _OWN and path[-3:] != "/**"]
 
+    def was_brought(self, path: str) -> bool:
+        """Return whether what is at ``path``, above or below it was moved there from outside of the session's folders."""
+        return any(taint & Taint.BROUGHT and (under(path, at) or under(at, path)) for at, taint in self._taints.items())
+
     def copy_of(self, path: str) -> str:
         """Return the path that a compiled program was copied from, "" where it was not."""
         return self._copies.get(path) or self._copies.get(self._real.get(path, path), "")

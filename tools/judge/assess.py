@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tools.judge import installed as our_code
 from tools.judge import unlisted
 from tools.judge.acted import finding_of
+from tools.judge.databases import at_database
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.judge.folders import is_home, under
@@ -96,6 +97,8 @@ def assess(
     for act in meaning.acts:
         findings = _of_act(act, basis, before)
         before = act
+        if act.name == "@sql":
+            findings = (at_database(finding, act, meaning.acts, home) for finding in findings)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
         basis.looks.note(act)
@@ -186,10 +189,10 @@ def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
                         continue
                 if row.seen is not None and not row.seen(view, basis.looks):
                     continue
-                yield _of_rule(row, act, view, basis)
+                yield _of_rule(row, act, view, names, basis)
 
 
-def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
+def _of_rule(row: Rule, act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Finding:
     at = row.at(view) if row.at is not None else ""
     key, level, why = (f"{row.key}@{visible(at)}" if at else row.key), row.level, row.why
     paths: tuple[str, ...] = ()
@@ -205,7 +208,16 @@ def _of_rule(row: Rule, act: Act, view: ActView, basis: Basis) -> Finding:
             paths = (*paths, UNKNOWN_PATH)
         if row.roots and (any(root_of(one, act.cwds, basis.home) for one in given) or _leads_to_root(given, act, basis)):
             key, level, why = f"{row.key}-root", "block", f"{why}: a system root or a home"
+        elif any(map(basis.looks.was_brought, paths)) and UNKNOWN_PATH not in paths:
+            paths = (*paths, UNKNOWN_PATH)
+    settings: tuple[tuple[str, str], ...] | None = ()
+    if row.bound is not None:
+        settings = row.bound(view, basis.looks, basis.home)
+    if settings is None or (basis.looks.is_elsewhere and names[:1] == ("git",)):
+        settings, paths = (), (UNKNOWN_PATH,)
     found = finding_of(act, key, level, why, scope=at, paths=paths)
+    if settings and not act.place:
+        found = replace(found, settings=settings)
     return replace(found, patterns=patterns) if patterns and not act.place else found
 
 

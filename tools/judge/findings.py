@@ -15,6 +15,12 @@ Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
 UNKNOWN_PATH = "?"
 """Placeholder for a path that cannot be known before the command runs; no grant covers it."""
 
+DIGEST = "sha256:"
+"""Beginning of a digest of what a file says (see Finding.settings); no path begins so."""
+
+SAYS_NOTHING = f"{DIGEST}none"
+"""In the place of a digest: there is no such file."""
+
 TOOL_RULE = "tool.rule@"
 """Keys of what an operator's rule for a tool asks about: this and the rule's pattern. Such a question is for a person."""
 
@@ -35,7 +41,8 @@ class Finding:
     that a permanent grant may name it. ``cwd`` is the folder it would be executed in, or one above all those that it may be; ""
     where it is unknown. ``patterns`` are absolute shell patterns with more behind the part that is matched (``/p/*/x``): what
     they match may lead elsewhere. ``leads`` are pairs of a path and where it leads by links, UNKNOWN_PATH where that can't be
-    known; a path that is not among them leads to itself, as far as links were looked at.
+    known; a path that is not among them leads to itself, as far as links were looked at. ``settings`` are files that say what the
+    command works on, and digests of what they say: a grant holds only while that is the same.
     """
 
     key: str
@@ -49,6 +56,7 @@ class Finding:
     cwd: str = ""
     patterns: tuple[str, ...] = ()
     leads: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         shown: dict[str, Json] = {"key": self.key, "level": self.level, "why": self.why, "text": self.text}
@@ -86,6 +94,8 @@ def digestible(finding: Finding) -> dict[str, Json]:
     }
     if finding.leads:
         data["leads"] = [list(pair) for pair in finding.leads]
+    if finding.settings:
+        data["settings"] = [list(pair) for pair in finding.settings]
     return data
 
 
@@ -102,4 +112,5 @@ def from_json(data: Mapping[str, Json]) -> Finding:
         plain=bool(data["plain"]),
         cwd=data["cwd"],
         leads=tuple((path, there) for path, there in data.get("leads", ())),
+        settings=tuple((path, says) for path, says in data.get("settings", ())),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -9,7 +10,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from tools.judge.folders import TEMPORARY, under
 from tools.judge.links import Links
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.state import KnowsOrigins, NoFiles, Seen, Snapshot
+from tools.judge.meaning.panes import FOLDER
+from tools.judge.meaning.state import KnowsOrigins, NoFiles, Seen, Snapshot, knows_moves
 from tools.judge.meaning.value import HOLE, Taint, Value
 
 _MOVERS = frozenset({"mv", "gmv"})
@@ -27,11 +29,16 @@ _BRING = tuple(
 """Words of git commands that leave work in the tree which was in a commit, or in a stash, or make files untracked."""
 _IGNORES = frozenset({".gitignore", "exclude"})
 _REMOVERS = frozenset("rm unlink truncate sed gsed cp gcp ln gln tee perl".split())
+_SETS = frozenset({"remote", "config", "branch", "submodule", "init", "clone"})
+"""Words of git commands that may change where a remote lies, or what is pushed there."""
 _SAFE_VARIABLES = (
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_TRACE", "GIT_PAGER", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS"),
     *("GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_SSH", "GIT_MERGE_AUTOEDIT", "GIT_PS1"),
 )
 """Beginnings of git's variables that do not change which repository and files it works on."""
+
+
+_GLOB = frozenset("*?[{")
 
 
 class WorkTree(NamedTuple):
@@ -82,13 +89,19 @@ class Looks:
         self._elsewhere = any(map(moves_git, variables))
         self._brought = False
         self._added = False
+        self._acts: Sequence[Act] = ()
+        self.panes: list[str] = []
+        """Sessions of multiplexers that the line leaves unsure: see meaning.panes."""
+        self.sets_remotes = False
+        """True once the line may have changed a repository's settings, such as where a remote lies."""
         self.links = Links()
         self.moves_in = False
         """True where the line may move something into a folder for temporary files, or make it another's."""
 
-    def survey(self, acts: Iterable[Act], links: Links) -> None:
+    def survey(self, acts: Sequence[Act], links: Links) -> None:
         """Begin to judge ``acts``: what they link, and what they move."""
         self.links = links
+        self._acts = acts
         self.moves_in = any(self._moves_in(act) for act in acts if act.name in _MOVERS or act.name in _JOIN or act.name == "git")
 
     def _moves_in(self, act: Act) -> bool:
@@ -115,6 +128,7 @@ class Looks:
             or _may_unignore(act)
         )
         self._added |= act.name == "git" and not words.isdisjoint(("add", "stage"))
+        self.sets_remotes |= act.name == "git" and not words.isdisjoint(_SETS)
 
     def look(self, path: str) -> Seen:
         """Look at an absolute path."""
@@ -123,6 +137,25 @@ class Looks:
     def is_unpacked(self, path: str) -> bool:
         """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
         return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.WRITTEN)
+
+    def was_brought(self, path: str) -> bool:
+        """Return whether what is at a path or pattern, above or below it was moved there from elsewhere in this session."""
+        known = "/".join(itertools.takewhile(lambda part: _GLOB.isdisjoint(part), path.split("/")))
+        return knows_moves(self._files) and self._files.was_brought(known)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True where the session's shell has variables by which git works on other files."""
+        return self._elsewhere
+
+    def are_changed(self, endings: tuple[str, ...]) -> bool:
+        """Return whether the line names files that end so, and may change them."""
+        named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
+        return any(text.endswith(endings) for text in named)
+
+    def unsure_panes(self) -> Sequence[str]:
+        """Return the sessions of multiplexers in which nobody knows what a line would mean."""
+        return [*self.panes, *(self._files.own_below(FOLDER) if isinstance(self._files, KnowsOrigins) else ())]
 
     def is_late(self, path: str) -> bool:
         """Return whether a job in the background may still put a link at an absolute path, or at a folder above it."""

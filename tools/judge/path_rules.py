@@ -45,6 +45,48 @@ START_FILES = tuple(
 )
 """Hidden files of a home that say what runs when a shell, editor or session starts, without their dot."""
 
+_LOADED = (
+    # shells, and what they read
+    r"cargo/(?:env[^/]*|config(?:\.toml)?|bin/.*)|nvm/.*\.sh|rvm/(?:scripts|hooks)/.*|sdkman/.*\.(?:sh|zsh)|asdf/.*\.(?:sh|fish)"
+    r"|(?:py|rb|nod)env/(?:pyenv\.d|rbenv\.d|hooks|bin|shims)/.*|bash_completion\.d/.*|oh-my-(?:zsh|bash)/.*|zinit/.*|zplug/.*"
+    r"|antigen/.*|zimrc|p10k\.zsh|tmux/.*|byobu/.*|screenlayout/.*|deno/(?:bin|env).*|bun/bin/.*|fzf\.(?:ba|z)sh|mise\.toml|bin/.*"
+    # interpreters, databases, debuggers
+    r"|sqliterc|duckdbrc|myclirc|mylogin\.cnf|mongorc\.js|mongoshrc\.js|tclshrc|wishrc|expectrc|expect\.rc|Rprofile|Renviron|ghci"
+    r"|ghc/.*|utop/.*|ocamlinit|iex\.exs|erlang|sbclrc|clisprc(?:\.lisp)?|guile|racketrc|octaverc|maxima/.*|julia/config/.*"
+    r"|perldb|replyrc|re\.pl/.*|phprc|php\.ini|pdbrc\.py|gdbearlyinit|gef\.rc|radare2rc|node_modules/.*|node_libraries/.*"
+    r"|jupyter/.*\.(?:py|json|js)|ipython/.*\.(?:py|ipy|json)|matplotlib/.*\.py|psqlrc-.*"
+    # package managers and builds
+    r"|npmrc|yarnrc(?:\.ya?ml)?|pnpmrc|bunfig\.toml|gemrc|bundle/(?:config|plugin/.*)|pip/pip\.conf|pydistutils\.cfg|condarc"
+    r"|gradle/(?:gradle\.properties|init\.gradle(?:\.kts)?|init\.d/.*)|m2/(?:settings(?:-security)?|extensions|toolchains)\.xml"
+    r"|mavenrc|sbt/.*|ivy2/.*\.xml|lein/profiles\.clj|clojure/deps\.edn|mix/.*|hex/.*config|cabal/config|stack/config\.yaml"
+    r"|cpanplus/.*|cpan/.*Config\.pm|composer/config\.json|rpmmacros|makepkg\.conf|pbuilderrc|devscripts|quiltrc|ccache/.*\.conf"
+    # editors, tools, mail
+    r"|g?vim/.*\.(?:vim|lua|py)|vim/(?:vimrc|gvimrc)|ideavimrc|emacs\.d/.*\.elc?|spacemacs|doom\.d/.*|nanorc|sublime[^/]*"
+    r"|vscode(?:-server|-insiders)?/(?:extensions/.*|argv\.json|data/.*)|cursor(?:-server)?/.*|windsurf/.*|vscode-oss/.*"
+    r"|claude(?:\.json|/(?:settings[^/]*\.json|CLAUDE\.md|(?:hooks|commands|agents|skills|plugins)/.*))|mcp\.json|codex/(?:config\.toml"
+    r"|AGENTS\.md|.*hooks.*|prompts/.*|skills/.*)|gemini/(?:settings\.json|GEMINI\.md|extensions/.*)|aider\.conf\.ya?ml"
+    r"|continue/config.*|hgrc|hgext/.*|subversion/config|bazaar/.*|cvsrc|lesskey|lessfilter|lesspipe|forward|mailcap|mailrc|muttrc"
+    r"|mutt/.*|procmailrc|qmail.*|vacation\.msg|wezterm\.lua|hyper\.js|kitty/.*|fehbg|dmrc|xbindkeysrc|sxhkdrc|fluxbox/.*"
+    r"|openbox/.*|icewm/.*|awesome/.*|xmonad/.*|dwm/.*|i3/.*|conkyrc|ansible\.cfg|ansible/(?:plugins|collections)/.*|tigrc|ackrc"
+)
+_LOADED_CONFIG = "|".join(
+    (
+        r"pip/pip\.conf|uv/uv\.toml|npm/.*|pnpm/.*|yarn/.*|pypoetry/.*|pdm/.*|hatch/.*|mise/.*|containers/.*\.conf|cargo/.*|go/env",
+        r"(?:Code|Code - Insiders|Code - OSS|VSCodium|Cursor|Windsurf)/User/(?:settings|tasks|keybindings|mcp)\.json|zed/.*",
+        r"helix/.*|emacs/.*|doom/.*|vim/.*|kak/.*|micro/.*|sublime-text[^/]*/.*|JetBrains/.*|kitty/.*|alacritty/.*|wezterm/.*|ghostty/.*|foot/.*",
+        r"konsolerc|xfce4/.*|mimeapps\.list|hg/.*|jupyter/.*|matplotlib/.*|ranger/.*|lf/.*|yazi/.*|vifm/.*|lazygit/.*|tig/.*|mpv/.*",
+        r"sxhkd/.*|bspwm/.*|awesome/.*|qtile/.*|river/.*|niri/.*|waybar/.*|polybar/.*|rofi/.*|dunst/.*|openbox/.*|xmonad/.*|user-tmpfiles\.d/.*",
+        r"starship\.toml|nushell/.*|elvish/.*|xonsh/.*|powershell/.*|zellij/.*|byobu/.*|mutt/.*|neomutt/.*|aerc/.*|gdb/.*|radare2/.*|sqlite3/.*",
+        r"litecli/.*|pgcli/.*|mycli/.*|opencode/.*|claude/.*|Claude/.*|goose/.*|procps/.*|bat/config|mimeo/.*|xdg-terminals\.list|dconf/user",
+    )
+)
+_LOADED_DATA = (
+    r"(?:nvim|vim|emacs)/.*|bash-completion/.*|zsh/.*|fish/vendor_.*|nushell/.*|jupyter/.*|nautilus/scripts/.*|nautilus-python/.*"
+    r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
+    r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*"
+)
+"""What programs of a home load as code, or take commands from, behind its dot. Caches, logs and data are not among it."""
+
 _BLOCK_DEVICE = (
     r"^/dev/(?:sd[a-z]|hd[a-z]|x?vd[a-z]|nvme|mmcblk|r?disk|mapper/|dm-|md\d|md/|loop\d|nbd|zd\d|zvol|sr\d|cdrom|pmem"
     r"|dasd|vg[\w-]*/"
@@ -149,6 +191,15 @@ PATH_RULES: tuple[PathRule, ...] = (
         "changes what runs when a shell, editor or session starts",
         "/home/dev/.bashrc",
         "/home/dev/project/.editorconfig",
+        frozenset({"write", "delete"}),
+    ),
+    _rule(
+        "persist.start-file",
+        "ask-once",
+        _HOME + rf"/(?:\.(?:{_LOADED})|\.config/(?:{_LOADED_CONFIG})|\.local/share/(?:{_LOADED_DATA})|bin/[^/]+)$",
+        "changes what a program loads when it starts",
+        "/home/dev/.npmrc",
+        "/home/dev/project/.npmrc",
         frozenset({"write", "delete"}),
     ),
     _rule(

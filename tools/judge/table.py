@@ -262,7 +262,8 @@ class Rule:
     ``names``: the commands it is filed under (families: ``mkfs`` covers ``mkfs.ext4``, ``python`` covers ``python3.12``).
     ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,
     the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
-    look at files: False where what is there makes it harmless.
+    look at files: False where what is there makes it harmless. ``bound`` gives the finding's settings, by the home; None
+    where they are not known, and no grant covers it.
     """
 
     key: str
@@ -277,6 +278,7 @@ class Rule:
     roots: bool = False
     dry: bool = True
     seen: Callable[[ActView, Looks], bool] | None = None
+    bound: Callable[[ActView, Looks, str], tuple[tuple[str, str], ...] | None] | None = None
 
 
 def rule(
@@ -293,9 +295,10 @@ def rule(
     roots: bool = False,
     dry: bool = True,
     seen: Callable[[ActView, Looks], bool] | None = None,
+    bound: Callable[[ActView, Looks, str], tuple[tuple[str, str], ...] | None] | None = None,
 ) -> Rule:
     """A row of the table; ``names`` are separated by blanks. See Rule."""
-    return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry, seen)
+    return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry, seen, bound)
 
 
 def operands(view: ActView) -> list[Value]:

@@ -11,6 +11,7 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import changes, filestate, journal, tables
 from tools.judge.meaning.changes import operands, options
 from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.state import knows_moves
 from tools.judge.meaning.value import HOLE, Taint, Value, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
 
@@ -133,6 +134,8 @@ def _folder_made(it: Walker, state: State, argv: Values) -> None:
 
 def _placed(it: Walker, state: State, kind: str, source: Value, place: str, name: str) -> None:
     """Note that the file ``name`` now is what ``place`` is, or leads there."""
+    if kind == "move" and knows_moves(it.snapshot) and not it.snapshot.is_inside(place):
+        filestate.last(it, name, Taint.BROUGHT)
     if it.context.background and kind != "copy":
         for path in (name, journal.inside(name)):
             filestate.last(it, path, Taint.LATER)

@@ -27,7 +27,7 @@ _IN_ENVIRONMENT = Regex(r"(.+)/(?:bin|Scripts)/[^/]+")
 _DELAYS = names("sleep usleep snooze wait read inotifywait inotifywatch fswatch watchman ping flock nc ncat tail journalctl")
 FIXED = ("/usr/", "/bin/", "/sbin/", "/opt/", "/nix/", "/lib/", "/etc/", "/dev/", "/proc/")
 """Folders that a session does not write to unasked."""
-_LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER
+_LASTING = Taint.REMOTE | Taint.DECODED | Taint.SECRET | Taint.PROGRAM | Taint.WRITTEN | Taint.LATER | Taint.BROUGHT
 
 
 def program_name(state: State, argv: Sequence[Value]) -> str:

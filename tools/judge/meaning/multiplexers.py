@@ -27,6 +27,8 @@ class Driven:
     lines: list[Inner] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     asks: bool = False
+    typed: list[tuple[str, str]] = field(default_factory=list)
+    """Lines, with the session that each is typed or started in."""
 
 
 def driven(name: str, argv: Values) -> Driven:
@@ -39,6 +41,7 @@ def driven(name: str, argv: Values) -> Driven:
 def _line(found: Driven, target: str, text: Value) -> None:
     """Note a line that is typed into a session, in a folder that nobody knows."""
     found.targets.append(target)
+    found.typed.append((target, text.text))
     found.lines.append(Inner(text=text, own=True, cwd=unknown()))
     if _NAMED.fullmatch(target) is None or any(_ANSWER.fullmatch(one.strip()) for one in text.text.splitlines() or [""]):
         found.asks = True
@@ -134,6 +137,7 @@ def _runs(rest: list[Value], found: Driven, *, is_new: bool) -> None:
     at = 0
     environment: dict[str, Value] = {}
     cwd: Value | None = None
+    name = ""
     while at < len(rest) and rest[at].text[:1] == "-":
         text, following = rest[at].text, rest[at + 1] if at + 1 < len(rest) else None
         if text == "--":
@@ -144,13 +148,18 @@ def _runs(rest: list[Value], found: Driven, *, is_new: bool) -> None:
         elif following is not None and text == "-e":
             name, _, given = following.text.partition("=")
             environment[name] = following._replace(text=given, shown="")
+        elif following is not None and text == "-s":
+            name = following.text
         elif is_new and text.startswith("-t"):
             found.asks = True  # windows of a session that is there
         at += (
             2 if takes_next(text, _VALUED - ({"-d", "-b", "-E", "-h", "-l", "-S", "-T", "-w"} if is_new else frozenset())) else 1
         )
     if rest[at:]:
-        found.lines.append(Inner(text=joined(rest[at:], " "), own=True, environment=environment, cwd=cwd))
+        line = joined(rest[at:], " ")
+        found.lines.append(Inner(text=line, own=True, environment=environment, cwd=cwd))
+        if is_new:
+            found.typed.append((name, line.text))
 
 
 def _send_keys(rest: list[Value], found: Driven) -> None:
@@ -214,6 +223,7 @@ def _screen(argv: Values, found: Driven) -> None:
         at += 2 if takes_next(words[at], names("-S -t -c -s -T -e -p -h")) else 1
     if at < len(argv):
         found.lines.append(Inner(argv=list(argv[at:]), own=True))
+        found.typed.append((target, joined(argv[at:], " ").text))
 
 
 def _of_screen(rest: list[Value], target: str, found: Driven) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import owned, preset, tables
+from tools.judge.meaning import filestate, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
 from tools.judge.meaning.walk import Walker
@@ -166,23 +166,41 @@ def _package(it: Walker, state: State, argv: Values) -> list[Inner]:
     many = any(name in _MANY for name, _ in given) or words[:1] in (["workspace"], ["workspaces"])
     if words[:1] == ["workspace"] or words[:2] == ["workspaces", "foreach"]:
         words = words[2:]
+    top = next((text.rstrip("/") + "/" for name, text in given if name in _FOLDERS and text), "")
+    set_up = [*_package_settings(it, state, top), *shells]
     npm = argv[0].text.endswith("npm") and not argv[0].text.endswith("pnpm")
     if not words and npm:
-        return []
+        return set_up
     words = words or ["install"]
     run = words[0] in _RUN
     script = words[1] if run and len(words) > 1 else _SHORT.get(words[0], words[0])
     if not run and script not in _SCRIPTS and npm:
-        return []
-    top = next((text.rstrip("/") + "/" for name, text in given if name in _FOLDERS and text), "")
+        return set_up
     files = owned.below(it, state, top or ".", "/package.json") if many else [f"{top}package.json"]
-    return [*shells, *(one for file in files for one in _scripts(it, state, file, script))]
+    return [*set_up, *(one for file in files for one in _scripts(it, state, file, script))]
 
 
 _RUN = names("run run-script rum urn")
 _FOLDERS = names("--prefix -C --cwd --dir")
 _MANY = names("-w --workspace -ws --workspaces --filter -F -r --recursive")
 _PACKAGE_VALUED = _FOLDERS | names("-w --workspace --filter -F --script-shell --userconfig --loglevel --registry --cache --tag")
+
+
+def _package_settings(it: Walker, state: State, folder: str) -> list[Inner]:
+    """Programs that a settings file of the session's own makes npm and its like run."""
+    found = owned.content(it, state, f"{folder}.npmrc")
+    text = found.text if found is not None else ""
+    for name in filestate.absolute(it, state, f"{folder}.npmrc") if found is None else ():
+        if filestate.origin(it, name) & owned.OWN:
+            seen = it.snapshot.look(name)
+            text = "" if seen.kind == "missing" else seen.text or HOLE  # it may hold a key: nothing else reads it
+    if HOLE in text:
+        return _texts([HOLE], Taint.NONE, folder)
+    given = [(match[1], match[2].strip().strip("'\"")) for match in _PACKAGE_SETTING.finditer(text)]
+    return _texts([f"NODE_OPTIONS='{one}' node" if name == "node-options" else one for name, one in given], Taint.NONE, folder)
+
+
+_PACKAGE_SETTING = Regex(r"^\s*(script-shell|shell|git|node-options|editor|viewer)\s*=\s*(\S.*)$", re.MULTILINE)
 
 
 def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:

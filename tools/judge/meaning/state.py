@@ -48,6 +48,19 @@ class KnowsOrigins(Protocol):
 
 
 @runtime_checkable
+class KnowsMoves(Protocol):
+    """The ability of a Snapshot to tell the folders that the session works in from others, and what came from there."""
+
+    def is_inside(self, path: str) -> bool:
+        """Return whether an absolute path is in the workspace or for temporary files; False where that is not known yet."""
+        ...
+
+    def was_brought(self, path: str) -> bool:
+        """Return whether what is at ``path``, above or below it was moved there from outside of the session's folders."""
+        ...
+
+
+@runtime_checkable
 class KnowsTemporary(Protocol):
     """The ability of a Snapshot to say what the session's shell got from ``mktemp -d``."""
 
@@ -73,6 +86,10 @@ def able(kind: type, ability: type) -> bool:
 
 def knows_origins(snapshot: Snapshot) -> TypeGuard[KnowsOrigins]:
     return able(type(snapshot), KnowsOrigins)
+
+
+def knows_moves(snapshot: Snapshot) -> TypeGuard[KnowsMoves]:
+    return able(type(snapshot), KnowsMoves)
 
 
 def follows_links(snapshot: Snapshot) -> TypeGuard[FollowsLinks]:

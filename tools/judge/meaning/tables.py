@@ -57,7 +57,7 @@ FILTERS = Table[Callable[[Sequence[str], Sequence[str], Value], Value | None]]("
 """Programs whose output follows from their input: ``(words, operands, input)`` to output, None where it is unknown."""
 OUTPUTS = Table[Callable[[Walker, State, _Values], Value]]("OUTPUTS", "output")
 """Programs whose output follows from more than that."""
-EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing")
+EFFECTS = Table[Callable[[Walker, State, _Values], None]]("EFFECTS", "effects", "gitaliases", "packing", "panes")
 """Programs that leave something in files which a later command may run or send."""
 
 

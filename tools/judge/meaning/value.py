@@ -51,6 +51,8 @@ class Taint(IntFlag):
 
     COMPUTED = 16384
     """Printed by code that stands in the line, or by a program of one's own: it may name any file."""
+    BROUGHT = 65536
+    """Mark of a path to which the session moved something from outside of the folders it works in; no value has it."""
 
 
 WHOLE = Taint.OUTSIDE | Taint.MADE

@@ -123,3 +123,22 @@ def cleaned(view: ActView) -> str:
     """Kinds of work that ``git clean`` deletes: ignored files with -x, only those with -X."""
     letters = "".join(word[1:] for word in view.words if word[:1] == "-" and word[:2] != "--")
     return "ignored" if "X" in letters else "untracked ignored" if "x" in letters else "untracked"
+
+
+IGNORES = (".gitignore", "info/exclude")
+"""Endings of files that say what git ignores."""
+
+_may_clean = may_lose(cleaned)
+
+
+def may_clean(view: ActView, looks: Looks) -> bool:
+    """A row's ``seen`` for ``git clean``: True where files are, or may be once the line has changed what is ignored."""
+    return _may_clean(view, looks) or looks.are_changed(IGNORES)
+
+
+def widened(view: ActView) -> str:
+    """Return in words what ``git clean`` deletes besides untracked files, for ``at=``: it takes a grant of its own."""
+    given = [one.name for one in view.read().options]
+    ignored = "ignored files" if "-x" in given or "-X" in given else ""
+    forced = sum(name == "-f" or (len(name) > 2 and "--force".startswith(name)) for name in given)
+    return " and ".join(filter(None, (ignored, "other repositories" if forced > 1 else "")))

@@ -25,6 +25,7 @@ _LOADERS = frozenset(
         "PERL5OPT",
         "PERL5DB",
         "PERL5LIB",
+        "SHELL",
         "RUBYOPT",
         "RUBYLIB",
         "GIT_SSH",
@@ -187,6 +188,9 @@ _HARMLESS = {
     "SSH_AUTH_SOCK": Regex(r"(?:/run/user|/tmp/ssh-|/home/).*|"),
     "GIT_TEMPLATE_DIR": Regex(r""),
     "PYTHONHOME": Regex(r"/usr.*|"),
+    "SHELL": Regex(
+        r"(?:/(?:usr/(?:local/)?|opt/homebrew/|nix/\S+/|run/current-system/sw/)?s?bin/)?(?:\w{0,3}sh|nu|false|true|nologin)|"
+    ),
 }
 """Values with which a variable loads nothing foreign."""
 

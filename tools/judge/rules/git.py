@@ -8,6 +8,7 @@ from toolcrib._regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._bare import bare_folders, own_settings
+from tools.judge.rules._bound import remotes
 from tools.judge.rules._git import DRY, GIT, WIDE, git
 from tools.judge.rules._program import MANY
 from tools.judge.table import ANY, ActView, Test, operand, opt, rule, text
@@ -142,6 +143,7 @@ RULES = (
         git("push", (opt("-f --force --mirror") | operand(r"\+.+")) & ~DRY),
         "rewrites history that others share",
         at=_PUSH_AT,
+        bound=remotes,
         yes=(
             "git push --force origin dev",
             "git -C sub push -fu origin dev",
@@ -176,6 +178,7 @@ RULES = (
         git("push", (opt("-d --delete --prune") | operand(r":.+")) & ~DRY),
         "deletes branches or tags that others share",
         at=_PUSH_AT,
+        bound=remotes,
         yes=("git push origin :feature", "git push --delete origin topic", "git push origin -d v1", "git push --prune origin"),
         no=("git push origin HEAD:refs/for/main", "git push --tags"),
     ),

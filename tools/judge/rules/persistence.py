@@ -21,6 +21,11 @@ def plain_editor(command: str) -> bool:
     return _EDITORS.fullmatch(command) is not None
 
 
+_PACKAGE_SETTINGS = (
+    r"(?:^|\s)(?:script-shell|shell|prefix|(?:@[\w-]+:)?registry[ =]http:|node-options|globalconfig"
+    r"|userconfig|git|editor|viewer|init-module"
+    r"|npmRegistryServer|yarnPath|plugins|onload-script)(?:[ =]|(?<=http:))"
+)
 _CRON_LISTS = opt("-l -V -h")
 
 
@@ -89,6 +94,68 @@ RULES = (
         no="busctl list",
     ),
     rule(
+        "persist.systemd",
+        "ask-once",
+        "systemctl",
+        opt("--user") & sub("enable|reenable|preset|set-environment|import-environment", "-H --host -M --machine -t --type"),
+        "plants something that starts by itself",
+        yes="systemctl --user enable watch.service",
+        no=("systemctl --user status watch", "systemctl --user restart watch"),
+    ),
+    rule(
+        "git.redirects",
+        "ask",
+        "git",
+        sub("config")
+        & opt("--global --system")
+        & text(r"\surl\.(?!\S*(?:@|//)([\w.-]+)\S*\.(?:push)?insteadof\s+\S*(?:@|//)\1)\S*\.(?:push)?insteadof\s+\S")
+        & ~opt("--get --get-all --unset"),
+        "makes git fetch and push elsewhere than every repository says",
+        yes="git config --global url.https://x.test/.insteadOf https://github.com/",
+        no=("git config --global --get url.x.insteadOf y", "git config url.x.insteadOf y", "git config --global user.name x"),
+    ),
+    rule(
+        "persist.setting",
+        "ask-once",
+        "npm pnpm yarn bun",
+        (sub("config set|add") | sub("set|c")) & text(_PACKAGE_SETTINGS),
+        "changes which programs npm and its like run, or where they get packages from, for every project",
+        yes=(
+            "npm config set script-shell ./x.sh",
+            "npm set registry http://x.test/",
+            "npm config set prefix=/home/dev/x",
+            "pnpm config set node-options '--require ./x.js'",
+        ),
+        no=("npm config set fund false", "npm config get registry", "npm install set", "npm config set save-exact true"),
+    ),
+    rule(
+        "persist.setting",
+        "ask-once",
+        "pip pip3 uv poetry",
+        sub("config set") & text(r"(?:index-url|extra-index|find-links|index|repositor\S*|source\S*)\S*[ =]"),
+        "changes where packages come from, for every project",
+        yes="pip config set global.index-url http://x.test/simple",
+        no=("pip config list", "pip config set global.timeout 60"),
+    ),
+    rule(
+        "persist.setting",
+        "ask-once",
+        "go",
+        sub("env") & opt("-w") & text(r"\b(?:GOFLAGS|GOPROXY|GOSUMDB|GONOSUMDB|GOROOT|GOENV|CC|CXX|AR|GOTOOLCHAIN)="),
+        "changes which programs go runs, or where it gets modules from",
+        yes="go env -w GOFLAGS=-toolexec=./x",
+        no=("go env GOFLAGS", "go env -w GOBIN=/home/dev/go/bin"),
+    ),
+    rule(
+        "persist.setting",
+        "ask-once",
+        "gsettings dconf",
+        sub("set|write|load"),
+        "changes settings of the desktop, of which some are commands",
+        yes=("gsettings set org.gnome.x command ./x", "dconf write /org/x \"'./x'\"", "dconf load / < x"),
+        no=("gsettings get org.gnome.x y", "dconf dump /"),
+    ),
+    rule(
         "persist.launchd",
         "ask-once",
         "launchctl",
@@ -130,10 +197,10 @@ RULES = (
     rule(
         "persist.extension",
         "ask-once",
-        "code codium cursor",
-        opt("--install-extension") & operand(r".*\.vsix|.*/.*"),
+        "code codium cursor windsurf code-insiders",
+        opt("--install-extension"),
         "adds code to an editor",
-        yes="code --install-extension ./x.vsix",
+        yes=("code --install-extension ./x.vsix", "code --install-extension a.b"),
         no="code .",
     ),
     rule(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from toolcrib._regex import Regex
 from tools.judge.globs import dangerous
+from tools.judge.looks import Looks
 from tools.judge.meaning.multiplexers import READERS, SERVERS, driven
+from tools.judge.meaning.panes import is_unsure, leaves_unsure, session_of
 from tools.judge.paths import TERMINAL_WHY
 from tools.judge.table import ANY, ActView, Test, count, opt, rule, sub, text
 
@@ -32,6 +34,16 @@ def _named(view: ActView) -> bool:
 
 def _drives(view: ActView) -> bool:
     return not SERVERS.isdisjoint(view.act.environment) or driven(view.name, view.act.argv).asks
+
+
+def _types_unsure(view: ActView, looks: Looks) -> bool:
+    """A row's ``seen``: True if it types into a session in which nobody knows what a line means."""
+    found, drives = False, driven(view.name, view.act.argv)
+    for target, line in drives.typed:
+        found = found or (target in drives.targets and is_unsure(target, looks.unsure_panes()))
+        if leaves_unsure(line):
+            looks.panes.append(session_of(target))
+    return found
 
 
 RULES = (
@@ -93,6 +105,17 @@ RULES = (
         "types into a terminal that a person may use",
         yes="xdotool type x",
         no="xdotool getactivewindow",
+    ),
+    rule(
+        "shell.attach",
+        "ask-once",
+        " ".join(READERS),
+        ANY,
+        "types into a terminal whose program or aliases nobody knows: the line may mean something else there",
+        yes="tmux send-keys -t dev vim Enter ';' send-keys -t dev ':q!' Enter",
+        no=("tmux send-keys -t dev vim Enter", "tmux send-keys -t dev 'make x' Enter ';' send-keys -t dev 'make y' Enter"),
+        seen=_types_unsure,
+        dry=False,
     ),
     rule(
         "shell.attach",

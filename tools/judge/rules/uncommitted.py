@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tools.judge.rules._discards import NAMES_FILES, ONE_NAME, checked_out, cleaned, may_lose, overwritten
+from tools.judge.rules._bound import ignored
+from tools.judge.rules._discards import NAMES_FILES, ONE_NAME, checked_out, may_clean, may_lose, overwritten, widened
 from tools.judge.rules._git import DRY, GIT, WIDE, git
 from tools.judge.table import Test, count, opt, rule, text, word
 
@@ -30,7 +31,9 @@ RULES = (
         "deletes untracked files",
         yes=("git clean -fd", "git clean -xdf src", "git clean --force -d", "git -c clean.requireForce=false clean -d"),
         no=("git clean -nd", "git clean -nxdf", "git clean -i", "git clean --dry-run -f"),
-        seen=may_lose(cleaned),
+        seen=may_clean,
+        at=git.at("clean", widened),
+        bound=ignored,
     ),
     rule(
         "git.discard",

@@ -1,0 +1,41 @@
+"""Databases: which one a statement is about, by the client that was given it. A grant is for that one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tools.judge.findings import UNKNOWN_PATH, Finding, visible
+from tools.judge.meaning.act import Act
+from tools.judge.paths import resolve_value
+
+_FILES = frozenset({"sqlite3", "sqlite", "duckdb", "sqlite-utils", "litecli"})
+"""Clients whose first operand is the database's file; without one it is in memory."""
+
+_PLACES = frozenset({"PGHOST", "PGPORT", "PGDATABASE", "PGSERVICE", "MYSQL_HOST", "MYSQL_TCP_PORT"})
+"""Variables by which other clients find a server and a database."""
+
+
+def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> Finding:
+    """Return a finding about the statement ``act``, bound to the database it works on; ``acts`` are all of the line."""
+    clients = [one for one in acts if one.code and (one.start, one.end) == (act.start, act.end)]
+    if finding.level != "ask" or len(clients) != 1 or finding.paths:
+        return finding
+    client = clients[0]
+    if client.name in _FILES:
+        given = next((one for one in client.args if one.text[:1] != "-"), None)
+        if given is None or given.text == ":memory:":
+            return finding
+        paths = tuple(dict.fromkeys(resolve_value(given, client.cwds, home)))
+        return replace(finding, paths=paths or (UNKNOWN_PATH,))
+    where = _where(client)
+    return replace(finding, key=f"{finding.key} on {visible(where)}") if where else finding
+
+
+def _where(client: Act) -> str:
+    """Return the words of a client that may name a server or a database, without passwords; "" where it has none."""
+    scripts = {one.text.text for one in client.code}
+    words = [one.text for one in client.args]
+    words = [word.partition("=")[2] if word[:2] == "--" else word for word in words if word[:1] != "-" or "=" in word]
+    words += [value.text for name, value in client.environment.items() if name in _PLACES]
+    return " ".join(word.rpartition("@")[2] for word in words if word and word not in scripts)
