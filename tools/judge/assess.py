@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from tools.judge import installed as our_code
 from tools.judge import unlisted
 from tools.judge.acted import finding_of
+from tools.judge.basis import Basis
 from tools.judge.databases import at_database
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
@@ -19,18 +19,16 @@ from tools.judge.links import Links
 from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act, Meaning
 from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.own_files import LOOKS, MOST_NAME, is_wild, process_of, touched_own
 from tools.judge.paths import (
-    READABLE,
     goes_on,
     is_protected,
-    may_match,
     path_rules,
     resolve_value,
     root_of,
     spelled,
 )
-from tools.judge.procfs import WHY, is_folder, names_process
-from tools.judge.reads import TAKES, processes, searched, taken_by_git, takes_folders
+from tools.judge.reads import processes
 from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
@@ -41,32 +39,6 @@ from tools.judge.writes import EXTRACTS, Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
 """Findings by key, paths, argv and plain: a grant for one must not cover another (the same words behind ``sudo``)."""
-
-_LOOKS = frozenset(
-    {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
-)
-"""Commands that print names at most, never a file's content."""
-
-_NAMES_ONLY = _LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
-"""Commands that act on a link itself and not on its target, or whose words are no paths."""
-_MOST_NAME = 1_000
-
-_READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
-
-_HARMLESS = frozenset({"", "echo", "printf", "true", "false", ":", "cd", "pwd", "test", "[", "[["})
-
-
-class Basis(NamedTuple):
-    """Common basis of the judgements of all acts of a command."""
-
-    protected: Sequence[str]
-    home: str
-    extra: Mapping[str, Sequence[Rule]]
-    links: Links
-    looks: Looks
-    git: GitFolders
-    targets: Targets
-    ours: our_code.Ours | None
 
 
 def assess(
@@ -162,8 +134,8 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
         for key, why in code_findings(act, before):
             yield finding_of(act, key, "ask-once", why)
     yield from _by_paths(act, view, names, basis)
-    if basis.protected and not (name in _LOOKS and not act.redirects):
-        yield from _own_files(act, basis)
+    if basis.protected and not (name in LOOKS and not act.redirects):
+        yield from touched_own(act, basis)
     if basis.ours is not None:
         for key, level, why in our_code.findings(act, view, basis.ours, basis.links.real):
             yield finding_of(act, key, level, why)
@@ -238,7 +210,7 @@ def _leads_to_root(given: Sequence[Value], act: Act, basis: Basis) -> bool:
 def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     for touch in touched(act, names, view):
         yield from _of_touch(act, touch, view, names, basis)
-        if HOLE in touch.path.text or _is_wild(act, touch.path):
+        if HOLE in touch.path.text or is_wild(act, touch.path):
             yield from _of_target(act, touch, view, names, basis)
     yield from _of_unlisted(act, view, names, basis)
     for folder in basis.git.entered(act, EXTRACTS(view)):
@@ -246,12 +218,12 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
             act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
         )
     for given in processes(act):
-        yield _process(act, given)
+        yield process_of(act, given)
 
 
 def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     named = spelled(touch.path, act.cwds, basis.home)
-    if wild := _is_wild(act, touch.path):
+    if wild := is_wild(act, touch.path):
         named += [one for path in named for one in dangerous(path)]
     for path in [*named, *(there for one in named for there in _opened(act, touch, one, basis))]:
         rules = path_rules(path, touch.mode, basis.home)
@@ -277,7 +249,7 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
 def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     """What a program that nobody described may write, where that is a start file, a terminal or our own."""
     for given in unlisted.written(act, names):
-        for named in spelled(given, act.cwds, basis.home) if len(given.text) < _MOST_NAME else ():
+        for named in spelled(given, act.cwds, basis.home) if len(given.text) < MOST_NAME else ():
             for path in (named, *basis.links.real(named)):
                 rows = [row for row in path_rules(path, "write", basis.home) if unlisted.is_highest(row, path)]
                 closed = is_protected(path, basis.protected)
@@ -290,11 +262,6 @@ def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) ->
                 if closed or ours:
                     key = "self.above" if closed else "self.installed"
                     yield finding_of(act, key, "ask-once", "may write toolcrib's own code, settings or state", scope=shown)
-
-
-def _is_wild(act: Act, path: Value) -> bool:
-    """Return whether a path, or the folder that it is in, is what a pattern matches."""
-    return path.pattern or (HOLE in path.text and Taint.FOUND in path.taint) or any(HOLE in cwd for cwd in act.cwds)
 
 
 def _of_target(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
@@ -321,101 +288,3 @@ def _opened(act: Act, touch: Touch, path: str, basis: Basis) -> Sequence[str]:
     if act.place or touch.mode not in ("write", "permission", "folder") or act.name in ("ln", "gln", "mv"):
         return ()
     return basis.links.real(path)
-
-
-def _process(act: Act, given: Value) -> Finding:
-    return finding_of(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
-
-
-# toolcrib's own files
-
-
-def _own_files(act: Act, basis: Basis) -> Iterator[Finding]:
-    if act.place.startswith("ssh:"):
-        return
-    whole = act.name in TAKES
-    given = [
-        one
-        for one in act.argv[1:]
-        if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
-    ]
-    given += [target.path for target in act.redirects if len(target.path.text) > 1]
-    for one in given:
-        forms = _forms(one)
-        led = _led(act, one, forms, basis)
-        if any(names_process(there) or (takes_folders(act) and is_folder(there)) for there in led):
-            yield _process(act, one)
-        if _reaches_own(act, one, forms, led, basis):
-            why = "touches toolcrib's own settings, keys or state"
-            yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
-            return
-    for path in taken_by_git(act) if act.name == "git" else searched(act):
-        if any(under(folder, path) or under(path, folder) for folder in basis.protected):
-            why = "takes in toolcrib's own settings, keys or state"
-            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
-            return
-    if any(_names_own(code.text.text, basis) for code in act.code):
-        yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
-
-
-def _names_own(text: str, basis: Basis) -> bool:
-    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
-    home = basis.home
-    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
-    # Where the account is another's, its settings lie below another home.
-    names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
-    return any(name in text for name in names)
-
-
-def _forms(one: Value) -> list[Value]:
-    """The word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
-    text = one.text
-    forms = [one]
-    if "=" in text or text[0] == "@":
-        forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
-    if ":" in text:
-        forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
-    return forms
-
-
-def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
-    """Where the word leads by links, if the command opens what it names."""
-    if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
-        return []
-    return [
-        there
-        for form in forms[:2]
-        if form.text[:1] != "-" and len(form.text) < _MOST_NAME
-        for path in spelled(form, act.cwds, basis.home)
-        for there in basis.links.real(path)
-    ]
-
-
-def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
-    reads = act.name in _READS
-    if reads and not act.redirects and one.text.endswith(READABLE):
-        return False
-    if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
-        return True
-    for form in forms:
-        wild = _is_wild(act, form)
-        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not wild
-        if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
-            continue
-        for path in spelled(form, act.cwds, basis.home):
-            if is_protected(path, basis.protected):
-                return True
-            if wild and any(may_match(path, folder) for folder in basis.protected):
-                return True
-            if _is_taken(act, path, basis):
-                return True
-    return False
-
-
-def _is_taken(act: Act, path: str, basis: Basis) -> bool:
-    """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
-    if act.name not in TAKES or path == basis.home or path.count("/") < 3:
-        return False
-    if not takes_folders(act):
-        return False
-    return any(under(folder, path) for folder in basis.protected)

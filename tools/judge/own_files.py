@@ -1,0 +1,136 @@
+"""Acts that touch, take in or name toolcrib's own settings, keys and state, and what other processes keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tools.judge.acted import finding_of
+from tools.judge.basis import Basis
+from tools.judge.findings import Finding
+from tools.judge.folders import under
+from tools.judge.meaning.act import Act
+from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.paths import (
+    READABLE,
+    is_protected,
+    may_match,
+    spelled,
+)
+from tools.judge.procfs import WHY, is_folder, names_process
+from tools.judge.reads import TAKES, searched, taken_by_git, takes_folders
+
+LOOKS = frozenset(
+    {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
+)
+"""Commands that print names at most, never a file's content."""
+
+_NAMES_ONLY = LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
+"""Commands that act on a link itself and not on its target, or whose words are no paths."""
+
+MOST_NAME = 1_000
+"""Characters of a word that may be a path."""
+
+_READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
+
+
+def is_wild(act: Act, path: Value) -> bool:
+    """Return whether a path, or the folder that it is in, is what a pattern matches."""
+    return path.pattern or (HOLE in path.text and Taint.FOUND in path.taint) or any(HOLE in cwd for cwd in act.cwds)
+
+
+def process_of(act: Act, given: Value) -> Finding:
+    return finding_of(act, "secret.process", "ask-once", WHY, scope=given.for_people(), paths=(given.text,))
+
+
+# toolcrib's own files
+
+
+def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
+    if act.place.startswith("ssh:"):
+        return
+    whole = act.name in TAKES
+    given = [
+        one
+        for one in act.argv[1:]
+        if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
+    ]
+    given += [target.path for target in act.redirects if len(target.path.text) > 1]
+    for one in given:
+        forms = _forms(one)
+        led = _led(act, one, forms, basis)
+        if any(names_process(there) or (takes_folders(act) and is_folder(there)) for there in led):
+            yield process_of(act, one)
+        if _reaches_own(act, one, forms, led, basis):
+            why = "touches toolcrib's own settings, keys or state"
+            yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
+            return
+    for path in taken_by_git(act) if act.name == "git" else searched(act):
+        if any(under(folder, path) or under(path, folder) for folder in basis.protected):
+            why = "takes in toolcrib's own settings, keys or state"
+            yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
+            return
+    if any(_names_own(code.text.text, basis) for code in act.code):
+        yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _names_own(text: str, basis: Basis) -> bool:
+    """Folders of ours, also from a home (``~/.config/toolcrib``, ``Path.home() / ".config/toolcrib"``)."""
+    home = basis.home
+    names = [folder[len(home) + 1 :] if home and folder.startswith(f"{home}/.") else folder for folder in basis.protected]
+    # Where the account is another's, its settings lie below another home.
+    names += [name[at + 1 :] for name in names if (at := name.find("/.")) >= 0 and "toolcrib" in name[at:]]
+    return any(name in text for name in names)
+
+
+def _forms(one: Value) -> list[Value]:
+    """The word, and the paths that it may hold: ``of=x``, ``@x``, ``a:b``."""
+    text = one.text
+    forms = [one]
+    if "=" in text or text[0] == "@":
+        forms.append(one._replace(text=text.rpartition("=")[2].lstrip("@") or "."))
+    if ":" in text:
+        forms += [one._replace(text=part) for part in text.split(":") if part[:1] in ("/", "~")]
+    return forms
+
+
+def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
+    """Where the word leads by links, if the command opens what it names."""
+    if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
+        return []
+    return [
+        there
+        for form in forms[:2]
+        if form.text[:1] != "-" and len(form.text) < MOST_NAME
+        for path in spelled(form, act.cwds, basis.home)
+        for there in basis.links.real(path)
+    ]
+
+
+def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
+    reads = act.name in _READS
+    if reads and not act.redirects and one.text.endswith(READABLE):
+        return False
+    if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
+        return True
+    for form in forms:
+        wild = is_wild(act, form)
+        plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not wild
+        if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
+            continue
+        for path in spelled(form, act.cwds, basis.home):
+            if is_protected(path, basis.protected):
+                return True
+            if wild and any(may_match(path, folder) for folder in basis.protected):
+                return True
+            if _is_taken(act, path, basis):
+                return True
+    return False
+
+
+def _is_taken(act: Act, path: str, basis: Basis) -> bool:
+    """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
+    if act.name not in TAKES or path == basis.home or path.count("/") < 3:
+        return False
+    if not takes_folders(act):
+        return False
+    return any(under(folder, path) for folder in basis.protected)
