@@ -178,7 +178,7 @@ class State:
             self.env = {key: value for key, value in self.env.items() if key != name}
 
     def disturb(self, ends: Sequence[State]) -> None:
-        """Commands run between others from now on, any number of times; ``ends`` are the shells that they leave, from this one."""
+        """Commands run between others from now on, any number of times; ``ends`` are the shells that they leave."""
         for end in ends:
             names = [name for name in {**self.vars, **end.vars} if self.vars.get(name) != end.vars.get(name)]
             for name in names:
