@@ -153,7 +153,7 @@ def _trap(call: BuiltinCall) -> list[State]:
         if not signals & {"EXIT", "0"}:
             with call.it.inside() as inner:
                 inner.later = True
-                call.it.text(text.text, state.copy())
+                state.disturb(call.it.text(text.text, state.copy()))
         now, child = call.it.now, "child" in state.options
         inherited = (name for name in now.variables if not child or "x" in now.attributes.get(name, ""))
         state.trapped(text.text, (name for name in inherited if name not in now.made))

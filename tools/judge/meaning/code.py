@@ -18,6 +18,7 @@ Targets = Sequence[RedirectTarget]
 Source = Literal["argument", "stdin", "file", "environment"]
 
 _VALUED = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_POSIX = frozenset({"sh", "dash", "ash"})
 _SPREADS = Taint.REMOTE | Taint.DECODED
 _CARRIED = _SPREADS | Taint.FOUND | Taint.SECRET
 """Taints of a text that its commands carry on."""
@@ -35,6 +36,7 @@ def here(it: Walker, state: State, text: Value, source: Source, argv: Values, ta
     if not text.text.replace(HOLE, "").strip():
         if text.text:
             state.wild |= text.taint | Taint.UNKNOWN
+            state.unsettle(text.taint)
             if state.capture:
                 state.emit(unknown(text.taint))
         state.status = None if text.text else 0
@@ -82,6 +84,8 @@ def shell_text(
     child = new_shell(it, state, zero_and_args)
     if source == "stdin":
         child.stdin = unknown(text.taint)
+    if argv and (argv[0].text.rpartition("/")[2] in _POSIX or any(one.text in ("--posix", "posix") for one in argv[1:])):
+        child.options |= {"posix"}
     place = it.context.place
     if place and not place.startswith("chroot"):
         child.wild = Taint.UNKNOWN

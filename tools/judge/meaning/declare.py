@@ -74,9 +74,9 @@ def declare(call: BuiltinCall) -> list[State]:
             state.options |= {"export -f"}
         state.emit(unknown())
         return call.end(0)
-    if not rest:
+    if not rest or "p" in flags:
         state.emit(unknown(Taint.SECRET))
-        return call.end(0)
+        return call.end(None if rest else 0)
     if name == "local" and not state.frames:
         return call.end(1)
     local = name == "local" or (name in ("declare", "typeset") and "g" not in flags and bool(state.frames))

@@ -93,7 +93,7 @@ def _entered(call: BuiltinCall, folders: list[Folders]) -> list[State]:
     state = call.state
     _stack(state, folders)
     if folders[0] != state.cwds:
-        state.old_cwds, state.cwds = state.cwds, folders[0]
+        state.go(folders[0])
         _forget(state)
     return call.end(0 if state.cwds else None)
 
@@ -135,7 +135,7 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
         ]
         new = tuple(dict.fromkeys(found)) if all(path.startswith(("/", "~")) for path in found) else ()
     stayed = state.copy()
-    state.old_cwds, state.cwds = state.cwds, new
+    state.go(new)
     state.status = 0
     _forget(state)
     if new and all(path == "/" or it.snapshot.look(path).kind == "dir" for path in new):

@@ -120,7 +120,8 @@ def mapfile(call: BuiltinCall) -> list[State]:
     state = call.state
     for at, value in enumerate(call.argv[1:-1], 1):
         if re.fullmatch(r"-\w*C", value.text):
-            call.it.text(f"{call.argv[at + 1].text} 0 {HOLE}", state.copy())
+            text = f"{call.argv[at + 1].text} 0 {HOLE}"
+            state.disturb(call.it.text(text, state.copy()))
     names = [value.text for at, value in enumerate(call.argv[1:], 1)
              if not value.text.startswith("-") and not re.fullmatch(r"-\w*[dnOsucC]", call.argv[at - 1].text)]  # fmt: skip
     trimmed = any(re.match(r"-\w*t", value.text) for value in call.argv[1:])

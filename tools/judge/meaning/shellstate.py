@@ -58,8 +58,24 @@ NEVER = 1 << 30
 
 _CHANGING = frozenset("rilu")
 """Flags that decide what a variable is after an assignment."""
+_STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
+"""Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
 _MAX_FOLDERS = 8
-_PARTS = ("functions", "aliases", "positional", "files", "fds", "env", "options", "traps", "hashed", "wild", "unsteady")
+_PARTS = (
+    "functions",
+    "aliases",
+    "positional",
+    "files",
+    "fds",
+    "env",
+    "options",
+    "traps",
+    "hashed",
+    "wild",
+    "unsteady",
+    "disturbed",
+    "roams",
+)
 
 
 class State:
@@ -73,6 +89,7 @@ class State:
         "aliases",
         "capture",
         "cwds",
+        "disturbed",
         "env",
         "fds",
         "files",
@@ -85,6 +102,7 @@ class State:
         "options",
         "out",
         "positional",
+        "roams",
         "stack",
         "status",
         "stdin",
@@ -114,6 +132,10 @@ class State:
         self.traps: tuple[str, ...] = ()
         self.unsteady: frozenset[str] | None = None
         """Variables that hold, or held since a trap was set, something else than a folder which ``mktemp -d`` made."""
+        self.disturbed: Mapping[str, Var] = {}
+        """What commands that run between others, at any time, assign: traps."""
+        self.roams: tuple[str, ...] | None = None
+        """Folders that they go to."""
         self.stdin: Value | None = None
         self.out: Output | None = None
         self.capture = False
@@ -131,6 +153,7 @@ class State:
         new.cwds, new.old_cwds, new.stack = self.cwds, self.old_cwds, self.stack
         new.files, new.fds, new.env = self.files, self.fds, self.env
         new.options, new.traps, new.stdin, new.unsteady = self.options, self.traps, self.stdin, self.unsteady
+        new.disturbed, new.roams = self.disturbed, self.roams
         new.out, new.capture = self.out, self.capture
         new.status, new.flow, new.levels, new.wild = self.status, self.flow, self.levels, self.wild
         return new
@@ -141,6 +164,8 @@ class State:
         """Sets or, with None, forgets a variable; keeps the environment in step."""
         if self._shared:
             self.vars, self._shared = dict(self.vars), False
+        if self.disturbed and name in self.disturbed:
+            var = _either_var(var, self.disturbed[name])
         if var is None:
             self.vars.pop(name, None)
         else:
@@ -151,6 +176,32 @@ class State:
             self.env = {**self.env, name: var.value}
         elif name in self.env:
             self.env = {key: value for key, value in self.env.items() if key != name}
+
+    def disturb(self, ends: Sequence[State]) -> None:
+        """Commands run between others from now on, any number of times; ``ends`` are the shells that they leave."""
+        for end in ends:
+            names = [name for name in {**self.vars, **end.vars} if self.vars.get(name) != end.vars.get(name)]
+            for name in names:
+                self.disturbed = {
+                    **self.disturbed,
+                    name: _either_var(self.disturbed.get(name, end.vars.get(name)), end.vars.get(name)),
+                }
+                self.put(name, self.vars.get(name))
+            if end.cwds != self.cwds:
+                self.roams = end.cwds if self.roams is None else _folders(self.roams, end.cwds)
+                self.cwds = _folders(self.cwds, self.roams)
+            self.wild |= end.wild
+
+    def unsettle(self, taint: Taint) -> None:
+        """A text that nobody knows was read: it may have set any variable."""
+        for name, var in list(self.vars.items()):
+            if name not in _STEADY and var.items is None and var.value is not None and var.value.known:
+                self.put(name, var._replace(value=unknown(taint | var.value.taint)))
+
+    def go(self, folders: tuple[str, ...]) -> None:
+        """Make these the working folder, whichever of them it is."""
+        self.old_cwds = self.cwds
+        self.cwds = folders if self.roams is None else _folders(folders, self.roams)
 
     def trapped(self, text: str, inherited: Iterable[str] = ()) -> None:
         """Set a trap, once. ``inherited`` are the names of variables that the session's shell has."""
@@ -292,6 +343,9 @@ def _blur(state: State, other: State) -> None:
         state.stdin = either(state.stdin or EMPTY, other.stdin or EMPTY)
     if state.out is not other.out:
         state.out = (None, either(state.printed(), other.printed()))
+    state.disturbed = {**state.disturbed, **other.disturbed}
+    if other.roams is not None:
+        state.roams = other.roams if state.roams is None else _folders(state.roams, other.roams)
     _unite(state, other)
 
 

@@ -90,10 +90,17 @@ def _assigned(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list
             state.put(one.name, var._replace(flags=var.flags + "x"))
         now[one.name] = state.vars.get(one.name)
     results = _execute(it, cmd, state, prepared)
+    kept = [one.copy() for one in results] if prepared.argv[0].text in _SPECIAL and _may_be_posix(it, state) else []
     for result in results:
         for name, old in before.items():
             result.put(name, old)
-    return results
+    return it.merge(results + kept) if kept else results
+
+
+def _may_be_posix(it: Walker, state: State) -> bool:
+    """Return whether the shell may be in POSIX mode, in which assignments before some builtins stay."""
+    variable = "POSIXLY_CORRECT"
+    return "posix" in state.options or variable in state.vars or variable in state.env or variable in it.now.variables
 
 
 def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:

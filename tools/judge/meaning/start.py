@@ -124,7 +124,11 @@ def _signalled(it: Interpreter, first: State) -> list[State]:
     it.found.acts, it.found.faults = acts, faults
     for one in after:
         one.flow = ""
-    return it.merge([first.copy(), *after])
+    begin = first.copy()
+    begin.disturb(after)
+    for one in after:
+        one.disturbed, one.roams = begin.disturbed, begin.roams
+    return it.merge([begin, *after])
 
 
 def _trapped(it: Interpreter, first: State, ends: list[State]) -> None:

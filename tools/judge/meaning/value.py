@@ -49,7 +49,7 @@ class Taint(IntFlag):
     LATER = 16384
     """Mark of a path at which a job in the background may put a link at any time; no value has it."""
 
-    COMPUTED = 16384
+    COMPUTED = 32768
     """Printed by code that stands in the line, or by a program of one's own: it may name any file."""
     BROUGHT = 65536
     """Mark of a path to which the session moved something from outside of the folders it works in; no value has it."""
