@@ -375,6 +375,8 @@ def _either_var(old: Var | None, new: Var | None) -> Var:
         if left.value is None or right.value is None:
             value = left.value or right.value or EMPTY
             # Where it is not set, it is nothing, or the environment's as well: see assigning.store.
+            if not value.text and not value.taint:
+                value = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
             return Var(value if value.taint & Taint.OUTSIDE else unknown(value.taint), None, flags)
         return Var(either(left.value, right.value), None, flags)
     lefts, rights = _elements(left), _elements(right)
